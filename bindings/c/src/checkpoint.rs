@@ -196,16 +196,20 @@ pub unsafe extern "C" fn surefoot_checkpoint_open(
     out: *mut *mut SurefootCheckpoint,
 ) -> c_int {
     border(|| {
-        if out.is_null() {
-            return Err(Failure::argument("the address for the handle is NULL"));
-        }
-        // SAFETY: it is the address of a pointer, by the caller's promise.
+        // SAFETY: it is NULL or the address of a pointer, by the caller's promise.
         unsafe { put(out, ptr::null_mut()) };
         // SAFETY: it is NULL or a group, by the caller's promise.
         let group = self::group(unsafe { group.as_ref() }.copied())?;
-        let settings = config::with(config, |wished| Ok((wished.settings.to_open()?.clone(), wished.settings.clone())));
-        let (config, settings) = match settings {
-            Ok(settings) => settings,
+        // What may fail on this rank alone comes before the others wait for it.
+        let prepared = if out.is_null() {
+            Err(Failure::argument("the address for the handle is NULL"))
+        } else {
+            let settings =
+                |wished: &mut config::Wished| Ok((wished.settings.to_open()?.clone(), wished.settings.clone()));
+            config::with(config, settings).and_then(|settings| Ok((settings, JOBS.reserve()?)))
+        };
+        let ((config, settings), place) = match prepared {
+            Ok(prepared) => prepared,
             Err(failure) => return Err(declined(failure, group)),
         };
         let mut checkpointer = Checkpointer::open(config, group)?;
@@ -219,9 +223,8 @@ pub unsafe extern "C" fn surefoot_checkpoint_open(
             notice: CString::default(),
             error: CString::default(),
         };
-        let handle = JOBS.add(job)?;
         // SAFETY: as above.
-        unsafe { put(out, ptr::without_provenance_mut(handle)) };
+        unsafe { put(out, ptr::without_provenance_mut(place.fill(job))) };
         Ok(SurefootStatus::Ok)
     })
 }
@@ -231,18 +234,16 @@ fn declined(failure: Failure, group: Box<dyn Group>) -> Failure {
     if group.size() == 1 {
         return failure;
     }
-    let error = match failure {
-        Failure::Library(error) => error,
-        Failure::Argument(why) => {
-            let error = Error::Option { option: "settings", why: why.clone() };
-            return match Checkpointer::decline(error, group) {
-                Error::Option { .. } => Failure::Argument(why),
+    match failure {
+        Failure::Library(error) => Failure::Library(Checkpointer::decline(error, group)),
+        failure => {
+            let why = failure.text().to_string_lossy().into_owned();
+            match Checkpointer::decline(Error::Option { option: "settings", why }, group) {
+                Error::Option { .. } => failure,
                 error => Failure::Library(error),
-            };
+            }
         }
-        failure => return failure,
-    };
-    Failure::Library(Checkpointer::decline(error, group))
+    }
 }
 
 /// Lets the other ranks know, which are in surefoot_checkpoint_open, that this one cannot open, and why: for a program or a
@@ -255,8 +256,14 @@ fn declined(failure: Failure, group: Box<dyn Group>) -> Failure {
 pub unsafe extern "C" fn surefoot_checkpoint_decline(group: *const SurefootGroup, why: *const c_char) -> c_int {
     border(|| {
         // SAFETY: by the caller's promise.
-        let (group, why) = unsafe { (self::group(group.as_ref().copied())?, text_at(why, "reason")?) };
-        Err(Failure::Library(Checkpointer::decline(Error::Option { option: "settings", why: why.to_owned() }, group)))
+        let (group, why) = unsafe { (self::group(group.as_ref().copied())?, text_at(why, "reason")) };
+        Err(match why {
+            Ok(why) => {
+                let error = Error::Option { option: "settings", why: why.to_owned() };
+                Failure::Library(Checkpointer::decline(error, group))
+            }
+            Err(failure) => declined(failure, group),
+        })
     })
 }
 
@@ -632,4 +639,125 @@ pub extern "C" fn surefoot_checkpoint_notice(handle: *mut SurefootCheckpoint) ->
 pub extern "C" fn surefoot_error_text(handle: *mut SurefootCheckpoint) -> *const c_char {
     let of_job = if handle.is_null() { None } else { JOBS.with(handle.addr(), |job| Ok(job.error.as_ptr())).ok() };
     of_job.unwrap_or_else(last_text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::time::Duration;
+    use surefoot_checkpoint::Config;
+    use surefoot_checkpoint::group::{ThreadGroup, thread_group};
+
+    fn number(done: Result<(), Error>) -> c_int {
+        done.map_or(1, |()| 0)
+    }
+
+    unsafe extern "C" fn broadcast(context: *mut c_void, data: *mut c_void, bytes: usize, root: u32) -> c_int {
+        // SAFETY: the context is a group of threads, and the data has that many bytes.
+        let (group, data) =
+            unsafe { (&*context.cast::<ThreadGroup>(), std::slice::from_raw_parts_mut(data.cast(), bytes)) };
+        number(group.broadcast(data, root))
+    }
+
+    unsafe extern "C" fn all_gather(context: *mut c_void, own: *const c_void, all: *mut c_void, each: usize) -> c_int {
+        // SAFETY: the context is a group of threads, and the buffers have that many bytes of one rank and of all.
+        unsafe {
+            let group = &*context.cast::<ThreadGroup>();
+            let said = group.gather_all(std::slice::from_raw_parts(own.cast(), each));
+            number(said.map(|said| all.cast::<u8>().copy_from(said.concat().as_ptr(), each * group.size() as usize)))
+        }
+    }
+
+    unsafe extern "C" fn exchange(
+        context: *mut c_void,
+        to: u32,
+        send: *const c_void,
+        send_bytes: usize,
+        from: u32,
+        receive: *mut c_void,
+        receive_bytes: usize,
+    ) -> c_int {
+        let own = |at: *mut c_void, bytes| if bytes == 0 { ptr::NonNull::dangling().as_ptr() } else { at.cast::<u8>() };
+        // SAFETY: the context is a group of threads, and the buffers have the lengths that are told.
+        let (group, send, receive) = unsafe {
+            let send = std::slice::from_raw_parts(own(send.cast_mut(), send_bytes).cast_const(), send_bytes);
+            let receive = std::slice::from_raw_parts_mut(own(receive, receive_bytes), receive_bytes);
+            (&*context.cast::<ThreadGroup>(), send, receive)
+        };
+        number(group.exchange(to, send, from, receive))
+    }
+
+    /// A rank that is about to open with these settings.
+    struct Opening {
+        config: *mut SurefootConfig,
+        group: SurefootGroup,
+    }
+
+    impl Opening {
+        fn open(&self, out: *mut *mut SurefootCheckpoint) -> c_int {
+            // SAFETY: the group's functions keep to what they are to do, and `out` is NULL or the address of a pointer.
+            unsafe { surefoot_checkpoint_open(self.config, &self.group, out) }
+        }
+    }
+
+    /// Opens on two ranks, of which rank 1 does this; returns what both are told.
+    fn apart(home: &std::path::Path, open: impl Fn(&Opening) -> c_int + Sync) -> (String, c_int, String) {
+        let mut groups = thread_group(2, Some(Duration::from_secs(300)));
+        let (other, own) = (groups.pop().unwrap(), groups.pop().unwrap());
+        let open = &open;
+        std::thread::scope(|scope| {
+            let odd = scope.spawn(move || {
+                let context = ptr::from_ref(&other).cast_mut().cast();
+                let (broadcast, all_gather, exchange) =
+                    (Some(broadcast as _), Some(all_gather as _), Some(exchange as _));
+                let group = SurefootGroup { context, rank: 1, size: 2, broadcast, all_gather, exchange, post: None };
+                // SAFETY: it is a text that ends in a NUL.
+                let config = unsafe { config::surefoot_config_new(c"job".as_ptr()) };
+                let status = open(&Opening { config, group });
+                // SAFETY: nothing fails in this thread before the text is copied.
+                let said = unsafe { CStr::from_ptr(last_text()) }.to_str().unwrap().to_owned();
+                config::surefoot_config_free(config);
+                (status, said)
+            });
+            let opened = Checkpointer::open(Config::new("job", home, None), Box::new(own));
+            let said = opened.err().map_or_else(|| "it opened".to_owned(), |error| error.to_string());
+            let (status, odd) = odd.join().unwrap();
+            (said, status, odd)
+        })
+    }
+
+    #[test]
+    fn whatever_keeps_one_rank_from_opening_is_told_to_the_others() {
+        let home = tempfile::tempdir().unwrap();
+        let expect = |(told, status, said): (String, c_int, String), wanted: SurefootStatus, why: &str| {
+            assert!(status == wanted as c_int && said.contains(why), "{status}: {said}");
+            assert!(told.contains("rank 1 failed") && told.contains(why), "{told}");
+        };
+        let mut handle: *mut SurefootCheckpoint = ptr::null_mut();
+        let out = ptr::from_mut(&mut handle).expose_provenance();
+        let there = || ptr::with_exposed_provenance_mut(out);
+        let nowhere = apart(home.path(), |rank| rank.open(ptr::null_mut()));
+        expect(nowhere, SurefootStatus::Argument, "the address for the handle is NULL");
+        let busy = apart(home.path(), |rank| {
+            let mut status = 0;
+            let used = config::with(rank.config, |_| {
+                status = rank.open(there());
+                Ok(())
+            });
+            used.map_or(1, |()| status)
+        });
+        expect(busy, SurefootStatus::Busy, "another thread");
+        let full = apart(home.path(), |rank| {
+            let _places: Vec<_> = std::iter::from_fn(|| JOBS.reserve().ok()).collect();
+            rank.open(there())
+        });
+        expect(full, SurefootStatus::Argument, "are open already");
+        let silent = apart(home.path(), |rank| {
+            // SAFETY: the group's functions keep to what they are to do.
+            unsafe { surefoot_checkpoint_decline(&rank.group, ptr::null()) }
+        });
+        expect(silent, SurefootStatus::Argument, "the reason is NULL");
+        assert!(handle.is_null());
+    }
 }

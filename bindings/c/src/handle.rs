@@ -15,7 +15,31 @@ static NEXT: AtomicUsize = AtomicUsize::new(0x1001);
 /// The open handles of one kind.
 pub(crate) struct Table<T> {
     kind: &'static str,
-    open: Mutex<BTreeMap<usize, Arc<Mutex<T>>>>,
+    /// `None` for one that is kept for what is being opened.
+    open: Mutex<BTreeMap<usize, Option<Arc<Mutex<T>>>>>,
+}
+
+/// A handle that is kept for what is being opened; given back where nothing is put there.
+pub(crate) struct Place<'a, T> {
+    table: &'a Table<T>,
+    handle: usize,
+}
+
+impl<T> Place<'_, T> {
+    /// Opens the handle.
+    pub(crate) fn fill(self, value: T) -> usize {
+        self.table.entries().insert(self.handle, Some(Arc::new(Mutex::new(value))));
+        self.handle
+    }
+}
+
+impl<T> Drop for Place<'_, T> {
+    fn drop(&mut self) {
+        let mut open = self.table.entries();
+        if open.get(&self.handle).is_some_and(Option::is_none) {
+            open.remove(&self.handle);
+        }
+    }
 }
 
 impl<T> Table<T> {
@@ -25,18 +49,27 @@ impl<T> Table<T> {
 
     /// Gives out a new handle.
     pub(crate) fn add(&self, value: T) -> Result<usize, Failure> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reserve().map(|place| place.fill(value))
+    }
+
+    /// Keeps a new handle for what is about to be opened.
+    pub(crate) fn reserve(&self) -> Result<Place<'_, T>, Failure> {
+        let mut open = self.entries();
         if open.len() == OPEN_MAX {
             return Err(Failure::Argument(format!("{OPEN_MAX} are open already: {}", self.kind)));
         }
         let handle = NEXT.fetch_add(2, Ordering::Relaxed);
-        open.insert(handle, Arc::new(Mutex::new(value)));
-        Ok(handle)
+        open.insert(handle, None);
+        Ok(Place { table: self, handle })
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<usize, Option<Arc<Mutex<T>>>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs something with what a handle stands for.
     pub(crate) fn with<R>(&self, handle: usize, work: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
-        let shared = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned();
+        let shared = self.entries().get(&handle).cloned().flatten();
         let shared = shared.ok_or_else(|| self.unknown(handle))?;
         let mut value = lock(&shared)?;
         work(&mut value)
@@ -44,12 +77,12 @@ impl<T> Table<T> {
 
     /// Closes a handle and returns what it stood for.
     pub(crate) fn remove(&self, handle: usize) -> Result<Arc<Mutex<T>>, Failure> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let shared = open.get(&handle).ok_or_else(|| self.unknown(handle))?;
+        let mut open = self.entries();
+        let shared = open.get(&handle).and_then(Option::as_ref).ok_or_else(|| self.unknown(handle))?;
         if matches!(shared.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(Failure::Busy);
         }
-        open.remove(&handle).ok_or_else(|| self.unknown(handle))
+        open.remove(&handle).flatten().ok_or_else(|| self.unknown(handle))
     }
 
     fn unknown(&self, handle: usize) -> Failure {
@@ -99,6 +132,22 @@ mod tests {
         let handles: Vec<usize> = (0..OPEN_MAX).map(|number| table.add(number).unwrap()).collect();
         assert!(matches!(table.add(0), Err(Failure::Argument(_))));
         table.remove(handles[3]).unwrap();
-        table.add(0).unwrap();
+        let place = table.reserve().unwrap();
+        assert!(matches!(table.add(0), Err(Failure::Argument(_))), "the last one is kept for somebody");
+        drop(place);
+        let handle = table.reserve().unwrap().fill(8);
+        assert_eq!(table.with(handle, |number| Ok(*number)).unwrap(), 8);
+        assert!(matches!(table.reserve(), Err(Failure::Argument(_))));
+    }
+
+    #[test]
+    fn a_handle_that_is_kept_is_not_open() {
+        let table = Table::<usize>::new("number");
+        let place = table.reserve().unwrap();
+        let handle = place.handle;
+        assert!(matches!(table.with(handle, |_| Ok(())), Err(Failure::Argument(_))));
+        assert!(matches!(table.remove(handle), Err(Failure::Argument(_))));
+        assert_eq!(place.fill(3), handle);
+        assert_eq!(table.with(handle, |number| Ok(*number)).unwrap(), 3);
     }
 }
