@@ -28,7 +28,8 @@ fn main() {
     println!("{:>6} | sent rcvd    bytes steps | a save in memory:    bytes steps", "ranks");
     for ranks in (1..=16).map(|power| 1u32 << power) {
         let cost = scale::of_agreement(ranks, 64);
-        let count = scale::OF_A_SAVE_IN_MEMORY;
+        let first = if ranks > 64 { scale::OF_A_CALL } else { 0 };
+        let count = first + scale::OF_A_SAVE_IN_MEMORY;
         println!(
             "{ranks:>6} | {:>4} {:>4} {:>8} {:>5} |                 {:>10} {:>5}",
             cost.sent_max,

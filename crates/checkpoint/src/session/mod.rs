@@ -176,7 +176,9 @@ impl Checkpointer {
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.ranks.begin(call, false, generation)?;
-        let begun = if call.begins_with_decision() { Ok(()) } else { self.ranks.all_or_none(Ok(())) };
+        // A decision needs the tree of the nodes, which a rank that is just opening does not know.
+        let is_decision = call.begins_with_decision() && self.ranks.are_on_one_node();
+        let begun = if is_decision { Ok(()) } else { self.ranks.all_or_none(Ok(())) };
         self.ended(begun).and_then(|()| {
             let done = work(self);
             self.ended(done)
@@ -190,10 +192,11 @@ impl Checkpointer {
     /// [`Error::OtherRank`] when another rank failed, also where this one did; [`Error::Group`] when a rank is in another
     /// call; [`Error::Option`] where there is no call of this name.
     pub fn prepare(&mut self, call: &str, failure: Option<&str>) -> Result<(), Error> {
-        let no_call = || Error::Option { option: "call", why: format!("there is no call {call:?}") };
-        self.ranks.begin(Call::of(call).ok_or_else(no_call)?, true, self.newest())?;
-        let told = self.ranks.tell_failure(failure);
-        self.ended(told)
+        let known = Call::of(call);
+        let unknown = known.is_none().then(|| format!("there is no call {call:?}"));
+        self.ranks.begin(known.unwrap_or(Call::Unknown), true, self.newest())?;
+        let told = self.ended(self.ranks.tell_failure(unknown.as_deref().or(failure)));
+        unknown.map_or(told, |why| Err(Error::Option { option: "call", why }))
     }
 
     /// The number of the newest generation of all ranks, and which this session has come to.

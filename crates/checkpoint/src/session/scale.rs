@@ -49,7 +49,8 @@ pub fn of_agreement(ranks: u32, ranks_per_node: u32) -> Cost {
 /// Bytes of what a rank says in an agreement.
 pub const MESSAGE_BYTES: usize = BYTES;
 
-/// Agreements with which any call begins but a decision and a save: that all ranks are in the same call.
+/// Agreements with which any call begins: that all ranks are in the same call. On one node a decision and a save say that in
+/// their first agreement.
 pub const OF_A_CALL: u64 = 1;
 
 /// Agreements of a decision, be it to take a checkpoint or to take none.

@@ -7,6 +7,9 @@ use crate::tier::DurableOptions;
 /// The policy with all its numbers, as [`to_be_equal`] calls it.
 pub(crate) const WHOLE_POLICY: &str = "the whole policy";
 
+/// The settings of a policy.
+pub(crate) const OF_POLICY: [&str; 5] = ["policy", "memory_mtbf_s", "durable_mtbf_s", "staleness_max_s", "priority"];
+
 /// Settings that may differ between ranks: they are a host's own, and nothing that ranks do together depends on them. Any
 /// other setting has to be the same on all.
 const OF_A_HOST: [&str; 12] = [

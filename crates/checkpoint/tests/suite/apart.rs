@@ -11,7 +11,7 @@ use surefoot_checkpoint::group::{ThreadGroup, thread_group};
 use surefoot_checkpoint::{Checkpointer, Config, Error, Group, Place, Policy};
 
 /// A rank that waits this long for another one waits for ever.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
 const BYTES: usize = 20_000;
 
@@ -438,4 +438,29 @@ fn ranks_that_read_pieces_of_different_checkpoints_are_told_so() {
     });
     let wanted = "rank 2 calls read_resized, after generation 2 ";
     assert!(said.iter().all(|said| said.contains(wanted) && said.contains("after generation 3 ")), "{said:?}");
+}
+
+#[test]
+fn a_call_of_no_such_name_that_is_prepared_is_an_error_on_all_ranks() {
+    let tiers = Tiers::new();
+    let config = config(&tiers);
+    for odd in [None, Some(0), Some(1), Some(2)] {
+        let said = ranks(3, 9, |group| {
+            let mut rank = Rank::open(&config, group).unwrap();
+            let is_wrong = odd.is_none_or(|odd| odd == rank.rank);
+            let first = rank.job.prepare(if is_wrong { "saev" } else { "save" }, None).unwrap_err();
+            (is_wrong, first, rank.job.prepare("save", None))
+        });
+        for (is_wrong, first, next) in said {
+            match first {
+                Error::Option { option: "call", why } => assert!(is_wrong && why.contains("no call \"saev\""), "{why}"),
+                Error::Group { why } => {
+                    assert!(!is_wrong && why.contains("a call that this release does not know"), "{why}")
+                }
+                error => panic!("{error:?}"),
+            }
+            // Where all make the same mistake they go on from there.
+            assert_eq!(next.is_ok(), odd.is_none(), "{next:?}");
+        }
+    }
 }

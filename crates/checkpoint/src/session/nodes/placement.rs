@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn the_newest_runs_are_kept_and_what_is_no_such_file_says_nothing() {
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::testing::folder();
         assert_eq!(Placements::read(home.path()), Placements::default());
         for epoch in 1..=20 {
             let mut placements = Placements::read(home.path());

@@ -23,6 +23,8 @@ pub(in super::super) enum Call {
     ReadResized,
     /// Not a call of all ranks: where the farewell of a rank is from.
     Close,
+    /// One of a name that is none: its number is no call's.
+    Unknown,
 }
 
 /// The calls by the words that all languages have for them; their numbers in a message are their places here, from 1.
@@ -69,8 +71,10 @@ impl Call {
 
 pub(super) fn name_of(number: u64) -> String {
     let name = (number & !PREPARES).checked_sub(1).and_then(|at| CALLS.get(usize::try_from(at).ok()?));
-    let name = name
-        .map_or_else(|| format!("a call that this release does not know ({number})"), |(name, _)| (*name).to_owned());
+    let name = name.map_or_else(
+        || format!("a call that this release does not know ({})", number & !PREPARES),
+        |(name, _)| (*name).to_owned(),
+    );
     if number & PREPARES > 0 { format!("{name} (preparing it)") } else { name }
 }
 

@@ -1,14 +1,14 @@
 //! How a rank leaves: closing a session is no call of all ranks, so those that wait for a rank that closed must be told.
 //!
-//! Each rank sends a farewell to its neighbours in the tree when its session ends, and waits for nobody. It has the length of any
+//! Each rank sends a farewell to its neighbours in both trees when its session ends, and waits for nobody. It has the length of any
 //! other message of an agreement, so it is what a neighbour receives in the next one, which passes it on to all. When all
 //! ranks close, the farewells lie there unread until a later session of the same group comes by: it takes what is of a
 //! session that this rank has closed for what it is, and receives again.
 
 use super::message::{BYTES, Failure, FailureKind, Message};
-use super::{Ranks, Stamp, Turn};
+use super::{Ranks, Stamp};
 use crate::Error;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most sessions that a process remembers having closed.
@@ -80,11 +80,11 @@ impl Ranks {
         let failure = Failure { rank: self.rank(), kind: FailureKind::Closed, why: why.to_owned() };
         let own = Message { rank: self.rank(), size: self.size(), stamp, failure: Some(failure), ..Message::default() };
         let bytes = own.to_bytes();
-        for round in 0..self.tree.rounds {
-            if let Turn::From(other) | Turn::To(other) = self.tree.turn(round) {
-                // Who cannot be reached finds out by that.
-                let _ = self.group.post(other, &bytes);
-            }
+        // In either tree: the first agreement of a call goes by another one than the rest.
+        let neighbours: BTreeSet<u32> = self.flat.neighbours().chain(self.tree.neighbours()).collect();
+        for other in neighbours {
+            // Who cannot be reached finds out by that.
+            let _ = self.group.post(other, &bytes);
         }
     }
 

@@ -40,7 +40,13 @@ const TOLD_BYTES_MAX: usize = MANIFEST_LONG_BYTES_MAX + 4096;
 /// The ranks of a job, as one of them sees them.
 pub(super) struct Ranks {
     group: Box<dyn Group>,
+    /// The tree by ranks alone. The first agreement of a call goes by it, because a rank that opens again while others go on knows
+    /// no other: by two trees the ranks would wait for each other.
+    flat: Tree,
+    /// The tree by nodes, as soon as they are known.
     tree: Tree,
+    /// Whether the next agreement is the first of a call.
+    is_first: Cell<bool>,
     /// For messages: a group may be that of several jobs.
     job: String,
     /// Where this rank is.
@@ -56,7 +62,8 @@ impl Ranks {
     pub(super) fn new(group: Box<dyn Group>, job: &str) -> Self {
         let tree = Tree::flat(group.size(), group.rank());
         let (stamp, broken) = (Cell::new(Stamp::opening()), RefCell::default());
-        Ranks { group, tree, job: job.to_owned(), stamp, broken, process: std::process::id() }
+        let (flat, is_first, process) = (tree.clone(), Cell::new(false), std::process::id());
+        Ranks { group, flat, tree, is_first, job: job.to_owned(), stamp, broken, process }
     }
 
     /// Begins a call of all ranks: what they tell each other from now on says that it is of this call.
@@ -69,7 +76,13 @@ impl Ranks {
             return Err(Error::Group { why });
         }
         self.stamp.set(self.stamp.get().next(call, is_preparing, newest));
+        self.is_first.set(true);
         Ok(())
+    }
+
+    /// Whether the first agreement of a call goes the same way as all others.
+    pub(super) fn are_on_one_node(&self) -> bool {
+        self.tree.is_flat()
     }
 
     /// Says no more to the others but farewell: who failed to reach them may be out of step.
@@ -151,12 +164,13 @@ impl Ranks {
     pub(super) fn tell(&self, mut own: Message, decide: impl FnOnce(&mut Message)) -> Result<Message, Error> {
         let stamp = self.step();
         (own.rank, own.size, own.stamp) = (self.rank(), self.size(), stamp);
-        let (mut joined, lost) = self.join(own);
+        let tree = if self.is_first.replace(false) { &self.flat } else { &self.tree };
+        let (mut joined, lost) = self.join(own, tree);
         if self.is_root() {
             decide(&mut joined);
         }
         if self.size() > 1 {
-            let (bytes, unsent) = self.pass_down(&joined, &lost);
+            let (bytes, unsent) = self.pass_down(&joined, &lost, tree);
             let told = Message::from_bytes(&bytes).map_err(|why| Error::Group { why: not_understood(0, &why) })?;
             match told.failure.as_ref().map(|failure| (failure.kind, &failure.why)) {
                 Some((FailureKind::OutOfStep, why)) => return Err(self.out_of_step(stamp, why)),
@@ -191,14 +205,14 @@ impl Ranks {
     }
 
     /// One way up: what this rank and those below it tell, and who does not take part.
-    fn join(&self, mut joined: Message) -> (Message, Lost) {
+    fn join(&self, mut joined: Message, tree: &Tree) -> (Message, Lost) {
         let (rank, mut lost) = (self.rank(), Lost::default());
         let stamp = joined.stamp;
-        for round in 0..self.tree.rounds {
-            if round == self.tree.node_rounds {
-                self.close_node(&mut joined);
+        for round in 0..tree.rounds {
+            if round == tree.node_rounds {
+                tree.close_node(&mut joined);
             }
-            match self.tree.turn(round) {
+            match tree.turn(round) {
                 Turn::From(other) => match self.receive(other, stamp) {
                     Ok(bytes) => match self.read(&bytes, stamp, other) {
                         Ok(message) => joined.join(message),
@@ -218,18 +232,18 @@ impl Ranks {
                 }
             }
         }
-        if self.tree.rounds == self.tree.node_rounds {
-            self.close_node(&mut joined);
+        if tree.is_flat() {
+            tree.close_node(&mut joined);
         }
         (joined, lost)
     }
 
     /// The way back: the bytes of rank 0 that this rank is told and passes on, or why it is told nothing; and that it could
     /// not pass them on.
-    fn pass_down(&self, joined: &Message, lost: &Lost) -> ([u8; BYTES], Option<Error>) {
+    fn pass_down(&self, joined: &Message, lost: &Lost, tree: &Tree) -> ([u8; BYTES], Option<Error>) {
         let (mut bytes, mut unsent) = (joined.to_bytes(), None);
-        for round in (0..self.tree.rounds).rev() {
-            let done = match self.tree.turn(round) {
+        for round in (0..tree.rounds).rev() {
+            let done = match tree.turn(round) {
                 Turn::From(below) if lost.closed.contains(&below) => Ok(()),
                 Turn::From(below) => self.send(below, &bytes),
                 Turn::To(above) => {
@@ -252,12 +266,6 @@ impl Ranks {
         match self.group.post(to, bytes)? {
             true => Ok(()),
             false => self.group.exchange(to, bytes, to, &mut []),
-        }
-    }
-
-    fn close_node(&self, joined: &mut Message) {
-        if self.tree.is_first_of_node() {
-            joined.gathered.close_node();
         }
     }
 
@@ -361,6 +369,14 @@ impl Ranks {
     pub(super) fn of_root(&self, own: u64) -> Result<u64, Error> {
         let told = self.tell(Message::default(), |all| all.of_root.realtime_ns = own)?;
         Ok(told.of_root.realtime_ns)
+    }
+}
+
+impl Tree {
+    fn close_node(&self, joined: &mut Message) {
+        if self.is_first_of_node() {
+            joined.gathered.close_node();
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{Message, Ranks, ranks_in_words};
 use crate::Error;
 use crate::session::clock;
-use crate::settings::WHOLE_POLICY;
+use crate::settings::{OF_POLICY, WHOLE_POLICY};
 use std::collections::BTreeMap;
 
 /// What must be the same on all ranks, by name.
@@ -81,8 +81,9 @@ impl Ranks {
         let order = |name: &str| own.iter().position(|(known, _)| *known == name).unwrap_or(usize::MAX);
         let mut names: Vec<&String> = by_name.keys().collect();
         names.sort_by_key(|name| order(name));
-        // It says no more than the setting itself.
-        names.retain(|name| *name != WHOLE_POLICY || by_name.len() == 1);
+        // It says no more than a setting of the policy itself.
+        let is_policy_named = by_name.keys().any(|name| OF_POLICY.contains(&name.as_str()));
+        names.retain(|name| *name != WHOLE_POLICY || !is_policy_named);
         let all_ranks = 0..self.size();
         let said = names.iter().take(NAMED_MAX).filter_map(|name| {
             let others = by_name.get(*name)?;
@@ -141,7 +142,7 @@ mod tests {
     }
 
     fn groups(size: u32) -> Vec<ThreadGroup> {
-        thread_group(size, Some(Duration::from_secs(30)))
+        thread_group(size, Some(Duration::from_secs(300)))
     }
 
     #[test]
@@ -155,6 +156,26 @@ mod tests {
         let wanted = "durable is none on ranks 0-2, 4 and a directory on rank 3; slots is 3 on ranks 0, 2-3 and 4 on \
                       ranks 1, 4.";
         assert!(told.iter().all(|why| why.contains(wanted)), "{told:?}");
+    }
+
+    #[test]
+    fn a_number_of_the_policy_that_no_setting_names_is_told_beside_others() {
+        let of = |rank: u32, is_named: bool| {
+            let odd = rank == 1;
+            let mut own = vec![("memory.slots", if odd { "4" } else { "3" }.to_owned())];
+            own.push(("priority", if odd && is_named { "endurance" } else { "staleness" }.to_owned()));
+            own.push((WHOLE_POLICY, if odd { "granted_share: 0.5" } else { "granted_share: 1.0" }.to_owned()));
+            own
+        };
+        for is_named in [false, true] {
+            let told = on_all(groups(2), |ranks| {
+                ranks.agree_on_settings(Ok(of(ranks.rank(), is_named))).unwrap_err().to_string()
+            });
+            for why in told {
+                assert!(why.contains("memory.slots is 3 on rank 0 and 4 on rank 1"), "{why}");
+                assert_eq!(why.contains("the whole policy is granted_share: 1.0 on rank 0"), !is_named, "{why}");
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::generation::GenerationId;
 use crate::group::{ThreadGroup, thread_group};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs these ranks of a group, two on each node.
 fn run<T: Send>(groups: Vec<ThreadGroup>, run: impl Fn(Ranks) -> T + Sync) -> Vec<T> {

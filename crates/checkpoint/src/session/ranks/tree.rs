@@ -63,6 +63,19 @@ impl Tree {
         Tree::new(&vec![0; size as usize], rank)
     }
 
+    /// Whether it is one tree of all ranks, as of one node.
+    pub(super) fn is_flat(&self) -> bool {
+        self.rounds == self.node_rounds
+    }
+
+    /// The ranks with which this one has to do.
+    pub(super) fn neighbours(&self) -> impl Iterator<Item = u32> + '_ {
+        self.turns.iter().filter_map(|(_, turn)| match turn {
+            Turn::From(other) | Turn::To(other) => Some(*other),
+            Turn::Idle => None,
+        })
+    }
+
     /// Whether a node's words come together at this rank.
     pub(super) fn is_first_of_node(&self) -> bool {
         self.turns.iter().all(|(round, turn)| *round >= self.node_rounds || !matches!(turn, Turn::To(_)))
