@@ -7,7 +7,7 @@ use crate::session::nodes::Inventory;
 use crate::session::ranks::Call;
 use crate::session::redundancy::Redundancy;
 use crate::session::tiers::drain::{Content, Drain};
-use crate::session::tiers::{Tiers, Which};
+use crate::session::tiers::{Target, Tiers, Which};
 use crate::session::{Checkpointer, clock};
 use crate::tier::{COMPLETED, Completed, Removed, remove_own};
 use crate::{Disk, Error, Storage};
@@ -65,6 +65,10 @@ impl Checkpointer {
 
     fn make_newest_durable(&mut self) -> Result<Finished, Error> {
         let told = |generation, is_durable, said: String| Finished { generation, is_durable, said };
+        let there = |target: &Target, generation: GenerationId, took: &str| {
+            let said = format!("generation {} is {}{took}", generation.number, target.place());
+            told(Some(generation), target.is_durable(), said)
+        };
         let Some((generation, taken)) = self.run.newest else {
             return Ok(told(None, Some(false), "this session took no checkpoint and came back to none".into()));
         };
@@ -80,15 +84,14 @@ impl Checkpointer {
             );
             return Ok(told(Some(generation), Some(false), said));
         };
-        let (place, is_durable) = (target.place(), target.is_durable());
         let is_written = target.tier.manifest(generation, self.ranks.rank()).is_ok_and(|found| self.is_ours(&found));
         let is_there = is_written && target.tier.is_committed(generation);
         let missing = self.ranks.sum(u64::from(!is_there))?;
         let kept = self.ranks.sum(u64::from(target.tier.is_committed(generation)))?;
-        let said = |took: &str| format!("generation {number} is {place}{took}");
         if missing == 0 {
-            return Ok(told(Some(generation), is_durable, said("")));
+            return Ok(there(target, generation, ""));
         }
+        let place = target.place();
         // What is in memory no more, because a restart had it from elsewhere, cannot be written from here.
         let content = if is_written { Ok(Content::There(generation)) } else { self.in_memory(generation) };
         let content = match self.ranks.all_or_none(content) {
@@ -117,9 +120,12 @@ impl Checkpointer {
         if let Some(durable) = &mut self.tiers.durable {
             durable.drain = Some(Drain::start_late(&durable.tier, content, taken, left));
         }
-        match self.end_drain(Which::Durable)? {
-            Some(error) => Err(error),
-            None => Ok(told(Some(generation), is_durable, said(", written by this call"))),
+        let failed = self.end_drain(Which::Durable)?;
+        match (failed, &self.tiers.durable) {
+            (Some(error), _) => Err(error),
+            // What it lies on was looked at once more after the write.
+            (None, Some(target)) => Ok(there(target, generation, ", written by this call")),
+            (None, None) => Err(Error::Option { option: "durable", why: "it was closed during a write".into() }),
         }
     }
 
@@ -292,4 +298,120 @@ pub(super) fn of_earlier_release(memory: &Path, job: &str) -> Option<String> {
             "an earlier release kept this job in {former}, which is not looked at: memory={base} goes on from there"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::medium::{Kind, Medium};
+    use crate::testing::{Home, make_memory};
+    use crate::{Alone, Config, StoredFile};
+    use std::fs;
+    use std::io;
+    use std::os::unix::fs::symlink;
+    use std::sync::Arc;
+    use surefoot_testkit::not_run::not_run;
+
+    /// A drive in whose place memory is mounted when a rank's part of a checkpoint has been written.
+    struct Replaced {
+        ssd: PathBuf,
+        memory: PathBuf,
+    }
+
+    impl Replaced {
+        fn replace(&self) -> io::Result<()> {
+            let (job, away) = (self.ssd.join("job"), self.ssd.join("away"));
+            if away.exists() {
+                return Ok(());
+            }
+            for entry in fs::read_dir(&job)? {
+                let from = entry?.path();
+                let to = self.memory.join(from.file_name().unwrap());
+                if from.is_dir() {
+                    fs::create_dir(&to)?;
+                    fs::read_dir(&from)?.try_for_each(|file| {
+                        let file = file?;
+                        fs::copy(file.path(), to.join(file.file_name())).map(drop)
+                    })?;
+                } else {
+                    fs::copy(&from, &to)?;
+                }
+            }
+            fs::rename(&job, &away)?;
+            symlink(&self.memory, &job)
+        }
+    }
+
+    impl Storage for Replaced {
+        fn create_directory(&self, path: &Path) -> io::Result<()> {
+            Disk.create_directory(path)
+        }
+
+        fn expect_own_directory(&self, path: &Path) -> io::Result<()> {
+            Disk.expect_own_directory(path)
+        }
+
+        fn create_file(&self, path: &Path, bytes: u64, direct: bool) -> io::Result<Box<dyn StoredFile>> {
+            Disk.create_file(path, bytes, direct)
+        }
+
+        fn open_file(&self, path: &Path, writable: bool) -> io::Result<Box<dyn StoredFile>> {
+            Disk.open_file(path, writable)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            Disk.rename(from, to)?;
+            if to.extension().is_some_and(|kind| kind == "manifest") { self.replace() } else { Ok(()) }
+        }
+
+        fn remove_file(&self, path: &Path) -> io::Result<()> {
+            Disk.remove_file(path)
+        }
+
+        fn remove_directory(&self, path: &Path) -> io::Result<()> {
+            Disk.remove_directory(path)
+        }
+
+        fn sync_directory(&self, path: &Path) -> io::Result<()> {
+            Disk.sync_directory(path)
+        }
+
+        fn list_directory(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+            Disk.list_directory(path)
+        }
+
+        fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+            Disk.lock(path)
+        }
+
+        fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+            Disk.free_bytes(path)
+        }
+    }
+
+    #[test]
+    fn what_the_durable_tier_lies_on_counts_as_it_is_when_the_checkpoint_is_written() {
+        let home = Home::new();
+        let [memory, mounted] = ["memory", "mounted"].map(|name| home.path().join(name));
+        let ssd = home.path().join("ssd");
+        [&memory, &mounted].into_iter().for_each(|path| make_memory(path));
+        fs::create_dir(&ssd).unwrap();
+        let kind = |path: &Path| Medium::of(path).unwrap().kind;
+        if kind(&mounted) != Kind::Memory || kind(&ssd) == Kind::Memory {
+            let why = "it needs /dev/shm on tmpfs, and the folder of the build on none";
+            return not_run("what_the_durable_tier_lies_on_counts_as_it_is_when_the_checkpoint_is_written", why);
+        }
+        let mut config = Config { drive_file: None, ..Config::new("job", &memory, Some(ssd.clone())) };
+        config.set("policy", "memory").unwrap();
+        let memory = fs::canonicalize(&mounted).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(Replaced { ssd, memory });
+        let mut state = vec![7u8; 50_000];
+        let mut job = Checkpointer::open_with(&storage, clock::host(), "here", config, Box::new(Alone)).unwrap();
+        // SAFETY: `state` outlives the job, and is left alone during its calls.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        job.checkpoint().unwrap();
+        let finished = job.finish().unwrap();
+        assert!(finished.is_durable == Some(false) && finished.said.contains("in memory (tmpfs)"), "{finished:?}");
+    }
 }

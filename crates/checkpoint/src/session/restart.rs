@@ -7,10 +7,10 @@ use crate::session::bytes::Bytes;
 use crate::session::clock;
 use crate::session::files::Incoming;
 use crate::session::nodes::{Held, Inventory, Wanted};
-use crate::session::ranks::Call;
+use crate::session::ranks::{Call, Message};
 use crate::session::resized::{Breadth, Key};
-use crate::session::tiers::drain;
-use crate::tier::{Durable, SlotId, SlotImage};
+use crate::session::tiers::{Target, drain};
+use crate::tier::{Durable, SlotId, SlotImage, Stored};
 use crate::{Disk, Error, Storage, StoredFile};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -88,6 +88,7 @@ impl Checkpointer {
         let mut refused = Vec::new();
         for key in candidates {
             let generation = key.generation;
+            self.run.read_from = None;
             let attempt = match key.ranks == self.ranks.size() {
                 true => self.bring_back_own(inventory, key)?,
                 false => self.bring_back_resized(inventory, key)?,
@@ -115,7 +116,7 @@ impl Checkpointer {
                     }
                     restored.report = self.with_weakness(restored.report);
                     self.come_back_to(generation);
-                    self.prune_before(key);
+                    self.prune_before(key)?;
                     return Ok(Some(restored));
                 }
                 Err(why) => {
@@ -231,14 +232,63 @@ impl Checkpointer {
         self.schedule.course.last_any_s = self.schedule.now_s();
     }
 
-    /// Removes from the durable tiers what is older than the checkpoint that came back and beyond those to keep. The ranks do
-    /// as after a commit.
-    fn prune_before(&self, proved: Key) {
-        let proved = Age { epoch: proved.epoch, generation: proved.generation };
-        for target in self.tiers.targets().filter(|target| drain::prunes(&self.ranks, target.kind, &self.nodes)) {
-            // What cannot be removed now is tried again after the next commit.
-            let _ = target.tier.prune_before(proved);
+    /// Removes from the durable tiers what is older than the checkpoint that came back and beyond those to keep: `keep` may be less
+    /// than it was, and a full drive gets room before the next is written. Not before all ranks have proved the newest that
+    /// stays there, because what came back may have been read elsewhere.
+    fn prune_before(&mut self, restored: Key) -> Result<(), Error> {
+        let restored = Age { epoch: restored.epoch, generation: restored.generation };
+        let (mut doubts, mut notes) = ([0; 2], Vec::new());
+        let mut proved = [None; 2];
+        for (at, target) in [&self.tiers.durable, &self.tiers.shared].into_iter().enumerate() {
+            let Some(target) = target else { continue };
+            match target.tier.to_prove(restored) {
+                Ok(Some(newest)) => match self.prove_stored(target, &newest) {
+                    Ok(()) => proved[at] = Some(newest.age()),
+                    Err(why) => {
+                        doubts[at] = 1;
+                        notes.push(format!(
+                            "generation {} {} is not intact: {why}. Older ones stay there until the next is written, also \
+                             beyond the {} to keep",
+                            newest.generation.number,
+                            target.kind.place(),
+                            target.tier.keep()
+                        ));
+                    }
+                },
+                Ok(None) => {}
+                // Why it cannot be looked at is said elsewhere.
+                Err(_) => doubts[at] = 1,
+            }
         }
+        let doubts = self.ranks.tell(Message { sums: doubts, ..Message::default() }, |_| ())?.sums;
+        for (at, target) in [&self.tiers.durable, &self.tiers.shared].into_iter().enumerate() {
+            let Some((target, proved)) = target.as_ref().zip(proved[at]) else { continue };
+            if doubts[at] == 0 && drain::prunes(&self.ranks, target.kind, &self.nodes) {
+                // What cannot be removed now is tried again after the next commit.
+                let _ = target.tier.prune_before(proved);
+            }
+        }
+        notes.into_iter().for_each(|note| self.note(note));
+        Ok(())
+    }
+
+    /// Whether this rank's part of a generation in a durable tier is whole, or why it counts as not whole.
+    fn prove_stored(&self, target: &Target, stored: &Stored) -> Result<(), String> {
+        let (rank, ranks) = (self.ranks.rank(), self.ranks.size());
+        if self.run.read_from == Some((target.kind, stored.generation)) {
+            return Ok(());
+        }
+        if let Some(saved) = stored.committed_ranks.filter(|saved| *saved != ranks) {
+            return Err(format!("{saved} ranks saved it, and {ranks} cannot prove it"));
+        }
+        let manifest = target.tier.manifest(stored.generation, rank).map_err(|error| error.to_string())?;
+        if !self.is_ours(&manifest) {
+            return Err(format!("the part of rank {rank} is of something else"));
+        }
+        let geometry = manifest.geometry().map_err(|error| error.to_string())?;
+        let file = target.tier.image(stored.generation, rank, false).map_err(|error| error.to_string())?;
+        let mut healer = Healer::open(geometry, &*file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
+        healer.read(&mut |_, _| ()).map_err(|lost| lost.to_string())
     }
 
     /// Refuses to go on from an older checkpoint, or from none, where a newer one of another number of ranks is: it would
@@ -378,18 +428,24 @@ impl Checkpointer {
     fn bring_back(&mut self, generation: GenerationId) -> Attempt {
         let mut refused = Vec::new();
         for copy in self.copies(generation) {
-            let (place, manifest, file) = match copy {
+            let (kind, place, manifest, file) = match copy {
                 Copy::Memory(slot, manifest) => {
                     let path = self.tiers.memory.as_ref().map(|memory| memory.image_path(slot)).unwrap_or_default();
-                    ("memory", manifest, Disk.open_file(&path, false).map_err(Error::storage("open", &path)))
+                    (
+                        Tier::Memory,
+                        "memory",
+                        manifest,
+                        Disk.open_file(&path, false).map_err(Error::storage("open", &path)),
+                    )
                 }
                 Copy::Durable(kind, tier, manifest) => {
                     let file = tier.image(generation, self.ranks.rank(), false);
-                    (kind.name(), manifest, file)
+                    (kind, kind.name(), manifest, file)
                 }
             };
             match file.map_err(|error| error.to_string()).and_then(|file| self.restore(&manifest, &*file)) {
                 Ok((tally, incoming)) => {
+                    self.run.read_from = Some((kind, generation));
                     let mut report = format!(
                         "rank {}: generation {} from {place}: {}",
                         self.ranks.rank(),

@@ -4,6 +4,7 @@ use super::finish::NOT_COMPLETED;
 use crate::generation::{Age, GenerationId};
 use crate::session::clock;
 use std::time::Instant;
+use surefoot_model::CheckpointTier as Tier;
 
 /// The latest epoch that the wall clock gives a run, in the year 2262. Beyond it a run counts on from the newest one that it
 /// found, so that no clock leaves the runs after it without room.
@@ -20,6 +21,8 @@ pub(super) struct Run {
     pub(super) number: u64,
     /// The newest checkpoint that this session took or came back to, and when.
     pub(super) newest: Option<(GenerationId, Instant)>,
+    /// Which this rank read last at a restart, and where.
+    pub(super) read_from: Option<(Tier, GenerationId)>,
     /// What it came back to and has not saved after: until then nothing newer is forgotten.
     pub(super) came_back_to: Option<GenerationId>,
     /// The highest number of an earlier run's checkpoints, as long as the program neither asked for one nor saved.
@@ -51,6 +54,7 @@ impl Default for Run {
             epoch: 0,
             number: 0,
             newest: None,
+            read_from: None,
             came_back_to: None,
             unasked: None,
             completed: NOT_COMPLETED,

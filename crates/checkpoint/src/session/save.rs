@@ -279,6 +279,8 @@ impl Checkpointer {
     pub(super) fn end_drain(&mut self, which: Which) -> Result<Option<Error>, Error> {
         let Some(target) = self.tiers.target_mut(which) else { return Ok(None) };
         let Some(mut drain) = target.drain.take() else { return Ok(None) };
+        drain.wait();
+        // Not before it is written: another file system may have been mounted there meanwhile.
         let medium = target.look();
         let outcome = drain.outcome(&self.ranks, medium);
         target.saw_free_bytes(drain.free_bytes());

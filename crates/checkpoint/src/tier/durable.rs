@@ -417,35 +417,45 @@ impl Durable {
     /// Removes committed generations beyond those to keep, and parts of older ones that were never committed, the
     /// oldest first. For rank 0, after a commit: the old is removed last.
     pub fn prune(&self) -> Result<usize, Error> {
-        self.prune_where(|_| true)
+        let (_, surplus) = self.surplus()?;
+        surplus.iter().try_for_each(|stored| self.remove(stored.generation))?;
+        Ok(surplus.len())
     }
 
-    /// As [`Durable::prune`], but only what is older than a checkpoint that all ranks have just proved: `keep` may be less than
-    /// it was, and a drive without room for one more gets some before the next is written.
-    pub(crate) fn prune_before(&self, proved: Age) -> Result<usize, Error> {
-        self.prune_where(|stored| stored.age() < proved)
+    /// As [`Durable::prune`], but only what is older than this generation.
+    pub(crate) fn prune_before(&self, proved: Age) -> Result<(), Error> {
+        let (_, surplus) = self.surplus()?;
+        surplus.iter().filter(|stored| stored.age() < proved).try_for_each(|stored| self.remove(stored.generation))
     }
 
-    fn prune_where(&self, may_go: impl Fn(&Stored) -> bool) -> Result<usize, Error> {
+    /// The newest complete generation up to this one, where [`Durable::prune`] would remove any before it: that is to be proved
+    /// first.
+    pub(crate) fn to_prove(&self, restored: Age) -> Result<Option<Stored>, Error> {
+        let (committed, surplus) = self.surplus()?;
+        let newest = committed.into_iter().find(|stored| stored.age() <= restored);
+        Ok(newest.filter(|newest| surplus.iter().any(|stored| stored.age() < newest.age())))
+    }
+
+    /// The complete generations, the newest first, and what is beyond those to keep, the oldest first.
+    fn surplus(&self) -> Result<(Vec<Stored>, Vec<Stored>), Error> {
         let generations = self.generations()?;
-        let committed: Vec<&Stored> = generations
+        let committed: Vec<Stored> = generations
             .iter()
             .filter(|stored| stored.committed_ranks.is_some())
             // A mark without any rank's part, which was given up and could not all be removed, keeps nothing.
             .filter(|stored| self.ranks(stored.generation).is_ok_and(|ranks| !ranks.is_empty()))
+            .copied()
             .collect();
-        let Some(&oldest_kept) = committed.get(self.options.keep - 1).or(committed.last()) else { return Ok(0) };
+        let Some(&oldest_kept) = committed.get(self.options.keep - 1).or(committed.last()) else {
+            return Ok((committed, Vec::new()));
+        };
         let is_older = |stored: &&Stored| match stored.committed_ranks {
             Some(_) => stored.age() < oldest_kept.age(),
             // Which run began it is not known here.
             None => stored.generation < oldest_kept.generation,
         };
-        let mut removed = 0;
-        for stored in generations.iter().rev().filter(is_older).filter(|stored| may_go(stored)) {
-            self.remove(stored.generation)?;
-            removed += 1;
-        }
-        Ok(removed)
+        let surplus = generations.iter().rev().filter(is_older).copied().collect();
+        Ok((committed, surplus))
     }
 
     /// Removes what one rank wrote of a generation, as far as it can be removed; the mark first, for it is not complete then.

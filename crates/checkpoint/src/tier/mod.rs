@@ -31,7 +31,7 @@ pub(crate) mod node;
 pub(crate) use ahead::Allowance;
 pub(crate) use completed::COMPLETED;
 pub use completed::Completed;
-pub use durable::{Budget, Durable, DurableOptions, Pace, StoredPart, Written};
+pub use durable::{Budget, Durable, DurableOptions, Pace, Stored, StoredPart, Written};
 pub use job::{JobDirectory, JobLocks, Occupied, Removed};
 pub(crate) use job::{effective_user, remove_own};
 pub(crate) use mapping::{FileBytes, FileRoom};

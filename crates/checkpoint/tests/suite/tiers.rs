@@ -1,6 +1,6 @@
 //! Each tier fails alone: a restart comes from what is intact, and says what it could not look at.
 
-use super::session::{Back, Rank, Tiers, always_both, job, restarted};
+use super::session::{Back, Rank, Tiers, always_both, flip, job, restarted};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
@@ -175,7 +175,7 @@ fn one_rank_s_dead_drive_leaves_the_other_ranks_theirs() {
         restored.report
     };
     let reports: Vec<String> = std::thread::scope(|scope| {
-        let groups = thread_group(2, Some(Duration::from_secs(20)));
+        let groups = thread_group(2, Some(Duration::from_secs(300)));
         let threads: Vec<_> = groups.into_iter().map(|group| scope.spawn(|| run(group))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -203,7 +203,7 @@ fn a_job_never_begins_anew_beside_a_tier_that_cannot_be_looked_at() {
     }
     fs::remove_dir_all(tiers.home.path().join("memory/job")).unwrap();
     std::thread::scope(|scope| {
-        for group in thread_group(2, Some(Duration::from_secs(20))) {
+        for group in thread_group(2, Some(Duration::from_secs(300))) {
             let config = config.clone();
             scope.spawn(move || {
                 let error = Rank::open(config, group).err().unwrap().to_string();
@@ -350,7 +350,7 @@ impl Group for Deaf {
 /// Runs two ranks; setting the number makes the second hear of nothing after so many more agreements.
 fn with_one_deaf(config: &Config, run: impl Fn(Rank, &AtomicU32) + Sync) {
     std::thread::scope(|scope| {
-        for ranks in thread_group(2, Some(Duration::from_secs(1))) {
+        for ranks in thread_group(2, Some(Duration::from_secs(300))) {
             let run = &run;
             scope.spawn(move || {
                 let left = Arc::new(AtomicU32::new(0));
@@ -404,5 +404,40 @@ fn a_directory_in_which_anybody_may_replace_files_is_said() {
         let wanted = format!("any user may take away or replace what is in {}: chmod o-w", path.display());
         assert!(said.iter().all(|said| said.contains(&wanted) == is_open), "{tier} {mode:o}: {said:?}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn a_smaller_keep_removes_nothing_before_what_stays_there_is_proved() {
+    for is_rotten in [true, false] {
+        let tiers = Tiers::new();
+        let mut config = tiers.config(always_both());
+        save_two(&config);
+        job(2, &config, |mut rank| {
+            rank.job.restart().unwrap().unwrap();
+            rank.compute(3);
+            rank.job.checkpoint_to(Place::Memory).unwrap();
+        });
+        let images = tiers.durable_files("image");
+        assert_eq!(images.len(), 4, "two generations of two ranks: {images:?}");
+        if is_rotten {
+            flip(&images[3], 77);
+        }
+        config.set("durable.keep", "1").unwrap();
+        let notices = job(2, &config, |mut rank| {
+            let restored = rank.job.restart().unwrap().unwrap();
+            assert!(restored.generation.number == 3 && restored.report.contains("from memory"), "{restored:?}");
+            rank.job.take_notices().join("; ")
+        });
+        let left = tiers.durable_files("image").len();
+        fs::remove_dir_all(tiers.home.path().join("memory/job")).unwrap();
+        let back = restarted(2, &config, 3);
+        if is_rotten {
+            assert!(notices[1].contains("generation 2") && notices[1].contains("is not intact"), "{notices:?}");
+            assert!(left == 4 && back.iter().all(|back| back.0 == Some(1)), "{left}: {back:?}");
+        } else {
+            assert!(notices.iter().all(|said| !said.contains("is not intact")), "{notices:?}");
+            assert!(left == 2 && back.iter().all(|back| back.0 == Some(2)), "{left}: {back:?}");
+        }
     }
 }

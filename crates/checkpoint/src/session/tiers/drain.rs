@@ -135,9 +135,8 @@ impl Drain {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// What this rank wrote, when all ranks have written, and of all of them the bytes and the largest `medium`; or the first
-    /// failure.
-    pub(in crate::session) fn outcome(&mut self, ranks: &Ranks, medium: u64) -> Result<(Written, [u64; 2]), Error> {
+    /// Waits until it is written here.
+    pub(in crate::session) fn wait(&mut self) {
         if let Some(thread) = self.thread.take() {
             let ended = thread.join().unwrap_or_else(|_| {
                 let why = "the writing thread ended early".into();
@@ -149,6 +148,12 @@ impl Drain {
             self.written = Some(ended.written);
             self.took = Some(ended.took);
         }
+    }
+
+    /// What this rank wrote, when all ranks have written, and of all of them the bytes and the largest `medium`; or the first
+    /// failure.
+    pub(in crate::session) fn outcome(&mut self, ranks: &Ranks, medium: u64) -> Result<(Written, [u64; 2]), Error> {
+        self.wait();
         let gone = || Err(Error::Option { option: "durable", why: "it was asked for twice".into() });
         let written = self.written.take().unwrap_or_else(gone);
         let bytes = written.as_ref().map_or(0, |written| written.bytes);
