@@ -103,12 +103,36 @@ fn has_length(whole: &Path, bytes: u64) -> bool {
     sectors == Some(limit / 512) && offset.is_some_and(|offset| offset <= bytes)
 }
 
-/// Of several the least durable counts: a stripe of a disk and of memory is lost with the memory.
 fn of_others(whole: &Path, name: &str, layers: u32) -> Medium {
-    let slaves = fs::read_dir(whole.join("slaves")).into_iter().flatten();
-    let slaves = slaves.map(|slave| slave.and_then(|slave| fs::canonicalize(slave.path())));
-    let mut found: Vec<Medium> = slaves
-        .map(|slave| match slave {
+    least_durable(&whole.join("slaves"), name, layers)
+}
+
+/// What a Btrfs lies on of which this is a device: it may have others.
+pub(super) fn of_btrfs(number: DeviceNumber, layers: u32) -> Medium {
+    let found = fs::canonicalize(format!("/sys/dev/block/{number}")).ok();
+    let name = found.as_ref().and_then(|directory| directory.file_name()).unwrap_or_default();
+    of_btrfs_in(Path::new("/sys/fs/btrfs"), &name.to_string_lossy(), layers)
+}
+
+fn of_btrfs_in(all: &Path, device: &str, layers: u32) -> Medium {
+    let unknown = |why: &str| Medium { kind: Kind::Unknown, said: format!("{device}, {why}") };
+    let systems = fs::read_dir(all).into_iter().flatten().flatten().map(|system| system.path());
+    let mut systems = systems.filter(|system| !device.is_empty() && system.join("devices").join(device).exists());
+    let Some(system) = systems.next() else { return unknown("whose file system is not in /sys/fs/btrfs") };
+    let count = |names: &str| fs::read_dir(system.join(names)).map_or(0, |names| names.count());
+    // Older kernels do not number the devices.
+    if count("devinfo") > count("devices") {
+        return unknown("one of several devices, of which not all are there");
+    }
+    least_durable(&system.join("devices"), "its devices", layers)
+}
+
+/// Of several the least durable counts: a stripe of a disk and of memory is lost with the memory.
+fn least_durable(devices: &Path, name: &str, layers: u32) -> Medium {
+    let devices = fs::read_dir(devices).into_iter().flatten();
+    let devices = devices.map(|device| device.and_then(|device| fs::canonicalize(device.path())));
+    let mut found: Vec<Medium> = devices
+        .map(|device| match device {
             Ok(directory) => of_directory(&directory, layers),
             Err(_) => Medium { kind: Kind::Unknown, said: "a device that cannot be looked at".into() },
         })
@@ -127,7 +151,28 @@ fn is_emulated(whole: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_btrfs_is_what_the_least_durable_of_its_devices_is() {
+        let home = tempfile::tempdir().unwrap();
+        let device = |system: &str, name: &str| {
+            let (block, devices) = (home.path().join("block").join(name), home.path().join("btrfs").join(system));
+            fs::create_dir_all(&block).unwrap();
+            fs::create_dir_all(devices.join("devices")).unwrap();
+            std::os::unix::fs::symlink(&block, devices.join("devices").join(name)).unwrap();
+        };
+        device("one", "sda");
+        device("two", "sdb");
+        device("two", "ram0");
+        device("gone", "sdc");
+        ["1", "2"].iter().for_each(|id| fs::create_dir_all(home.path().join("btrfs/gone/devinfo").join(id)).unwrap());
+        let of = |name: &str| of_btrfs_in(&home.path().join("btrfs"), name, 4).kind;
+        let found = ["sda", "sdb", "ram0", "sdc", "sdd", ""].map(of);
+        let wanted = [Kind::Disk, Kind::Memory, Kind::Memory, Kind::Unknown, Kind::Unknown, Kind::Unknown];
+        assert_eq!(found, wanted);
+    }
 
     #[test]
     fn names_of_devices_are_told_apart() {

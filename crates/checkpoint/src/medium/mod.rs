@@ -1,10 +1,10 @@
 //! What a tier's directory lies on: memory, a disk, or something that the kernel says too little of.
 //!
 //! *Looked at*: the file system ([`libc::fstatfs`]), for an overlay its upper directory, for a block device those beneath it in
-//! `/sys/dev/block`, for a loop device its file.
+//! `/sys/dev/block`, for a loop device its file, for Btrfs all of its devices.
 //!
 //! *Not known*: whether a hypervisor, a RAID controller or a file server keeps what it was given; what is behind FUSE; the upper
-//! directory of a container's overlay, which only the host sees; all but the first device of Btrfs and ZFS. All of these read
+//! directory of a container's overlay, which only the host sees; the devices of ZFS. All of these read
 //! [`Kind::Unknown`], but for the first: a virtual disk is taken for a disk.
 
 mod device;
@@ -126,16 +126,14 @@ impl Medium {
         if magic == OVERLAY {
             return Ok(of_overlay(file, mount.as_ref(), number, layers - 1));
         }
-        let device = match (libc::major(number), &mount) {
-            // A number of its own says nothing of devices: Btrfs, ZFS, NFS, FUSE.
-            (0, Some(mount)) => of_source(mount),
-            (0, None) => None,
-            _ => Some(DeviceNumber::from(number)),
+        let beneath = match (libc::major(number), &mount) {
+            // A number of its own says nothing of devices: ZFS, NFS, FUSE. What was mounted is only a name to these.
+            (0, mount) => match mount.as_ref().filter(|mount| mount.kind == "btrfs").and_then(of_source) {
+                Some(device) => device::of_btrfs(device, layers - 1),
+                None => return Ok(Medium::new(Kind::Unknown, name)),
+            },
+            _ => device::medium(DeviceNumber::from(number), layers - 1),
         };
-        let Some(device) = device else {
-            return Ok(Medium::new(Kind::Unknown, name));
-        };
-        let beneath = device::medium(device, layers - 1);
         Ok(Medium::new(beneath.kind, format!("{name} on {}", beneath.said)))
     }
 }

@@ -38,9 +38,9 @@ impl Media {
         self.found.iter().find(|(of, _)| *of == tier).map(|(_, medium)| medium)
     }
 
-    /// Whether checkpoints in the memory tier are writes to a disk.
-    pub fn is_memory_on_disk(&self) -> bool {
-        self.of(Tier::Memory).is_some_and(|medium| medium.kind == Kind::Disk)
+    /// Whether checkpoints in the memory tier may be writes to a drive: on an unknown medium they count as such.
+    pub fn may_memory_wear_a_drive(&self) -> bool {
+        self.of(Tier::Memory).is_some_and(|medium| medium.kind != Kind::Memory)
     }
 
     /// What a user should know of them, a sentence each.
@@ -54,8 +54,8 @@ impl Media {
                      against its budget. Set memory to a directory on tmpfs, such as /dev/shm"
                 )),
                 (Tier::Memory, Kind::Unknown) => Some(format!(
-                    "the memory tier {shown} is on an unknown medium ({said}): its checkpoints may wear a drive, and no \
-                     budget counts them. Set memory to a directory on tmpfs, such as /dev/shm"
+                    "the memory tier {shown} is on an unknown medium ({said}): each checkpoint there may wear a drive, and counts \
+                     against its budget. Set memory to a directory on tmpfs, such as /dev/shm"
                 )),
                 (_, Kind::Memory) => Some(format!(
                     "{shown} is in memory ({said}), which {}.allow_memory permits: its copies are lost with the power and \

@@ -3,7 +3,7 @@
 use super::mounted::{apart, mount};
 use super::session::{Rank, always_both};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,13 +16,40 @@ use surefoot_checkpoint::{Alone, Checkpointer, Config, Error, Group, Place, Poli
 use surefoot_model::CheckpointTier as Tier;
 use surefoot_testkit::not_run::not_run;
 
-/// Runs a test with mounts of its own, or says why it cannot.
-fn with_mounts(test: &str, run: impl FnOnce(&Path) -> Result<(), String> + Send) {
+/// What a test needs of the machine beyond mounts of its own, tried in a folder.
+type Need = fn(&Path) -> Result<(), String>;
+
+/// Runs a test with mounts of its own, or says what of that the machine does not have. What fails later is a fault.
+fn with_mounts(test: &str, needs: &[Need], run: impl FnOnce(&Path) -> Result<(), String> + Send) {
     // On the disk of the build: /tmp may lie in memory.
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    if let Err(why) = apart(|| run(home.path())) {
-        not_run(&format!("media::{test}"), &why);
+    let [home, tried] = [(); 2].map(|()| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let ran = apart(|| {
+        in_memory(tried.path().join("memory"), "tmpfs")?;
+        for (number, need) in needs.iter().enumerate() {
+            need(&made(tried.path().join(number.to_string())))?;
+        }
+        Ok(run(home.path()))
+    });
+    match ran {
+        Ok(ran) => ran.unwrap(),
+        Err(why) => not_run(&format!("media::{test}"), &why),
     }
+}
+
+/// An overlay over the folder of the build, which may lie on one itself.
+fn overlays(home: &Path) -> Result<(), String> {
+    overlay(home.join("at"), &made(home.join("upper"))).map(drop)
+}
+
+/// A file as a disk.
+fn disks_of_files(home: &Path) -> Result<(), String> {
+    disk_of_file(home.join("at"), &home.join("image"), 32).map(drop)
+}
+
+/// The folder of the build on a disk.
+fn a_disk(home: &Path) -> Result<(), String> {
+    let medium = Medium::of(home).unwrap();
+    if medium.kind == Kind::Disk { Ok(()) } else { Err(format!("the build's folder is on {}", medium.said)) }
 }
 
 fn made(path: PathBuf) -> PathBuf {
@@ -71,6 +98,12 @@ fn disk_of_file(at: PathBuf, file: &Path, mib: u64) -> Result<PathBuf, String> {
     Ok(at)
 }
 
+/// The block devices that have names here.
+fn block_devices() -> Vec<PathBuf> {
+    let all = fs::read_dir("/dev").into_iter().flatten().flatten();
+    all.filter(|entry| entry.file_type().unwrap().is_block_device()).map(|entry| entry.path()).collect()
+}
+
 fn tiers(memory: &Path, durable: &Path) -> Config {
     let mut config = Config::new("job", memory, Some(durable.to_owned()));
     config.drive_file = None;
@@ -90,7 +123,7 @@ fn refused(config: &Config) -> String {
 
 #[test]
 fn every_medium_is_what_it_is_and_what_cannot_be_seen_is_unknown() {
-    with_mounts("every_medium_is_what_it_is_and_what_cannot_be_seen_is_unknown", |home| {
+    with_mounts("every_medium_is_what_it_is_and_what_cannot_be_seen_is_unknown", &[overlays], |home| {
         let tmpfs = in_memory(home.join("tmpfs"), "tmpfs")?;
         let ramfs = in_memory(home.join("ramfs"), "ramfs")?;
         let bound = made(home.join("bound"));
@@ -115,6 +148,12 @@ fn every_medium_is_what_it_is_and_what_cannot_be_seen_is_unknown() {
         fs::rename(&over_disk, home.join("elsewhere")).unwrap();
         assert_eq!(of(&on_disk).kind, Kind::Unknown, "{:?}", of(&on_disk));
         assert_eq!(of(Path::new("/proc")).kind, Kind::Unknown, "{:?}", of(Path::new("/proc")));
+        // A file system without a device of its own may be mounted by the name of one, as FUSE file systems often are.
+        for (at, device) in block_devices().iter().enumerate() {
+            let named = made(home.join(format!("named-{at}")));
+            mount("proc", Some(device), &named, 0, "").unwrap();
+            assert_eq!(of(&named).kind, Kind::Unknown, "{}: {:?}", device.display(), of(&named));
+        }
         assert!(Medium::of(&home.join("none")).is_err());
         assert_eq!(Medium::of_nearest(&tmpfs.join("a/b")).unwrap().kind, Kind::Memory);
         Ok(())
@@ -123,7 +162,7 @@ fn every_medium_is_what_it_is_and_what_cannot_be_seen_is_unknown() {
 
 #[test]
 fn a_disk_of_a_file_is_what_the_file_is_on() {
-    with_mounts("a_disk_of_a_file_is_what_the_file_is_on", |home| {
+    with_mounts("a_disk_of_a_file_is_what_the_file_is_on", &[disks_of_files], |home| {
         let tmpfs = in_memory(home.join("tmpfs"), "tmpfs")?;
         let memory = Medium::of(&disk_of_file(home.join("memory-disk"), &tmpfs.join("image"), 32)?).unwrap();
         assert!(memory.kind == Kind::Memory && memory.said.contains("on tmpfs"), "{memory:?}");
@@ -151,7 +190,7 @@ fn a_disk_of_a_file_is_what_the_file_is_on() {
 
 #[test]
 fn memory_is_refused_as_durable_and_where_it_is_allowed_never_called_so() {
-    with_mounts("memory_is_refused_as_durable_and_where_it_is_allowed_never_called_so", |home| {
+    with_mounts("memory_is_refused_as_durable_and_where_it_is_allowed_never_called_so", &[overlays], |home| {
         let memory = in_memory(home.join("memory"), "tmpfs")?;
         let tmpfs = in_memory(home.join("tmpfs"), "tmpfs")?;
         let ramfs = in_memory(home.join("ramfs"), "ramfs")?;
@@ -207,7 +246,7 @@ fn saved_and_finished(rank: &mut Rank) -> (String, Finished) {
 
 #[test]
 fn what_is_mounted_at_the_jobs_own_directory_counts_and_also_later() {
-    with_mounts("what_is_mounted_at_the_jobs_own_directory_counts_and_also_later", |home| {
+    with_mounts("what_is_mounted_at_the_jobs_own_directory_counts_and_also_later", &[], |home| {
         let (memory, ssd) = (in_memory(home.join("memory"), "tmpfs")?, made(home.join("ssd")));
         let own = in_memory(ssd.join("job"), "tmpfs")?;
         let mut config = tiers(&memory, &ssd);
@@ -228,7 +267,7 @@ fn what_is_mounted_at_the_jobs_own_directory_counts_and_also_later() {
 
 #[test]
 fn nothing_on_an_unknown_medium_is_called_durable() {
-    with_mounts("nothing_on_an_unknown_medium_is_called_durable", |home| {
+    with_mounts("nothing_on_an_unknown_medium_is_called_durable", &[overlays], |home| {
         let (memory, upper) = (in_memory(home.join("memory"), "tmpfs")?, made(home.join("upper")));
         let ssd = overlay(home.join("ssd"), &upper)?;
         fs::rename(&upper, home.join("elsewhere")).unwrap();
@@ -241,7 +280,7 @@ fn nothing_on_an_unknown_medium_is_called_durable() {
 
 #[test]
 fn no_rank_calls_durable_what_another_one_has_in_memory() {
-    with_mounts("no_rank_calls_durable_what_another_one_has_in_memory", |home| {
+    with_mounts("no_rank_calls_durable_what_another_one_has_in_memory", &[], |home| {
         let memory = in_memory(home.join("memory"), "tmpfs")?;
         let directories = [made(home.join("ssd")), in_memory(home.join("tmpfs"), "tmpfs")?];
         let run = &|group: ThreadGroup| {
@@ -250,7 +289,7 @@ fn no_rank_calls_durable_what_another_one_has_in_memory() {
             saved_and_finished(&mut Rank::open(config, group).unwrap())
         };
         let told: Vec<(String, Finished)> = std::thread::scope(|scope| {
-            let groups = thread_group(2, Some(Duration::from_secs(60))).into_iter();
+            let groups = thread_group(2, Some(Duration::from_secs(300))).into_iter();
             let threads: Vec<_> = groups.map(|group| scope.spawn(move || run(group))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
@@ -264,7 +303,7 @@ fn no_rank_calls_durable_what_another_one_has_in_memory() {
 
 #[test]
 fn one_directory_is_no_two_tiers_by_whatever_name() {
-    with_mounts("one_directory_is_no_two_tiers_by_whatever_name", |home| {
+    with_mounts("one_directory_is_no_two_tiers_by_whatever_name", &[], |home| {
         let (one, bound) = (made(home.join("one")), made(home.join("bound")));
         mount("none", Some(&one), &bound, libc::MS_BIND, "")?;
         symlink(&one, home.join("link")).unwrap();
@@ -294,20 +333,63 @@ fn one_directory_is_no_two_tiers_by_whatever_name() {
     });
 }
 
+/// Tiers on a drive that bears a checkpoint in both, and then hardly a byte in a second.
+fn on_a_drive_that_bears_one(memory: &Path, durable: &Path) -> Config {
+    let mut config = tiers(memory, durable);
+    config.policy = always_both();
+    for (name, value) in [("rated_bytes", "1e9"), ("written_bytes", "0"), ("remaining_years", "1")] {
+        config.set(&format!("endurance.{name}"), value).unwrap();
+    }
+    config.set("priority", "endurance").unwrap();
+    config
+}
+
+#[test]
+fn a_memory_tier_on_an_unknown_medium_counts_against_the_budget_like_one_on_a_disk() {
+    let test = "a_memory_tier_on_an_unknown_medium_counts_against_the_budget_like_one_on_a_disk";
+    with_mounts(test, &[overlays], |home| {
+        let (upper, durable) = (made(home.join("upper")), made(home.join("ssd")));
+        let memory = overlay(home.join("memory"), &upper)?;
+        fs::rename(&upper, home.join("elsewhere")).unwrap();
+        assert_eq!(Medium::of(&memory).unwrap().kind, Kind::Unknown);
+        let mut config = on_a_drive_that_bears_one(&memory, &durable);
+        config.set("durable.allow_memory", "yes").unwrap();
+        let mut rank = open(&config).unwrap();
+        let notices = rank.job.take_notices().join("; ");
+        assert!(notices.contains("unknown medium") && notices.contains("counts against its budget"), "{notices}");
+        assert_eq!(rank.save(1), Place::Both);
+        rank.job.wait_for_copies().unwrap();
+        rank.compute(2);
+        let second = rank.job.checkpoint().unwrap();
+        assert_eq!(second.decision.place, Place::Skip, "{second:?}");
+        assert!(second.decision.reasons.join("; ").contains("an unknown medium"), "{second:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_all_ranks_have_on_a_disk_is_called_durable() {
+    with_mounts("what_all_ranks_have_on_a_disk_is_called_durable", &[a_disk], |home| {
+        let (memory, ssd) = (in_memory(home.join("memory"), "tmpfs")?, made(home.join("ssd")));
+        let run = &|group: ThreadGroup| saved_and_finished(&mut Rank::open(tiers(&memory, &ssd), group).unwrap());
+        let told: Vec<(String, Finished)> = std::thread::scope(|scope| {
+            let groups = thread_group(2, Some(Duration::from_secs(300))).into_iter();
+            let threads: Vec<_> = groups.map(|group| scope.spawn(move || run(group))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (notices, finished) in told {
+            assert!(notices.contains("generation 1 is durable"), "{notices}");
+            assert!(finished.is_durable == Some(true) && finished.said == "generation 1 is on the SSD", "{finished:?}");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn a_memory_tier_on_a_disk_is_reported_and_takes_no_more_than_the_drive_bears() {
-    with_mounts("a_memory_tier_on_a_disk_is_reported_and_takes_no_more_than_the_drive_bears", |home| {
-        if Medium::of(home).unwrap().kind != Kind::Disk {
-            return Err(format!("the build's folder is on {}", Medium::of(home).unwrap().said));
-        }
+    with_mounts("a_memory_tier_on_a_disk_is_reported_and_takes_no_more_than_the_drive_bears", &[a_disk], |home| {
         let (memory, durable) = (made(home.join("memory")), made(home.join("ssd")));
-        let mut config = tiers(&memory, &durable);
-        config.policy = always_both();
-        // It bears a checkpoint in both tiers, and then hardly a byte in a second.
-        for (name, value) in [("rated_bytes", "1e9"), ("written_bytes", "0"), ("remaining_years", "1")] {
-            config.set(&format!("endurance.{name}"), value).unwrap();
-        }
-        config.set("priority", "endurance").unwrap();
+        let config = on_a_drive_that_bears_one(&memory, &durable);
         let mut rank = open(&config).unwrap();
         let notices = rank.job.take_notices().join("; ");
         assert!(notices.contains("is on a disk") && notices.contains("/dev/shm"), "{notices}");
@@ -327,7 +409,7 @@ fn a_memory_tier_on_a_disk_is_reported_and_takes_no_more_than_the_drive_bears() 
         let mut config = tiers(&in_memory(home.join("tmpfs"), "tmpfs")?, &durable);
         config.policy = always_both();
         let media = config.check().unwrap();
-        assert!(!media.is_memory_on_disk() && media.notices(&config).is_empty(), "{media:?}");
+        assert!(!media.may_memory_wear_a_drive() && media.notices(&config).is_empty(), "{media:?}");
         assert_eq!(media.of(Tier::Durable).map(|medium| medium.kind), Some(Kind::Disk));
         Ok(())
     });
@@ -335,7 +417,7 @@ fn a_memory_tier_on_a_disk_is_reported_and_takes_no_more_than_the_drive_bears() 
 
 #[test]
 fn a_full_ssd_names_its_numbers_and_a_smaller_keep_comes_to_a_newer_copy() {
-    with_mounts("a_full_ssd_names_its_numbers_and_a_smaller_keep_comes_to_a_newer_copy", |home| {
+    with_mounts("a_full_ssd_names_its_numbers_and_a_smaller_keep_comes_to_a_newer_copy", &[], |home| {
         let (memory, ssd) = (in_memory(home.join("memory"), "tmpfs")?, made(home.join("ssd")));
         // Room for two images of 325 KiB with their small files, and not for three.
         mount("tmpfs", None, &ssd, 0, "size=1000k")?;

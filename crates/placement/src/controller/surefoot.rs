@@ -92,7 +92,8 @@ impl Surefoot {
     /// A memory tier that lies on a disk gets no more than the drive bears.
     fn within_wear(&self, bucket: &mut Bucket, situation: &Situation, decision: Decision) -> Decision {
         let budget = self.budget(bucket, situation, situation.memory_wear_bytes);
-        let why = format!("{}; the memory tier is on a disk, so its checkpoints count", budget.text);
+        let why =
+            format!("{}; the memory tier is on a disk or an unknown medium, so its checkpoints count", budget.text);
         if budget.is_enough { decision.because(why) } else { Decision::new(Place::Skip, why) }
     }
 

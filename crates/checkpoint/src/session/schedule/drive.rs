@@ -91,7 +91,7 @@ type Stamp = (u64, i64, i64, u64);
 #[derive(Debug)]
 pub(in crate::session) struct DriveFile {
     path: Option<PathBuf>,
-    /// The numbers of the devices that are written to: the durable directory's, and that of a memory tier on a disk.
+    /// The numbers of the devices that are written to: the durable directory's, and that of a memory tier that is not in memory.
     device_numbers: Vec<String>,
     stamp: Option<Stamp>,
     report: Result<DriveReport, String>,
@@ -100,9 +100,9 @@ pub(in crate::session) struct DriveFile {
 
 impl DriveFile {
     /// For the directories of a job that lie on drives.
-    pub fn of(config: &Config, is_memory_on_disk: bool) -> Self {
+    pub fn of(config: &Config, may_memory_wear: bool) -> Self {
         let durable = config.durable.as_ref().map(|durable| durable.directory.as_path());
-        let memory = config.memory.as_ref().filter(|_| is_memory_on_disk).map(|memory| memory.directory.as_path());
+        let memory = config.memory.as_ref().filter(|_| may_memory_wear).map(|memory| memory.directory.as_path());
         DriveFile::new(config.drive_file.as_deref(), durable.into_iter().chain(memory))
     }
 

@@ -104,7 +104,7 @@ impl Opened {
     /// On all ranks, with what is wrong with the tier.
     pub(in crate::session) fn expect_a_reason_to_go_on(&mut self, ranks: &Ranks) -> Result<bool, Error> {
         let told = u64::from(self.fault.is_some()) | u64::from(self.holds_any) << 32;
-        let is_here = self.media.is_memory_on_disk();
+        let is_here = self.media.may_memory_wear_a_drive();
         let media =
             [&self.tiers.durable, &self.tiers.shared].map(|target| target.as_ref().map_or(0, Target::medium_number));
         let message = Message { sums: [told, u64::from(is_here)], mosts: media, ..Message::default() };
