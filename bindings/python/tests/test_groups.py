@@ -22,7 +22,7 @@ class Table:
     def __init__(self, size: int) -> None:
         self.size = size
         self.bytes: list[bytes] = [b""] * size
-        self.barrier = threading.Barrier(size, timeout=60)
+        self.barrier = threading.Barrier(size, timeout=PATIENCE_S)
 
     def meet(self, rank: int, own: bytes) -> list[bytes]:
         self.bytes[rank] = own

@@ -9,6 +9,16 @@ use std::sync::Mutex;
 /// The link in such a folder that leads to memory.
 const IN_MEMORY: &str = "in-memory";
 
+/// A folder beside what was built, on a disk as a rule: /tmp lies in memory on many machines, where no durable tier can be.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let program = std::env::current_exe().unwrap();
+    // That of the tests lies in target/debug/deps.
+    let of_build = program.ancestors().nth(3).map(|target| target.join("tmp"));
+    let made =
+        of_build.and_then(|of_build| fs::create_dir_all(&of_build).and_then(|()| tempfile::tempdir_in(of_build)).ok());
+    made.unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
 /// A folder that goes with its test.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
@@ -17,7 +27,7 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let (folder, memory) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").ok());
+        let (folder, memory) = (folder(), tempfile::tempdir_in("/dev/shm").ok());
         if let Some(memory) = &memory {
             symlink(memory.path(), folder.path().join(IN_MEMORY)).unwrap();
         }

@@ -29,7 +29,7 @@ fn fortran_ranks_of_mpi_with_a_variable_on_one_of_them_are_told() {
     // Open MPI starts the ranks in the order of the parts that a colon separates.
     let run = |variable: &str| {
         let mut command = mpirun(1, &tiers, &program);
-        command.env("MPIEXEC_TIMEOUT", "120").env("SUREFOOT_CHECKPOINT_MEMORY", &memory);
+        command.env("MPIEXEC_TIMEOUT", "600").env("SUREFOOT_CHECKPOINT_MEMORY", &memory);
         command.args(["25", ":", "-np", "1", "-x", variable]).arg(&program).arg("25");
         command.output().unwrap()
     };

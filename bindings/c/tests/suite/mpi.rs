@@ -38,7 +38,7 @@ fn ranks_in_different_calls_or_with_different_settings_are_all_told_and_lose_not
         fs::create_dir(tiers.path("tmp/ssd")).unwrap();
         let mut command = mpirun(ranks, &tiers, &program);
         // A wait is a fault, too: mpirun ends it.
-        command.env("MPIEXEC_TIMEOUT", "280").args([tiers.path("memory"), tiers.path("tmp/ssd")]);
+        command.env("MPIEXEC_TIMEOUT", "600").args([tiers.path("memory"), tiers.path("tmp/ssd")]);
         assert_eq!(text_of(&mut command), "good\n", "{ranks} ranks");
     }
 }

@@ -583,7 +583,7 @@ mod tests {
 
     #[test]
     fn a_survey_ends_at_each_of_its_limits_and_says_so() {
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::testing::folder();
         for number in 0..20 {
             let directory = home.path().join(format!("job/rank-{number:05}"));
             fs::create_dir_all(&directory).unwrap();
@@ -633,7 +633,7 @@ mod tests {
         if !is_root("one_user_takes_a_part_of_each_limit_and_leaves_the_rest_to_others") {
             return;
         }
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::testing::folder();
         fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
         for number in 0..50 {
             // Before all others by name, and many of them directly where everybody may write.
@@ -662,7 +662,7 @@ mod tests {
         if !is_root("what_another_user_put_into_a_job_is_a_problem_and_no_copy") {
             return;
         }
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::testing::folder();
         give(&slot(&home.path().join("job/rank-00000")));
         slot(&home.path().join("job/rank-00001"));
         give(&home.path().join("job/rank-00001"));
@@ -674,7 +674,7 @@ mod tests {
 
     #[test]
     fn a_tree_without_an_end_takes_little_memory() {
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::testing::folder();
         let mut at = home.path().to_owned();
         let mut open = fs::File::open(&at).unwrap();
         for _ in 0..40 {

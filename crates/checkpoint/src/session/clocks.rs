@@ -21,7 +21,7 @@ struct Job {
 
 impl Job {
     fn new(policy: Fixed) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::testing::folder();
         ["memory", "ssd"].iter().for_each(|name| fs::create_dir(home.path().join(name)).unwrap());
         Job { home, policy: Policy::Fixed(policy) }
     }

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 const BYTES: usize = 4_000_000;
 
+/// Longer than it takes where two cores do the work of thirty.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// A session whose first checkpoint is durable, and the others by its bound on age alone.
 fn session(home: &Path, staleness_max_s: f64, settings: &[(&str, &str)], work: impl FnOnce(&mut Checkpointer)) {
     let [memory, ssd] = ["memory", "ssd"].map(|name| home.join(name));
@@ -61,11 +64,14 @@ fn saves_into_slots_that_were_made_ahead_take_none_of_them() {
         let directory = job.tiers.memory.as_ref().unwrap().directory().to_owned();
         let length =
             |slot: u32| std::fs::metadata(directory.join(format!("slot-{slot}.image"))).map_or(0, |of| of.len());
+        let begun = Instant::now();
         while (0..4).any(|slot| length(slot) < bytes) {
+            assert!(begun.elapsed() < PATIENCE, "no four slots of {bytes} bytes in {}", directory.display());
             std::thread::sleep(Duration::from_millis(1));
         }
         // The last page is touched a moment after it is there.
         while job.tiers.memory.as_ref().unwrap().is_making_ahead() {
+            assert!(begun.elapsed() < PATIENCE, "the slots in {} are still being made", directory.display());
             std::thread::sleep(Duration::from_millis(1));
         }
         for number in 0..6 {
@@ -75,9 +81,6 @@ fn saves_into_slots_that_were_made_ahead_take_none_of_them() {
         }
     });
 }
-
-/// Longer than it takes where two cores do the work of thirty.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn a_program_that_is_slower_while_a_checkpoint_is_written_has_that_counted() {

@@ -39,7 +39,7 @@ fn wait_for(tiers: &Tiers, slots: usize, bytes: u64) -> BTreeMap<String, (u64, u
         if found.len() == slots && found.values().all(|(length, _)| *length == bytes) {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{slots} slots of {bytes} bytes are not there: {found:?}");
+        assert!(begun.elapsed() < Duration::from_secs(300), "{slots} slots of {bytes} bytes are not there: {found:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -16,7 +16,7 @@ struct Home(tempfile::TempDir);
 impl Home {
     /// A job of two ranks with a region and a file each, and checkpoints 1 to 3: the second on the SSD, the others in memory.
     fn with_job() -> Self {
-        let home = Home(tempfile::tempdir().unwrap());
+        let home = Home(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
         fs::create_dir(home.path("memory")).unwrap();
         fs::create_dir(home.path("ssd")).unwrap();
         let mut config = Config::new("group/job", home.path("memory"), Some(home.path("ssd")));

@@ -53,7 +53,7 @@ fn run<T: Send>(ranks: u32, config: &Config, run: impl Fn(Member) -> T + Sync) -
     };
     std::thread::scope(|scope| {
         let member = &member;
-        let group = thread_group(ranks, Some(Duration::from_secs(60)));
+        let group = thread_group(ranks, Some(Duration::from_secs(300)));
         let threads: Vec<_> = group.into_iter().map(|group| scope.spawn(move || member(group))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
@@ -342,7 +342,7 @@ fn save_and_die(ranks: u32, config: &Config, dying: u32, word: u64, step: u64) -
     };
     std::thread::scope(|scope| {
         let save = &save;
-        let group = thread_group(ranks, Some(Duration::from_secs(10)));
+        let group = thread_group(ranks, Some(Duration::from_secs(300)));
         let threads: Vec<_> = group.into_iter().map(|group| scope.spawn(move || save(group))).collect();
         let saved: Vec<bool> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         saved.iter().all(|saved| *saved)
@@ -405,7 +405,7 @@ fn what_cannot_be_asked_for_is_refused_by_name() {
     let open = |ranks: u32, config: &Config| {
         std::thread::scope(|scope| {
             let open = |group| Checkpointer::open(config.clone(), Box::new(group)).err().map(|error| error.to_string());
-            let group = thread_group(ranks, Some(Duration::from_secs(20)));
+            let group = thread_group(ranks, Some(Duration::from_secs(300)));
             let threads: Vec<_> = group.into_iter().map(|group| scope.spawn(move || open(group))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap().unwrap_or_default()).next().unwrap()
         })

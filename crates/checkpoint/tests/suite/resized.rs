@@ -97,7 +97,7 @@ impl Part {
 pub fn run<T: Send>(ranks: u32, config: &Config, run: impl Fn(Part) -> T + Sync) -> Vec<T> {
     let open = |group| Part::open(config.clone(), Box::new(group));
     std::thread::scope(|scope| {
-        let group = thread_group(ranks, Some(Duration::from_secs(20)));
+        let group = thread_group(ranks, Some(Duration::from_secs(300)));
         let threads: Vec<_> = group
             .into_iter()
             .map(|group| {

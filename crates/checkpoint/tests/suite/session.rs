@@ -130,7 +130,7 @@ impl Rank {
 /// Runs a job of some ranks, each in a thread.
 pub fn job<T: Send>(ranks: u32, config: &Config, run: impl Fn(Rank) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
-        let group = thread_group(ranks, Some(Duration::from_secs(20)));
+        let group = thread_group(ranks, Some(Duration::from_secs(300)));
         let threads: Vec<_> =
             group.into_iter().map(|group| scope.spawn(|| run(Rank::open(config.clone(), group).unwrap()))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()

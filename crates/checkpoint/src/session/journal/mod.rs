@@ -68,7 +68,7 @@ mod tests {
 
     /// A tier's directory with that of a job in it.
     pub(super) fn tier() -> tempfile::TempDir {
-        let tier = tempfile::tempdir().unwrap();
+        let tier = crate::testing::folder();
         fs::create_dir(tier.path().join("job")).unwrap();
         tier
     }

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_session_tells_what_it_decides_and_a_journal_that_fails_stops_no_save() {
-        let tier = tempfile::tempdir().unwrap();
+        let tier = crate::testing::folder();
         for name in ["memory", "ssd"] {
             fs::create_dir(tier.path().join(name)).unwrap();
         }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_the_job_is_told_can_be_looked_up_and_asking_often_fills_no_disk() {
-        let tier = tempfile::tempdir().unwrap();
+        let tier = crate::testing::folder();
         let mut config = Config::new("job", tier.path(), None);
         config.policy = Policy::Surefoot(Surefoot { soft_failures_per_s: 1e-12, ..Surefoot::default() });
         let directory = tier.path().join("job");

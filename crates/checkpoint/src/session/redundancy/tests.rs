@@ -27,7 +27,7 @@ fn told(nodes: &[&str], settings: &[(&str, &str)]) -> Vec<(Vec<String>, Vec<Stri
     };
     std::thread::scope(|scope| {
         let on = &on;
-        let groups = thread_group(nodes.len() as u32, Some(Duration::from_secs(30))).into_iter().zip(nodes);
+        let groups = thread_group(nodes.len() as u32, Some(Duration::from_secs(300))).into_iter().zip(nodes);
         let threads: Vec<_> = groups
             .map(|(group, node)| {
                 scope.spawn(move || {

@@ -17,7 +17,7 @@ fn byte(rank: usize, at: usize) -> u8 {
 /// Runs a job with a rank on each of these machines, whose memory is a directory of that name.
 fn run<T: Send>(home: &Path, hosts: &[&str], run: impl Fn(Checkpointer, usize) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
-        let ranks = thread_group(hosts.len() as u32, Some(Duration::from_secs(30)));
+        let ranks = thread_group(hosts.len() as u32, Some(Duration::from_secs(300)));
         let start = |(group, host): (crate::group::ThreadGroup, &&str)| {
             let memory = home.join(host);
             std::fs::create_dir_all(&memory).unwrap();
@@ -37,7 +37,7 @@ fn run<T: Send>(home: &Path, hosts: &[&str], run: impl Fn(Checkpointer, usize) -
 
 #[test]
 fn what_only_another_node_has_is_fetched_from_there() {
-    let home = tempfile::tempdir().unwrap();
+    let home = crate::testing::folder();
     run(home.path(), &["a", "a", "b", "b"], |mut job, rank| {
         let mut own: Vec<u8> = (0..BYTES).map(|at| byte(rank, at)).collect();
         // SAFETY: the vector outlives the job's last call, and is left alone during its calls.
@@ -71,7 +71,7 @@ fn what_only_another_node_has_is_fetched_from_there() {
 
 #[test]
 fn every_node_s_drive_gets_the_mark_and_keeps_no_more_than_it_is_to() {
-    let home = tempfile::tempdir().unwrap();
+    let home = crate::testing::folder();
     let hosts = ["a", "a", "b"];
     run(home.path(), &hosts, |mut job, rank| {
         let mut config = Config::new("drives", home.path().join(hosts[rank]), None);

@@ -60,7 +60,7 @@ impl Group for Dying {
 fn saved(config: &Config, dying: u32, dies_at: u64) -> (u64, u64) {
     let (reported, calls) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
     std::thread::scope(|scope| {
-        for inner in thread_group(RANKS, Some(Duration::from_secs(20))) {
+        for inner in thread_group(RANKS, Some(Duration::from_secs(300))) {
             let is_it = inner.rank() == dying;
             let calls = if is_it { Arc::clone(&calls) } else { Arc::default() };
             let group = Dying { inner, calls, dies_at: if is_it { dies_at } else { u64::MAX } };

@@ -19,7 +19,7 @@ fn byte(rank: usize, at: usize) -> u8 {
 
 /// Runs a job with two ranks on each of these machines; returns what each rank got.
 fn run<T: Send>(home: &Path, nodes: &[&str], parity: &str, run: impl Fn(Checkpointer, usize) -> T + Sync) -> Vec<T> {
-    let ranks = thread_group(2 * nodes.len() as u32, Some(Duration::from_secs(60)));
+    let ranks = thread_group(2 * nodes.len() as u32, Some(Duration::from_secs(300)));
     let start = |group: ThreadGroup| {
         let rank = group.rank() as usize;
         let host = nodes[rank / 2];

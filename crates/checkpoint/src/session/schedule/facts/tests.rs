@@ -161,7 +161,7 @@ fn a_drive_bears_what_its_own_node_writes() {
     };
     let counts: Vec<u32> = std::thread::scope(|scope| {
         let durable_count = &durable_count;
-        let ranks = thread_group(4, Some(Duration::from_secs(60))).into_iter();
+        let ranks = thread_group(4, Some(Duration::from_secs(300))).into_iter();
         let threads: Vec<_> = ranks.map(|group| scope.spawn(move || durable_count(group))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -170,7 +170,7 @@ fn a_drive_bears_what_its_own_node_writes() {
 
 #[test]
 fn only_fresh_health_that_speaks_of_memory_counts() {
-    let home = tempfile::tempdir().unwrap();
+    let home = crate::testing::folder();
     let path = home.path().join("health.json");
     let now = clock::realtime_ns();
     let says = |text: &[u8]| {
