@@ -152,6 +152,15 @@ def is_array(thing: Any) -> bool:
     return isinstance(thing, _BUFFERS + types_of("numpy", "ndarray") + types_of("torch", "Tensor"))
 
 
+def expect_plain(thing: Any, where: str) -> None:
+    """Raises UnsupportedError for an array or a bytearray of a class of the program, which a state would bring back as a
+    memoryview."""
+    for plain in (array.array, bytearray):
+        if isinstance(thing, plain) and type(thing) is not plain:
+            why = f"is a {type(thing).__qualname__}, which would come back as a memoryview"
+            raise refuse(where, why, f"give a {plain.__name__} of its content, or protect() it, which fills it where it is")
+
+
 def hold(thing: Any, where: str) -> Memory:
     """The memory of an array that may be saved; `where` is how an error calls it."""
     if isinstance(thing, types_of("torch", "Tensor")):

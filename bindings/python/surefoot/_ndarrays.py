@@ -10,10 +10,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Any
+from typing import Any, Optional
 
 from ._buffers import Layout, Memory, dense_order, imported, refuse, stored_of, types_of
 from ._errors import LibraryError
+
+# What a state's array or scalar comes back as beside the plain ones: the classes of NumPy's own, and types whose elements are
+# records.
+_CLASSES = ("matrix", "recarray", "chararray")
 
 # Longer than any that NumPy makes of a type without fields. Older versions evaluate what stands before a comma.
 _PLAIN = re.compile(r"[<>|=]?[?A-Za-z][0-9]{0,18}(\[[0-9]{0,18}[A-Za-zμ]{1,8}(/[0-9]{1,18})?\])?")
@@ -47,9 +51,61 @@ def hold(thing: Any, where: str) -> Memory:
     if order is None:
         # Elements that are shown more than once would be filled more than once.
         shown = flags.writeable and not any(stride == 0 < count - 1 for stride, count in zip(thing.strides, shape))
-        same = (address, thing.strides)
+        same = (address, thing.strides, *_beside(thing))
         return Memory(thing, 0, nbytes, layout, same, copied=True, fillable=shown)
-    return Memory(thing, address, nbytes, layout, address or id(thing), fillable=flags.writeable)
+    same = (address, *_beside(thing)) if address and _beside(thing) else address or id(thing)
+    return Memory(thing, address, nbytes, layout, same, fillable=flags.writeable)
+
+
+def _beside(thing: Any) -> tuple[Any, ...]:
+    """What an array is beside a plain one: one of another class is not the same, though it shows the same memory."""
+    kind, of = type(thing), thing.dtype.type
+    is_plain = kind is sys.modules["numpy"].ndarray and of is not sys.modules["numpy"].record
+    return () if is_plain else (kind, of)
+
+
+def view_of(thing: Any, where: str) -> Optional[str]:
+    """What an array or a scalar in a state is beside a plain one of its type; None where it is that. Raises UnsupportedError
+    for a class that is not NumPy's own: it could only be made again by running the program's code."""
+    numpy, kind = sys.modules["numpy"], type(thing)
+    if kind is numpy.ndarray or isinstance(thing, numpy.generic):
+        return "record" if thing.dtype.type is numpy.record else None
+    for name in _CLASSES:
+        if kind is _class_of(name):
+            return name
+    if isinstance(thing, types_of("numpy.ma", "MaskedArray")):
+        return None
+    raise refuse(
+        where,
+        f"is a {kind.__module__}.{kind.__qualname__}, which would come back as a plain array",
+        "give numpy.asarray(it), or protect() it, which fills it where it is",
+    )
+
+
+def viewed(name: Any, thing: Any) -> Any:
+    """An array, which may not be made yet, or a scalar as what `view_of` said. Raises ValueError where it cannot be that."""
+    if thing is None and (name == "record" or name in _CLASSES):
+        # Where no array is made.
+        return None
+    numpy = imported("numpy")
+    if name == "record" and isinstance(thing, (numpy.ndarray, numpy.void)) and thing.dtype.names is not None:
+        if thing.dtype.type is numpy.record:
+            return thing
+        records = numpy.asarray(thing).view(numpy.dtype((numpy.record, thing.dtype)))
+        return records if isinstance(thing, numpy.ndarray) else records[()]
+    if name not in _CLASSES or not isinstance(thing, numpy.ndarray):
+        raise ValueError(f"{name!r} is not a class of NumPy for this")
+    kind = _class_of(name)
+    if type(thing) is kind:
+        return thing
+    if name == "matrix" and thing.ndim != 2:
+        raise ValueError(f"a matrix has 2 dimensions, not {thing.ndim}")
+    return thing.view(kind)
+
+
+def _class_of(name: str) -> Any:
+    numpy = imported("numpy")
+    return getattr(numpy.char if name == "chararray" else numpy, name)
 
 
 def lent(room: bytearray, offset: int, layout: Layout) -> Any:
@@ -154,6 +210,11 @@ def _made(said: Any, numpy: Any, depth: int) -> Any:
     if any(len(field) > 3 for field in fields):
         described["titles"] = [field[3] if len(field) > 3 else None for field in fields]
     return numpy.dtype(described, align=bool(said["aligned"]))
+
+
+def is_ndarray(thing: Any) -> bool:
+    """Whether it is an array of NumPy."""
+    return isinstance(thing, types_of("numpy", "ndarray"))
 
 
 def is_scalar(thing: Any) -> bool:

@@ -14,6 +14,7 @@ reads it. What JSON has no word for is an object whose first key names its type:
     {"complex": [real, imaginary]}
     {"bytes": "..."}                    in base64
     {"numpy": ["<f4", "0000803f"]}      a NumPy scalar: its type, and its bytes in hexadecimal
+    {"view": ["matrix", {"array": 3}]}  an array of a class of NumPy's own; "record" for one of records, or such a scalar
 
 and the types of `_plain`.
 """
@@ -33,7 +34,7 @@ from ._errors import UnsupportedError
 # How deep a state may be nested; Python's JSON stops somewhere beyond.
 DEPTH_MAX = 100
 
-# A time zone in a time, or the array of a distributed tensor, is one level more in the tree than in the state.
+# A time zone in a time, or the array of a distributed tensor or a view, is one level more in the tree than in the state.
 _TREE_DEPTH_MAX = DEPTH_MAX + 3
 
 _DICTS: dict[type, str] = {dict: "dict", OrderedDict: "OrderedDict", Counter: "Counter", defaultdict: "defaultdict"}
@@ -82,7 +83,10 @@ class Flat:
         taker = self._takers.get(kind)
         if taker is None:
             if _buffers.is_array(thing):
-                taker = self._dtensor if _tensors.is_dtensor(thing) else self._array
+                if _tensors.is_dtensor(thing):
+                    taker = self._dtensor
+                else:
+                    taker = self._ndarray if _ndarrays.is_ndarray(thing) else self._array
             elif _ndarrays.is_scalar(thing):
                 taker = self._scalar
             else:
@@ -102,7 +106,9 @@ class Flat:
         return self._noted(tree)
 
     def _scalar(self, thing: Any, path: str) -> Any:
-        return self._noted({"numpy": [_ndarrays.text_of(thing.dtype, path), _ndarrays.bytes_of(thing).hex()]})
+        name = _ndarrays.view_of(thing, path)
+        tree = {"numpy": [_ndarrays.text_of(thing.dtype, path), _ndarrays.bytes_of(thing).hex()]}
+        return self._noted(tree if name is None else {"view": [name, tree]})
 
     def _noted(self, tree: Any) -> Any:
         if not self._in_plain:
@@ -156,6 +162,7 @@ class Flat:
     _in_set = _key
 
     def _array(self, thing: Any, path: str) -> Any:
+        _buffers.expect_plain(thing, path)
         if self._in_key:
             raise UnsupportedError(f"{path} is a {type(thing).__name__}, which is found by where it is; give a text")
         # Which number it has is known when all were met.
@@ -164,6 +171,10 @@ class Flat:
         self._met_paths.append(path)
         self._nodes.append(node)
         return node
+
+    def _ndarray(self, thing: Any, path: str) -> Any:
+        name, node = _ndarrays.view_of(thing, path), self._array(thing, path)
+        return node if name is None else self._noted({"view": [name, node]})
 
     def _dtensor(self, thing: Any, path: str) -> Any:
         return self._noted(_plain.taken_part(_tensors.part_of(thing), self._array(thing, path)))
@@ -275,6 +286,8 @@ def built(tree: Any, arrays: list[Any], depth: int = 0) -> Any:
         return complex(*map(build, content))
     if kind == "numpy" and isinstance(content, list) and len(content) == 2:
         return _ndarrays.scalar(content[0], bytes.fromhex(content[1]))
+    if kind == "view" and isinstance(content, list) and len(content) == 2 and next(iter(content[1])) in ("array", "numpy"):
+        return _ndarrays.viewed(content[0], build(content[1]))
     return _plain.built(kind, content, build)
 
 

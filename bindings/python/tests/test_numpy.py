@@ -2,14 +2,17 @@
 """NumPy arrays. Needs NumPy."""
 
 import gc
+import json
 import mmap
+import subprocess
+import sys
 import unittest
 import weakref
 
 import surefoot
 from surefoot import _index, _ndarrays, _pack
 
-from .tiers import Tiers, has
+from .tiers import PATIENCE_S, Tiers, has
 
 if has("numpy"):
     import numpy
@@ -250,6 +253,98 @@ class Arrays(Tiers):
         finally:
             tracemalloc.stop()
         self.assertLess(peak, 2_000_000, "of 32 MB")
+
+
+# Both halves run in processes of their own. One class stands in the program.
+CLASSES = """
+import json, os, sys
+import numpy, surefoot
+
+class Own(numpy.ndarray):
+    pass
+
+def state(by):
+    fields = numpy.array([(1, 2.5), (2, 0.5)], [("a", "<i4"), ("b", "<f8")])
+    fields["a"] += by
+    return {
+        "matrix": numpy.arange(600).reshape(20, 30).view(numpy.matrix) + by,
+        "fortran": numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3) + by).view(numpy.matrix),
+        "empty": numpy.empty((0, 4)).view(numpy.matrix),
+        "recarray": fields.view(numpy.recarray),
+        "records": fields.view(numpy.recarray).view(type=numpy.ndarray),
+        "record": fields.view(numpy.recarray)[1],
+        "letters": numpy.char.array(["a ", "bc"]),
+        "plain": numpy.arange(7) + by,
+        "fields": fields.copy(),
+    }
+
+def told(state):
+    return {name: [str(type(value)), str(value.dtype.type), value.tolist()] for name, value in state.items()}
+
+job = surefoot.Checkpoint("classes", memory=os.environ["MEMORY"], health_file="/nowhere")
+if sys.argv[1] == "save":
+    for name, odd in [("own", numpy.zeros(3).view(Own)), ("mapped", numpy.memmap(sys.argv[2], "u1", "w+", shape=3))]:
+        try:
+            job.save_state({name: odd})
+            raise SystemExit(f"{name} was saved")
+        except surefoot.UnsupportedError as error:
+            words = f"state['{name}'] is a ", type(odd).__qualname__, "numpy.asarray(it)", "protect()"
+            assert all(word in str(error) for word in words), error
+    own = numpy.arange(5.0).view(Own)
+    job.protect("own", own)
+    assert job.save_state(state(3))
+    print(json.dumps(told(state(3))))
+else:
+    own = numpy.zeros(5).view(Own)
+    job.protect("own", own)
+    held = state(0)
+    job.state_dict(held)
+    kept = dict(held)
+    job.restart()
+    assert own.tolist() == [0, 1, 2, 3, 4] and type(own) is Own
+    filled = [name for name in held if held[name] is kept[name]]
+    assert set(held) - set(filled) <= {"record", "empty"}, filled
+    first = told(held)
+    assert told(job.load_state()) == first
+    print(json.dumps(first))
+"""
+
+
+@unittest.skipUnless(has("numpy"), "NumPy is not installed")
+class Classes(Tiers):
+    def test_classes_of_numpy_come_back_in_another_process_and_others_are_refused(self) -> None:
+        said = [
+            subprocess.run(
+                [sys.executable, "-W", "ignore", "-c", CLASSES, mode, str(self.home / "mapped")],
+                env=self.environment(),
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+            )
+            for mode in ("save", "load")
+        ]
+        self.assertEqual([ran.returncode for ran in said], [0, 0], said)
+        self.assertEqual(json.loads(said[0].stdout), json.loads(said[1].stdout))
+
+    def test_a_matrix_goes_into_a_plain_array_and_back(self) -> None:
+        job = self.open()
+        job.save_state({"a": numpy.arange(6).reshape(2, 3).view(numpy.matrix), "b": numpy.ones((2, 2))})
+        held = {"a": numpy.zeros((2, 3), int), "b": numpy.zeros((2, 2)).view(numpy.matrix)}
+        plain = held["a"]
+        job.state_dict(held)
+        job.restart()
+        # It is a matrix in the memory of the program's own array; what is filled in place stays of its class.
+        self.assertIs(type(held["a"]), numpy.matrix)
+        self.assertTrue(numpy.shares_memory(held["a"], plain) and plain[1, 2] == 5)
+        self.assertIs(type(held["b"]), numpy.matrix)
+        self.assertEqual(held["b"].tolist(), [[1, 1], [1, 1]])
+
+    def test_buffers_of_a_class_of_the_program_are_refused(self) -> None:
+        class Bytes(bytearray):
+            pass
+
+        with self.assertRaisesRegex(surefoot.UnsupportedError, "Bytes.*give a bytearray"):
+            self.open().save_state({"a": Bytes(5)})
 
 
 @unittest.skipUnless(has("numpy") and has("ml_dtypes"), "NumPy and ml_dtypes are not both installed")
