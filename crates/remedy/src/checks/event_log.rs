@@ -11,6 +11,8 @@ use surefoot_model::CheckState;
 
 /// How far back an entry counts.
 const RECENT_NS: u64 = 86_400 * 1_000_000_000;
+/// By how much an entry may be older than the one above it: clocks are set to another zone, or corrected a little.
+const SET_BACK_NS: u64 = 26 * 3_600 * 1_000_000_000;
 /// The longest list that is read.
 const LINES_MAX: usize = 20_000;
 
@@ -42,10 +44,14 @@ const WARNING: &[&str] = &[
     "hang",
     "transition to non-critical from ok",
 ];
-/// Words of an entry in which nothing is wrong. In small letters.
+/// Sensors whose every entry means that somebody should look, but for the ends of one: a watchdog that fired, a start that failed.
+/// In small letters.
+const TELLTALES: &[&str] = &["watchdog", "boot error"];
+/// How an entry begins or ends in which nothing is wrong. In small letters.
 const FINE: &[&str] = &[
     "presence detected",
     "present",
+    "drive present",
     "device inserted",
     "device installed",
     "device removed",
@@ -64,11 +70,16 @@ const FINE: &[&str] = &[
     "predictive failure deasserted",
     "limit not exceeded",
     "performance met",
-    "monitor",
     "informational",
     "spare device",
-    "non-critical going",
-    "boot",
+    "non-critical going high",
+    "non-critical going low",
+    "boot completed",
+    "boot to diagnostic",
+    "requested pxe boot",
+    "os initiated hard reset",
+    "installation started",
+    "installation completed",
     "initiated by",
     "power off/down",
     "power cycle",
@@ -78,7 +89,7 @@ const FINE: &[&str] = &[
     "system reconfigured",
     "timestamp clock sync",
     "initialization",
-    "starting",
+    "starting operating system boot process",
     "version change",
     "log almost full",
     "s0/g0",
@@ -108,6 +119,8 @@ struct Found {
     newest: BTreeMap<(String, String), Trouble>,
     /// Entries of trouble without a date, below which none stands that is known to be old.
     undated: BTreeMap<(String, String), String>,
+    /// The latest date so far.
+    latest_ns: u64,
     total_count: u64,
     unread_count: u64,
 }
@@ -124,7 +137,10 @@ impl Found {
         let key = (sensor.to_owned(), event.to_owned());
         let is_over = rest.first().is_some_and(|direction| direction.eq_ignore_ascii_case("deasserted"));
         let at_ns = Stamp::read(date, time).ok().and_then(|stamp| stamp.realtime_ns(Order::MonthFirst));
-        let at_ns = at_ns.filter(|&at_ns| clock.is_plausible(at_ns));
+        // The list is in order: a clock that began anew, after its battery was empty, says nothing of the day.
+        let is_in_order = |at_ns: u64| at_ns.saturating_add(SET_BACK_NS) >= self.latest_ns;
+        let at_ns = at_ns.filter(|&at_ns| clock.is_plausible(at_ns) && is_in_order(at_ns));
+        self.latest_ns = self.latest_ns.max(at_ns.unwrap_or(0));
         let is_old = at_ns.is_some_and(|at_ns| at_ns.saturating_add(RECENT_NS) < clock.now_realtime_ns);
         if is_old {
             // What stands above it is as old.
@@ -186,9 +202,17 @@ fn severity(event: &str, sensor: &str) -> CheckState {
     match () {
         () if has(CRITICAL) => CheckState::Critical,
         () if WARNING.iter().any(|word| without.contains(word)) => CheckState::Warning,
-        () if FINE.iter().any(|word| event.contains(word)) => CheckState::Ok,
+        () if TELLTALES.iter().any(|word| sensor.contains(word)) => CheckState::Warning,
+        () if FINE.iter().any(|words| is_at_an_end(&event, words)) => CheckState::Ok,
         () => CheckState::Unknown,
     }
+}
+
+/// Whether an entry begins or ends with these words, and not within a word.
+fn is_at_an_end(event: &str, words: &str) -> bool {
+    let is_word = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    event.strip_prefix(words).is_some_and(|rest| !is_word(rest.chars().next()))
+        || event.strip_suffix(words).is_some_and(|rest| !is_word(rest.chars().next_back()))
 }
 
 #[cfg(test)]
@@ -221,6 +245,43 @@ mod tests {
         assert_eq!(judge("", NOW).state, CheckState::Ok);
         // Two days later all of it is old, also the entry without a date, above which one stands that has one.
         assert_eq!(judge(text, NOW + 2 * RECENT_NS).state, CheckState::Ok);
+    }
+
+    #[test]
+    fn a_fired_watchdog_and_a_failed_start_are_not_fine() {
+        for (sensor, event, state) in [
+            ("Watchdog2 OS Watchdog", "Power cycle", CheckState::Warning),
+            ("Watchdog2 OS Watchdog", "Hard reset", CheckState::Warning),
+            ("Boot Error BE1", "No bootable media", CheckState::Warning),
+            ("Boot Error BE1", "Non-bootable disk in drive", CheckState::Warning),
+            ("Module / Board MB", "Reboot loop", CheckState::Unknown),
+            ("Management Subsystem Health BMC", "Monitor lost", CheckState::Unknown),
+            ("Module / Board MB", "Not present", CheckState::Ok),
+            ("Module / Board MB", "Represented", CheckState::Unknown),
+            ("Power Unit PU", "Power cycle", CheckState::Ok),
+            ("Power Unit PU", "Power off/down", CheckState::Ok),
+            ("OS Boot OS", "C: boot completed", CheckState::Ok),
+            ("System Boot Initiated SB", "Initiated by power up", CheckState::Ok),
+            ("System ACPI Power State ACPI", "S0/G0: working", CheckState::Ok),
+        ] {
+            assert_eq!(severity(event, sensor), state, "{sensor}: {event}");
+        }
+    }
+
+    #[test]
+    fn entries_of_a_clock_that_began_anew_are_undated_and_make_none_old() {
+        let text = "\
+1,11/23/26,08:00:00,Memory DIMM_A1,Correctable ECC,Asserted
+2,Pre-Init,0000000042,Memory DIMM_C1,Uncorrectable ECC,Asserted
+3,01/01/2000,00:03:00,Memory DIMM_B2,Uncorrectable ECC,Asserted
+";
+        let said = judge(text, NOW);
+        assert_eq!(said.state, CheckState::Warning);
+        assert!(said.evidence.iter().any(|line| line.contains("DIMM_B2")), "{:?}", said.evidence);
+        assert!(said.evidence.iter().any(|line| line.contains("DIMM_C1")), "{:?}", said.evidence);
+        let set_back = text
+            .replace("11/23/26,08:00:00,Memory DIMM_A1,Correctable", "11/20/26,08:00:00,Memory DIMM_A1,Correctable");
+        assert_eq!(judge(&set_back, NOW).state, CheckState::Unknown, "nothing shows that they are old");
     }
 
     #[test]

@@ -199,3 +199,44 @@ fn a_node_of_somebody_else_is_waited_for_until_its_pods_are_gone() {
     assert!(matches!(drain(&service), Outcome::Done { memo, .. } if memo == "foreign"));
     assert_eq!(service.asked("PATCH").len() + service.asked("POST").len(), 0);
 }
+
+/// A webhook or an autoscaler cordons the node again while it is brought back.
+#[test]
+fn a_node_that_stays_cordoned_is_not_brought_back_however_often_it_is_tried() {
+    let mut node = json!({
+        "metadata": { "name": "n1", "annotations": { "surefoot.io/case": "17" }, "resourceVersion": "1" },
+        "spec": { "unschedulable": true },
+    });
+    let mut patches_left = 2;
+    let service = Service::start(move |asked: &Asked| match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", "/api/v1/nodes/n1") => Reply::json(200, &node),
+        ("PATCH", "/api/v1/nodes/n1") => {
+            let patch: Value = serde_json::from_str(&asked.body).unwrap();
+            if patch["metadata"]["annotations"]["surefoot.io/case"].is_null()
+                && patch["metadata"]["annotations"].as_object().is_some_and(|all| all.contains_key("surefoot.io/case"))
+            {
+                node["metadata"]["annotations"] = json!({});
+            }
+            if patch["spec"].as_object().is_some_and(|spec| spec.contains_key("unschedulable")) {
+                patches_left -= 1;
+                // The first two attempts are undone at once.
+                node["spec"]["unschedulable"] = (patches_left >= 0).into();
+            }
+            Reply::json(200, &node)
+        }
+        _ => Reply::json(201, &json!({})),
+    });
+    let cluster = Kubernetes { server: service.url.clone(), ..Kubernetes::default() };
+    let drainers = [("web".to_owned(), Drainer::Kubernetes(cluster))].into();
+    let hands = Hands::new(HandsConfig { drainers, ..HandsConfig::default() });
+    for _ in 0..2 {
+        match hands.run(&order("return", "n1"), &AtomicBool::new(false)) {
+            Outcome::Failed { detail, is_passing: true, .. } => assert!(detail.contains("still cordoned"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    match hands.run(&order("return", "n1"), &AtomicBool::new(false)) {
+        Outcome::Done { detail, .. } => assert_eq!(detail, "it is in service again"),
+        other => panic!("{other:?}"),
+    }
+}

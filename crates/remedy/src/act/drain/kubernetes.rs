@@ -176,16 +176,18 @@ impl Kubernetes {
         // Telling changes the node, and the server adds or takes away taints of its own beside ours.
         let node = self.node(&path, stop)?;
         let patch = json!({
-            "metadata": { "annotations": { OWNER: null }, "resourceVersion": node.version },
+            "metadata": { "resourceVersion": node.version },
             "spec": { "unschedulable": null, "taints": node.taints_of_others() },
         });
         self.patch(&path, &patch, stop)?;
-        match self.node(&path, stop)? {
-            node if node.is_cordoned => {
-                Err(failed("the API server took the order, and the node is still cordoned".into(), true))
-            }
-            _ => Ok(Outcome::Done { detail: "it is in service again".to_owned(), memo: String::new() }),
+        let node = self.node(&path, stop)?;
+        if node.is_cordoned {
+            // The annotation stays until then: without it, the next attempt would take the cordon for somebody else's.
+            return Err(failed("the API server accepted the patch, but the node is still cordoned".into(), true));
         }
+        let patch = json!({ "metadata": { "annotations": { OWNER: null }, "resourceVersion": node.version } });
+        self.patch(&path, &patch, stop)?;
+        Ok(Outcome::Done { detail: "it is in service again".to_owned(), memo: String::new() })
     }
 
     fn node(&self, path: &str, stop: &AtomicBool) -> Result<Node, Outcome> {
