@@ -4,9 +4,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The name of the one file in it.
@@ -24,9 +26,18 @@ const NOT_KNOWN: i32 = 38;
 #[derive(Debug)]
 pub struct HangingFileSystem {
     home: TempDir,
-    hangs: Arc<AtomicBool>,
-    unanswered: Arc<AtomicU32>,
+    orders: Arc<Orders>,
+    server: JoinHandle<()>,
     device: File,
+}
+
+/// What its server is told, and what it tells.
+#[derive(Debug, Default)]
+struct Orders {
+    hangs: AtomicBool,
+    stops: AtomicBool,
+    delay_ms: AtomicU32,
+    unanswered: AtomicU32,
 }
 
 impl HangingFileSystem {
@@ -49,11 +60,14 @@ impl HangingFileSystem {
         if !mounted.status.success() {
             return Err(format!("mounting is not allowed here: {}", String::from_utf8_lossy(&mounted.stderr).trim()));
         }
-        let (hangs, unanswered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let serving = device.try_clone().map_err(|error| error.to_string())?;
-        let (stops, counts) = (Arc::clone(&hangs), Arc::clone(&unanswered));
-        std::thread::spawn(move || serve(serving, &content, &stops, &counts));
-        Ok(HangingFileSystem { home, hangs, unanswered, device })
+        let orders = Arc::new(Orders::default());
+        let theirs = Arc::clone(&orders);
+        let server = std::thread::spawn(move || serve(serving, &content, &theirs));
+        let mounted = HangingFileSystem { home, orders, server, device };
+        // The kernel's introduction is answered by now: whoever waits for that can be killed.
+        fs::metadata(mounted.program()).map_err(|error| format!("it does not work here: {error}"))?;
+        Ok(mounted)
     }
 
     /// The program in it.
@@ -61,14 +75,48 @@ impl HangingFileSystem {
         self.home.path().join(NAME)
     }
 
+    /// Starts the program in it, which must be `sleep`; it sleeps on return, and needs nothing of the file system any more.
+    ///
+    /// # Errors
+    /// Why it cannot be started.
+    pub fn start_sleeping(&self) -> std::io::Result<Child> {
+        let mut program = Command::new(self.program()).arg("600").spawn()?;
+        // nanosleep and clock_nanosleep.
+        let sleeps = |call: String| call.starts_with("35 ") || call.starts_with("230 ");
+        let place = format!("/proc/{}/syscall", program.id());
+        while !fs::read_to_string(&place).is_ok_and(sleeps) {
+            if let Some(status) = program.try_wait()? {
+                return Err(std::io::Error::other(format!("it ended with {status}")));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(program)
+    }
+
     /// From now on it takes every request and answers none. Whoever asked cannot be killed then.
     pub fn hang(&self) {
-        self.hangs.store(true, Ordering::SeqCst);
+        self.orders.hangs.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on it takes no request, as a server that is stopped. Whoever asks waits, and can be killed.
+    pub fn stop(&self) {
+        self.orders.stops.store(true, Ordering::SeqCst);
+        // It waits for a request, this one or another: then this one waits.
+        let nothing = self.home.path().join("nothing");
+        std::thread::spawn(move || fs::metadata(nothing).is_ok());
+        while !self.server.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// From now on each answer takes so long.
+    pub fn slow_down(&self, delay_ms: u32) {
+        self.orders.delay_ms.store(delay_ms, Ordering::SeqCst);
     }
 
     /// Requests that wait for an answer.
     pub fn unanswered(&self) -> u32 {
-        self.unanswered.load(Ordering::SeqCst)
+        self.orders.unanswered.load(Ordering::SeqCst)
     }
 }
 
@@ -97,9 +145,9 @@ impl Drop for HangingFileSystem {
 }
 
 /// Answers until the file system is unmounted. The format is the kernel's, linux/fuse.h, version 7.31.
-fn serve(mut device: File, content: &[u8], hangs: &AtomicBool, unanswered: &AtomicU32) {
+fn serve(mut device: File, content: &[u8], orders: &Orders) {
     let mut message = vec![0; MESSAGE_BYTES];
-    loop {
+    while !orders.stops.load(Ordering::SeqCst) {
         let Ok(bytes) = device.read(&mut message) else { return };
         let request = &message[..bytes];
         let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap_or_default());
@@ -111,10 +159,11 @@ fn serve(mut device: File, content: &[u8], hangs: &AtomicBool, unanswered: &Atom
         if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
             continue;
         }
-        if hangs.load(Ordering::SeqCst) {
-            unanswered.fetch_add(1, Ordering::SeqCst);
+        if orders.hangs.load(Ordering::SeqCst) {
+            orders.unanswered.fetch_add(1, Ordering::SeqCst);
             continue;
         }
+        std::thread::sleep(Duration::from_millis(orders.delay_ms.load(Ordering::SeqCst).into()));
         let answer = match operation {
             1 if request[40..].starts_with(NAME.as_bytes()) => Ok(entry(content.len() as u64)),
             1 => Err(NO_ENTRY),
@@ -181,7 +230,7 @@ mod tests {
         let reads = std::thread::spawn(move || fs::read(program).map(|bytes| bytes.len()));
         while mounted.unanswered() == 0 {
             assert!(!reads.is_finished(), "it was read from a file system that answers nothing");
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
         drop(mounted);
         assert!(reads.join().is_ok_and(|read| read.is_err()), "it was read after all");

@@ -7,7 +7,7 @@ pub mod probe;
 pub(crate) mod run_delay;
 pub(crate) mod sentinel;
 
-use self::run_delay::RunDelay;
+pub(crate) use self::run_delay::RunDelay;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use surefoot_hostfs::clock::tsc;

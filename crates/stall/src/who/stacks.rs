@@ -331,17 +331,11 @@ mod tests {
             Ok(mounted) => mounted,
             Err(why) => return not_run(test, &why),
         };
-        let mut sleeps = std::process::Command::new(mounted.program()).arg("600").spawn().unwrap();
+        let mut sleeps = mounted.start_sleeping().unwrap();
         let pid = sleeps.id();
         let root = Root::host();
-        let code = |mapping: &&Mapping| mapping.name.ends_with("/program");
-        let address = loop {
-            let found = images::mappings(&root, pid).unwrap();
-            if let Some(mapping) = found.iter().find(code) {
-                break mapping.start + 0x10;
-            }
-            std::thread::yield_now();
-        };
+        let mappings = images::mappings(&root, pid).unwrap();
+        let address = mappings.iter().find(|mapping| mapping.name.ends_with("/program")).unwrap().start + 0x10;
         let mut stacks = UserStacks::new(&root, Deaths::default());
         mounted.hang();
         let frames = stacks.frames((pid, 0), &[address], 0);

@@ -30,7 +30,7 @@ const USER_TIME: Duration = Duration::from_secs(20);
 const USER_TIME_SHARE: u32 = 10;
 
 /// Who could do worse than to keep the child busy.
-const ROOT: u32 = 0;
+pub(super) const ROOT: u32 = 0;
 
 /// The child ends itself after [`TIME_MAX`] of processor time; by the clock on the wall it may take longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

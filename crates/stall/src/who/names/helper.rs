@@ -1,9 +1,10 @@
 //! A process that this one starts and asks, and that may hang: in the kernel, on a file whose file system does not answer.
 //!
-//! Such a process cannot be killed until the file system answers or goes. It is left behind and counted, another takes its
-//! place, and what it hung on is not asked for again as long as it is there.
+//! Such a process is killed and counted, and another takes its place. Some file systems let it be killed (NFS, and FUSE whose server
+//! reads no requests): then nothing is asked of that file system for [`SILENT`]. Others do not: then it is left behind, and
+//! nothing is asked there as long as it hangs.
 
-use super::child::PROGRAM;
+use super::child::{PROGRAM, ROOT};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -11,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::channel::{Channel, Message};
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::{Root, privilege, thread};
 use surefoot_model::Digits;
 
 /// What tells the program which of its two parts it is.
@@ -26,12 +27,16 @@ const STILL: Duration = Duration::from_secs(5);
 /// How long a helper that was killed may take to end.
 const END: Duration = Duration::from_millis(200);
 
-/// How many may hang at once for the files of one user, and in all.
+/// For how long nothing is asked of a file system on which a helper hung that could be killed.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// How many may have hung lately for the files of one user, and of all users that are neither root nor this process's: each
+/// holds up names for [`STILL`], and may be left behind. As many more for the files of those two.
 const HUNG_OF_USER: usize = 2;
 const HUNG_MAX: usize = 32;
 
 /// What a helper was asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
     /// A file on this file system.
     Device(u64),
@@ -39,39 +44,70 @@ pub(crate) enum Subject {
     Process(u32),
 }
 
-/// A helper that cannot be ended.
+/// A helper that hung.
 struct Hung {
-    process: Child,
+    /// `None` once it has ended: it could be killed.
+    process: Option<Child>,
     subject: Subject,
     user: u32,
+    at: Instant,
 }
 
 #[derive(Default)]
 struct All {
     hung: Vec<Hung>,
+    /// Killed, and not ended yet.
+    ending: Vec<Child>,
     /// Since this program began.
     count: u64,
 }
 
-static ALL: Mutex<All> = Mutex::new(All { hung: Vec::new(), count: 0 });
+static ALL: Mutex<All> = Mutex::new(All { hung: Vec::new(), ending: Vec::new(), count: 0 });
 
-/// Helpers that were left behind since this program began.
+/// Helpers that hung since this program began.
 pub(crate) fn hung_count() -> u64 {
     ALL.lock().map_or(0, |all| all.count)
 }
 
-/// Refuses what a helper hangs on, and the files of a user on which too many do.
+/// Refuses what a helper hung on, and the files of a user on which too many did.
 pub(crate) fn may_ask(subject: Subject, user: u32) -> Result<(), String> {
-    let Ok(mut all) = ALL.lock() else { return Err("the list of helpers that hang is lost".into()) };
-    all.hung.retain_mut(|hung| matches!(hung.process.try_wait(), Ok(None)));
-    if all.hung.iter().any(|hung| hung.subject == subject) {
-        return Err("its file system does not answer".into());
+    let Ok(mut all) = ALL.lock() else { return Err("the list of helpers that hung is lost".into()) };
+    all.look();
+    all.may_ask(subject, user, privilege::effective_user())
+}
+
+/// Forgets that something hung: the next file system of a test may have the same number.
+#[cfg(test)]
+pub(super) fn forget(subject: Subject) {
+    ALL.lock().unwrap_or_else(|error| error.into_inner()).hung.retain(|hung| hung.subject != subject);
+}
+
+impl All {
+    /// Forgets what may be asked again, and reaps.
+    fn look(&mut self) {
+        let runs = |process: &mut Child| matches!(process.try_wait(), Ok(None));
+        self.ending.retain_mut(runs);
+        // One that could not be killed ends when its file system answers or goes.
+        self.hung.retain_mut(|hung| hung.process.as_mut().map_or(hung.at.elapsed() < SILENT, runs));
     }
-    let of_user = all.hung.iter().filter(|hung| hung.user == user).count();
-    if of_user >= HUNG_OF_USER || all.hung.len() >= HUNG_MAX {
-        return Err(format!("{of_user} processes that read files of user {user} hang"));
+
+    fn may_ask(&self, subject: Subject, user: u32, own_user: u32) -> Result<(), String> {
+        if self.hung.iter().any(|hung| hung.subject == subject) {
+            return Err("its file system does not answer".into());
+        }
+        let is_ours = |user: u32| user == ROOT || user == own_user;
+        let of_user = self.hung.iter().filter(|hung| hung.user == user).count();
+        let of_kind = self.hung.iter().filter(|hung| is_ours(hung.user) == is_ours(user)).count();
+        if !is_ours(user) && of_user >= HUNG_OF_USER {
+            return Err(format!("{of_user} processes that read files of user {user} hung"));
+        }
+        if of_kind >= HUNG_MAX {
+            return Err(format!(
+                "{of_kind} processes that read files of users hung, {of_user} of them for user {user}"
+            ));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What came of a question.
@@ -160,12 +196,12 @@ impl Helper {
         }
     }
 
-    /// Ends it; one that hangs in the kernel is left behind, as hanging on this.
+    /// Ends it, because it hung on this. One that cannot be killed is left behind.
     pub(super) fn end(mut self, subject: Subject, user: u32) {
-        let Some(process) = self.kill() else { return };
+        let process = self.kill();
         if let Ok(mut all) = ALL.lock() {
             all.count += 1;
-            all.hung.push(Hung { process, subject, user });
+            all.hung.push(Hung { process, subject, user, at: Instant::now() });
         }
     }
 
@@ -190,8 +226,10 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // One that was asked nothing does not hang; on a machine that is very busy it is left to end by itself.
-        let _ = self.kill();
+        // One that was asked nothing does not hang; on a machine that is very busy it may take longer to end.
+        if let (Some(process), Ok(mut all)) = (self.kill(), ALL.lock()) {
+            all.ending.push(process);
+        }
     }
 }
 
@@ -204,4 +242,85 @@ fn activity(pid: u32) -> (bool, u64) {
     // After the state: ppid to cmajflt are ten, then utime and stime.
     let ticks = fields.skip(10).take(2).filter_map(|ticks| ticks.digits::<u64>()).sum();
     (state == "R", ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::path::{Path, PathBuf};
+    use surefoot_testkit::hanging::HangingFileSystem;
+    use surefoot_testkit::not_run::not_run;
+
+    const OWN: u32 = 500;
+
+    fn hung(subject: u64, user: u32) -> Hung {
+        Hung { process: None, subject: Subject::Device(subject), user, at: Instant::now() }
+    }
+
+    #[test]
+    fn hung_file_systems_of_many_users_take_no_names_from_root_or_this_user() {
+        let hung: Vec<Hung> = (0..HUNG_MAX as u32).map(|number| hung(u64::from(number), 1_000 + number / 2)).collect();
+        let all = All { hung, ..All::default() };
+        let why = |subject, user| all.may_ask(Subject::Device(subject), user, OWN).err();
+        assert_eq!((why(900, ROOT), why(900, OWN)), (None, None));
+        assert_eq!(why(3, ROOT).unwrap(), "its file system does not answer");
+        assert_eq!(why(900, 1_000).unwrap(), "2 processes that read files of user 1000 hung");
+        assert_eq!(why(900, 77).unwrap(), "32 processes that read files of users hung, 0 of them for user 77");
+    }
+
+    #[test]
+    fn dead_file_systems_of_root_silence_the_others_of_root_no_sooner_than_the_limit() {
+        let mut all =
+            All { hung: (0..HUNG_MAX as u64 - 1).map(|number| hung(number, ROOT)).collect(), ..All::default() };
+        let may = |all: &All, user| all.may_ask(Subject::Device(900), user, OWN).is_ok();
+        assert!(may(&all, ROOT) && may(&all, OWN) && may(&all, 77));
+        all.hung.push(hung(901, OWN));
+        assert!(!may(&all, ROOT) && !may(&all, OWN) && may(&all, 77));
+    }
+
+    #[test]
+    fn what_could_be_killed_is_asked_again_after_a_while_and_what_could_not_when_it_ends() {
+        let sleeps = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = sleeps.id();
+        let long_ago = Instant::now().checked_sub(SILENT * 2).unwrap();
+        let mut all = All::default();
+        all.hung.push(Hung { process: Some(sleeps), at: long_ago, ..hung(1, 77) });
+        all.hung.push(Hung { at: long_ago, ..hung(2, 77) });
+        all.hung.push(hung(3, 77));
+        let subjects = |all: &mut All| {
+            all.look();
+            all.hung.iter().map(|hung| hung.subject).collect::<Vec<_>>()
+        };
+        assert_eq!(subjects(&mut all), [Subject::Device(1), Subject::Device(3)]);
+        surefoot_hostfs::children::signal_process(pid, surefoot_hostfs::children::Signal::Kill).unwrap();
+        while subjects(&mut all).contains(&Subject::Device(1)) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// A helper that is slow to end is no zombie for as long as this process runs.
+    #[test]
+    fn a_helper_that_ends_late_is_reaped() {
+        let mounted = match HangingFileSystem::mount(Path::new("/bin/true")) {
+            Ok(mounted) => mounted,
+            Err(why) => return not_run("helper::a_helper_that_ends_late_is_reaped", &why),
+        };
+        mounted.hang();
+        let process = Command::new("cat").arg(mounted.program()).stderr(Stdio::null()).spawn().unwrap();
+        let place = PathBuf::from(format!("/proc/{}", process.id()));
+        while mounted.unanswered() == 0 {
+            std::thread::yield_now();
+        }
+        let (channel, _given) = Channel::pair().unwrap();
+        drop(Helper { process: Some(process), channel });
+        drop(mounted);
+        let begun = Instant::now();
+        while place.exists() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "nobody waits for it");
+            assert_eq!(may_ask(Subject::Process(u32::MAX), 4_243), Ok(()));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }

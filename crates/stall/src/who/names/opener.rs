@@ -3,9 +3,11 @@
 //! It has the rights of this process and reads nothing of what it opens but to hand it on. The reader of names gets its files from it,
 //! open; what this process itself reads of a file, the tables of its frames, comes as bytes.
 
-use super::child::USED_NS;
+use super::child::{ROOT, USED_NS};
 use super::helper::{Heard, Helper, PART, Subject, may_ask};
 use crate::Error;
+use crate::spin::RunDelay;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -24,8 +26,19 @@ pub(super) const OPENER: &str = "opener";
 const MESSAGE_BYTES_MAX: usize = (64 << 10) + 64;
 const PIECE_BYTES: usize = 64 << 10;
 
+/// Before the bytes of an answer: what came of the question, the processor time that it took, and how long it waited.
+const HEADER_BYTES: usize = 1 + 8 + 8;
+
 /// It answers within microseconds, or its file system is slow.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the file systems of one user's files, or one of root's, may keep it waiting: so long, and a tenth of the time since
+/// the start. Others wait meanwhile.
+const WAITING: Duration = Duration::from_secs(10);
+const WAITING_SHARE: u32 = 10;
+
+/// Users and file systems whose waiting is remembered; beyond, all is forgotten.
+const REMEMBERED_MAX: usize = 4096;
 
 const FIND: u8 = 1;
 const OPEN: u8 = 2;
@@ -40,11 +53,46 @@ const FAILED: u8 = 2;
 pub(crate) struct Opener {
     root: Root,
     helper: Option<(Helper, Instant)>,
+    since: Instant,
+    /// How long it was kept waiting, and by whom.
+    waited: HashMap<Slow, Duration>,
+}
+
+/// Who is slow: another user with all of his file systems, because he can have many, or one of root's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Slow {
+    User(u32),
+    Of(Subject),
+}
+
+impl Slow {
+    fn of(subject: Subject, user: u32) -> Self {
+        if user == ROOT { Slow::Of(subject) } else { Slow::User(user) }
+    }
 }
 
 impl Opener {
     pub(crate) fn new(root: &Root) -> Self {
-        Opener { root: root.clone(), helper: None }
+        Opener { root: root.clone(), helper: None, since: Instant::now(), waited: HashMap::new() }
+    }
+
+    fn may_ask(&self, subject: Subject, user: u32) -> Result<(), String> {
+        may_ask(subject, user)?;
+        let slow = Slow::of(subject, user);
+        if self.waited.get(&slow).is_none_or(|waited| *waited <= WAITING + self.since.elapsed() / WAITING_SHARE) {
+            return Ok(());
+        }
+        Err(match slow {
+            Slow::User(user) => format!("file systems of user {user} took too long to answer"),
+            Slow::Of(_) => "its file system took too long to answer".into(),
+        })
+    }
+
+    fn add_waiting(&mut self, slow: Slow, time: Duration) {
+        if self.waited.len() >= REMEMBERED_MAX && !self.waited.contains_key(&slow) {
+            self.waited.clear();
+        }
+        *self.waited.entry(slow).or_default() += time;
     }
 
     /// The file behind a mapping, as [`images::find`].
@@ -103,7 +151,7 @@ impl Opener {
         question: &[u8],
         file: Option<&File>,
     ) -> io::Result<Option<(Vec<u8>, Option<File>)>> {
-        may_ask(subject, user).map_err(io::Error::other)?;
+        self.may_ask(subject, user).map_err(io::Error::other)?;
         // One that idles ends, as the reader of names does; it may have been killed meanwhile.
         if self.helper.as_ref().is_some_and(|(_, asked)| asked.elapsed() >= super::IDLE) {
             self.helper = None;
@@ -123,9 +171,10 @@ impl Opener {
                 Heard::Answer(message) => message,
             };
             self.helper = Some((helper, Instant::now()));
-            let took_ns = buffer[1..9].try_into().map_or(0, u64::from_le_bytes);
-            USED_NS.fetch_add(took_ns, Ordering::Relaxed);
-            let body = buffer.get(9..message.bytes).unwrap_or_default();
+            let number = |at: usize| buffer[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+            USED_NS.fetch_add(number(1), Ordering::Relaxed);
+            self.add_waiting(Slow::of(subject, user), Duration::from_nanos(number(9)));
+            let body = buffer.get(HEADER_BYTES..message.bytes).unwrap_or_default();
             return match buffer[0] {
                 DONE => Ok(Some((body.to_vec(), message.file))),
                 NOTHING => Ok(None),
@@ -205,15 +254,20 @@ pub(super) fn serve(channel: &Channel) -> Result<(), Error> {
     }
     let root = Root::host();
     let mut buffer = vec![0; MESSAGE_BYTES_MAX];
+    // What it waits for a processor is no file system's fault.
+    let mut queued = RunDelay::of_this_thread();
+    let mut queued_ns = || queued.as_mut().and_then(RunDelay::since_ns).unwrap_or(0);
     while let Ok(Some(Message { bytes, file })) = channel.receive(&mut buffer, true, None) {
-        let begun_ns = thread::thread_cpu_ns();
+        let (begun, begun_ns, _) = (Instant::now(), thread::thread_cpu_ns(), queued_ns());
         let (status, body, file) = match answer(&root, &buffer[..bytes], file) {
             Ok(Some((body, file))) => (DONE, body, file),
             Ok(None) => (NOTHING, Vec::new(), None),
             Err(error) => (FAILED, error.to_string().into_bytes(), None),
         };
         let took_ns = thread::thread_cpu_ns() - begun_ns;
-        if channel.send(&[&[status][..], &took_ns.to_le_bytes(), &body].concat(), file.as_ref()).is_err() {
+        let waited_ns = (begun.elapsed().as_nanos() as u64).saturating_sub(took_ns + queued_ns());
+        let header = [&[status][..], &took_ns.to_le_bytes(), &waited_ns.to_le_bytes()].concat();
+        if channel.send(&[header, body].concat(), file.as_ref()).is_err() {
             break;
         }
     }
@@ -247,5 +301,76 @@ fn answer(root: &Root, question: &[u8], file: Option<File>) -> io::Result<Option
             Ok(Some((bytes, None)))
         }
         _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::helper::{forget, hung_count};
+    use super::*;
+    use std::path::Path;
+    use std::process::Child;
+    use surefoot_testkit::hanging::HangingFileSystem;
+    use surefoot_testkit::not_run::not_run;
+
+    /// A process whose program is on the file system, and that file.
+    fn running_from(mounted: &HangingFileSystem) -> (Child, Found) {
+        let sleeps = mounted.start_sleeping().unwrap();
+        let root = Root::host();
+        let mappings = images::mappings(&root, sleeps.id()).unwrap();
+        let mapping = mappings.iter().find(|mapping| mapping.name.ends_with("/program")).unwrap();
+        let found = images::find_by_kernel(&root, sleeps.id(), mapping).unwrap();
+        (sleeps, found)
+    }
+
+    fn mounted(test: &str) -> Option<HangingFileSystem> {
+        match HangingFileSystem::mount(Path::new("/bin/sleep")) {
+            Ok(mounted) => Some(mounted),
+            Err(why) => {
+                not_run(test, &why);
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_system_on_which_a_helper_could_be_killed_is_left_alone_and_counted_as_well() {
+        crate::who::names::tests::use_this_program();
+        let test = "opener::a_file_system_on_which_a_helper_could_be_killed_is_left_alone_and_counted_as_well";
+        let Some(mounted) = mounted(test) else { return };
+        let (mut sleeps, found) = running_from(&mounted);
+        mounted.stop();
+        let (counted, mut opener) = (hung_count(), Opener::new(&Root::host()));
+        let why = opener.open(ROOT, &found).unwrap_err();
+        assert_eq!(why.to_string(), "its file system does not answer");
+        assert_eq!(may_ask(Subject::Device(found.key.device), 4_242), Err(why.to_string()));
+        assert!(hung_count() > counted);
+        forget(Subject::Device(found.key.device));
+        drop(mounted);
+        let _ = (sleeps.kill(), sleeps.wait());
+    }
+
+    #[test]
+    fn a_slow_file_system_s_user_has_a_limited_part_of_the_time() {
+        const SLOW_MS: u32 = 300;
+        crate::who::names::tests::use_this_program();
+        let Some(mounted) = mounted("opener::a_slow_file_system_s_user_has_a_limited_part_of_the_time") else { return };
+        let (mut sleeps, found) = running_from(&mounted);
+        mounted.slow_down(SLOW_MS);
+        let mut opener = Opener::new(&Root::host());
+        let file = opener.open(77, &found).unwrap();
+        let waited = opener.waited[&Slow::User(77)];
+        assert!(waited >= Duration::from_millis(u64::from(SLOW_MS) / 2), "{waited:?}");
+        opener.bytes(77, found.key, &file).fill(&mut [0; 64], 0).unwrap();
+        opener.add_waiting(Slow::User(77), WAITING + Duration::from_secs(36_000));
+        let why = opener.bytes(77, found.key, &file).fill(&mut [0; 64], 0).unwrap_err();
+        assert_eq!(why.to_string(), "file systems of user 77 took too long to answer");
+        assert!(opener.open(78, &found).is_ok() && opener.open(ROOT, &found).is_ok());
+        opener.since -= Duration::from_secs(3_600_000);
+        assert!(opener.open(77, &found).is_ok(), "a tenth of the time is theirs");
+        drop(mounted);
+        let _ = (sleeps.kill(), sleeps.wait());
     }
 }
