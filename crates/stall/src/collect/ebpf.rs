@@ -200,6 +200,12 @@ impl EbpfSource {
         Ok(interrupts)
     }
 
+    /// When the ledger of each core of the window that was ended begins: where the core was read last. One that could not be
+    /// read then begins before the window.
+    pub(crate) fn since_ns(&self) -> BTreeMap<CpuId, u64> {
+        self.closed.iter().map(|core| (core.cpu, core.earlier.at_ns)).collect()
+    }
+
     /// Writes the ledgers of the window that was ended into it.
     pub(crate) fn fold(
         &self,
@@ -287,5 +293,51 @@ fn counters(cpu: CpuId, earlier: &Stat, later: &Stat) -> Counters {
         system: rise.system,
         idle_ns: later.ns(rise.idle + rise.iowait),
         steal_ns: later.ns(rise.steal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::SourceChoice;
+    use crate::collect::{Collector, Source};
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+    use surefoot_model::Event;
+    use surefoot_testkit::not_run::not_run;
+
+    /// A window of a minute in which a core could not be read, and Ctrl-C soon after it, at another scale.
+    #[test]
+    fn a_core_that_could_not_be_read_loses_nothing_where_the_next_window_is_short() {
+        const TEST: &str = "a_core_that_could_not_be_read_loses_nothing_where_the_next_window_is_short";
+        let (cpu, source) = (CpuId(0), SourceChoice::Ebpf(Flavour::Btf));
+        let config = Config { source, cpus: vec![cpu], window: Duration::from_millis(100), ..Config::default() };
+        let mut collector = match Collector::start(&Root::host(), config) {
+            Ok(collector) => collector,
+            Err(error) => return not_run(TEST, &error.to_string()),
+        };
+        let begun = Instant::now();
+        let kept = |collector: &mut Collector, put_back: Option<Arc<Snapshot>>| {
+            let Source::Ebpf(ebpf) = &mut collector.source else { panic!("another source") };
+            let slot = ebpf.snapshots.get_mut(&cpu).unwrap();
+            if let Some(snapshot) = put_back {
+                *slot = snapshot;
+            }
+            Arc::clone(slot)
+        };
+        let first = kept(&mut collector, None);
+        while begun.elapsed() < Duration::from_secs(4) {
+            collector.next_window(&AtomicBool::new(false)).unwrap();
+        }
+        kept(&mut collector, Some(Arc::clone(&first)));
+        let events = collector.next_window(&AtomicBool::new(true)).unwrap();
+        let window =
+            events.iter().find_map(|event| if let Event::Window(window) = event { Some(window) } else { None });
+        let window = window.unwrap();
+        assert_eq!((window.faulty.len(), window.cores.len()), (0, 1), "{window:?}");
+        assert!(window.cores[0].wall_ns >= 4_000_000_000 && window.start_ns <= first.at_ns, "{window:?}");
+        assert!(window.cores[0].wall_ns <= window.length_ns(), "{window:?}");
     }
 }

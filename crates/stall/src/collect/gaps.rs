@@ -20,6 +20,9 @@ use surefoot_model::{CpuId, Gap, GapCorrection, GapSource, Verdict};
 /// Gaps whose verdict an error report may still change; those of a few windows.
 const PROVISIONAL_MAX: usize = 1024;
 
+/// Gaps of cores that could not be read; older ones are in no ledger.
+const UNBOOKED_MAX: usize = 1024;
+
 /// The gaps of the watched cores, and those that the sentinel finds.
 pub(crate) struct Gaps {
     judge: Judge,
@@ -31,6 +34,8 @@ pub(crate) struct Gaps {
     since_ns: u64,
     /// Up to where gaps of a core have been booked.
     booked_until_ns: BTreeMap<CpuId, u64>,
+    /// Judged gaps of cores that could not be read, each with whether its core was idle.
+    unbooked: Vec<(Gap, bool)>,
 }
 
 impl Gaps {
@@ -59,6 +64,7 @@ impl Gaps {
             provisional: VecDeque::new(),
             since_ns: clock::monotonic_ns(),
             booked_until_ns: BTreeMap::new(),
+            unbooked: Vec::new(),
         })
     }
 
@@ -184,22 +190,33 @@ impl Gaps {
     }
 
     /// What the gaps move out of the contexts they were found in, by core; no time is moved twice, and none that lies before
-    /// the window.
-    pub(crate) fn hidden(&mut self, judged: &[(Gap, bool)], window_start_ns: u64) -> BTreeMap<CpuId, Vec<Hidden>> {
+    /// a core's own ledger, which begins at `since_ns`. A core that has none now has its gaps in the next one.
+    pub(crate) fn hidden(
+        &mut self,
+        judged: &[(Gap, bool)],
+        since_ns: &BTreeMap<CpuId, u64>,
+    ) -> BTreeMap<CpuId, Vec<Hidden>> {
         let mut hidden: BTreeMap<CpuId, Vec<Hidden>> = BTreeMap::new();
-        for (gap, while_idle) in judged {
+        let all = std::mem::take(&mut self.unbooked).into_iter().chain(judged.iter().cloned());
+        for (gap, while_idle) in all {
+            let Some(&since_ns) = since_ns.get(&gap.cpu) else {
+                self.unbooked.push((gap, while_idle));
+                continue;
+            };
             let until = self.booked_until_ns.entry(gap.cpu).or_default();
             if gap.unexplained_ns == 0 || gap.start_ns < *until {
                 continue;
             }
             *until = gap.start_ns + gap.duration_ns;
-            let inside_ns = until.saturating_sub(gap.start_ns.max(window_start_ns));
+            let inside_ns = until.saturating_sub(gap.start_ns.max(since_ns));
             hidden.entry(gap.cpu).or_default().push(Hidden {
                 cause: hidden_cause(gap.verdict, gap.certainty),
                 duration_ns: gap.unexplained_ns.min(inside_ns),
-                while_idle: *while_idle,
+                while_idle,
             });
         }
+        let beyond = self.unbooked.len().saturating_sub(UNBOOKED_MAX);
+        self.unbooked.drain(..beyond);
         hidden
     }
 
@@ -239,7 +256,8 @@ mod tests {
         let judged = gaps.judge_until(end_ns, None, 1);
         assert_eq!(judged.iter().map(|(gap, _)| gap.start_ns).collect::<Vec<_>>(), [end_ns - 3_000_000]);
         assert_eq!(gaps.pending.len(), 1, "the other one belongs to the next window");
-        let hidden = gaps.hidden(&judged, end_ns - 1_000_000);
+        assert!(gaps.hidden(&judged, &BTreeMap::new()).is_empty(), "its core could not be read");
+        let hidden = gaps.hidden(&[], &BTreeMap::from([(CpuId(0), end_ns - 1_000_000)]));
         assert_eq!(hidden[&CpuId(0)][0].duration_ns, 999_999, "two of its milliseconds were in the window before");
     }
 

@@ -346,7 +346,8 @@ impl Collector {
         let mut notices = self.notice_cores(&cpus::online(&self.root)?);
         let watched: Vec<CpuId> = self.config.cpus.iter().copied().filter(|cpu| self.online.contains(cpu)).collect();
         let ticks = TimedStat::read(&self.root)?;
-        let mut window = Window { start_ns: self.start_ns, ..Window::default() };
+        let begun_ns = self.start_ns;
+        let mut window = Window { start_ns: begun_ns, ..Window::default() };
         // Of each core the next window begins where this one ends, while these are read. So no core's time exceeds its window.
         self.start_ns = match &self.source {
             Source::Ebpf(_) => clock::monotonic_ns(),
@@ -364,7 +365,10 @@ impl Collector {
         self.interrupts = interrupts;
         match &mut self.source {
             Source::Ebpf(ebpf) => {
-                let hidden = self.gaps.hidden(&judged, window.start_ns);
+                let since_ns = ebpf.since_ns();
+                let hidden = self.gaps.hidden(&judged, &since_ns);
+                // With a core that could not be read at its start the window begins where that was read last.
+                window.start_ns = since_ns.into_values().fold(window.start_ns, u64::min);
                 ebpf.fold((&self.ticks.stat, &ticks.stat), &hidden, &mut window);
                 ebpf.compare(&rise, &mut window);
                 if let Some((text, more)) = ebpf.attach_newcomers(&self.config.cpus, &window)? {
@@ -379,8 +383,10 @@ impl Collector {
                 let wall_ns = ticks.after_ns - self.ticks.after_ns;
                 for &cpu in &watched {
                     if let (Some(was), Some(is)) = (earlier.get(&cpu), later.get(&cpu)) {
-                        let core = kernel_counters::core_ledger(cpu, wall_ns, &is.since(was), ticks.stat.ns(1), lag);
+                        let (core, balanced_ns) =
+                            kernel_counters::core_ledger(cpu, wall_ns, &is.since(was), ticks.stat.ns(1), lag);
                         window.cores.push(core);
+                        window.cost.balanced_ns += balanced_ns;
                     }
                 }
                 window.untimed = kernel_counters::untimed(&rise, &watched);
@@ -389,7 +395,7 @@ impl Collector {
         self.ticks = ticks;
         let mut gaps: Vec<Gap> = judged.into_iter().map(|(gap, _)| gap).collect();
         let beyond = keep_longest(&mut gaps);
-        self.gaps.told(&gaps, window.start_ns);
+        self.gaps.told(&gaps, begun_ns);
         self.add_cost(&mut window.cost, beyond);
         let mut events: Vec<Event> = notices.drain(..).map(Event::Notice).collect();
         events.extend(self.clock_changes.drain(..).map(Event::Clock));

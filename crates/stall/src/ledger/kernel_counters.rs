@@ -12,6 +12,10 @@ use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Lost, Untimed};
 /// Counters of a core that are read: each may lag by a step.
 const PARTS: usize = 6;
 
+/// The kernel measures idle and stolen time by clocks, and the rest by its tick, which is no exact part of a second: over a window
+/// they may differ from the wall time by this part of it.
+const CLOCKS_DIFFER_PART: u64 = 100;
+
 /// How far the ticks of each core lag behind its wall time, since the watch began; nanoseconds.
 #[derive(Debug, Default)]
 pub struct Lag(BTreeMap<CpuId, i64>);
@@ -22,9 +26,14 @@ impl Lag {
         self.0.remove(&cpu);
     }
 
-    /// What of a window the ticks will never show: what they lag behind by more than steps can explain. `None` where they
-    /// show more time than steps can explain.
-    fn missing_ns(&mut self, cpu: CpuId, wall_ns: u64, shown_ns: u64, ns_per_tick: u64) -> Option<u64> {
+    /// Of a window, `None` where the ticks show more time than steps, [`CLOCKS_DIFFER_PART`] and stolen time can explain.
+    fn of_window(
+        &mut self,
+        cpu: CpuId,
+        wall_ns: u64,
+        (shown_ns, steal_ns): (u64, u64),
+        ns_per_tick: u64,
+    ) -> Option<Differ> {
         let steps_ns = i128::from(ns_per_tick) * PARTS as i128;
         let lag_ns = self.0.entry(cpu).or_default();
         let now_ns = i128::from(*lag_ns) + i128::from(wall_ns) - i128::from(shown_ns);
@@ -32,16 +41,27 @@ impl Lag {
         let rest_ns = now_ns - i128::from(missing_ns);
         *lag_ns = i64::try_from(rest_ns.clamp(-steps_ns, steps_ns)).unwrap_or(0);
         // Both the lag of before and that of now are within the steps.
-        (rest_ns >= -steps_ns * 2).then_some(missing_ns)
+        let ahead_ns = u64::try_from((-rest_ns - steps_ns * 2).max(0)).unwrap_or(u64::MAX);
+        let ahead_ns_max = (wall_ns / CLOCKS_DIFFER_PART).saturating_add(steal_ns);
+        (ahead_ns <= ahead_ns_max).then_some(Differ { missing_ns, ahead_ns })
     }
 }
 
-/// The ledger of a core between two readings of its ticks.
+/// By how much the ticks of a window and its wall time differ, beyond steps; nanoseconds.
+struct Differ {
+    /// What they will never show.
+    missing_ns: u64,
+    /// What they show too much.
+    ahead_ns: u64,
+}
+
+/// The ledger of a core between two readings of its ticks, and how much of it was taken off to make it add up.
 ///
 /// The counters have steps of a tick, so their sum is now above and now below the wall time. Within these steps nothing is
-/// lost: the largest part carries the difference. Only what they lag behind by more is unexplained, and where they are ahead
-/// by more the ledger has a [`CoreLedger::fault`].
-pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag: &mut Lag) -> CoreLedger {
+/// lost: the largest part carries the difference. Only what they lag behind by more is unexplained. What they are ahead by is taken
+/// off the largest parts: the kernel measures some of them by other clocks, and an idle core's stolen time counts twice. Where
+/// that explains it neither, the ledger has a [`CoreLedger::fault`].
+pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag: &mut Lag) -> (CoreLedger, u64) {
     let ns = |ticks: u64| ticks.saturating_mul(ns_per_tick);
     let mut parts: [u64; PARTS] = [
         ns(rise.idle + rise.iowait),
@@ -52,10 +72,10 @@ pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag
         ns(rise.steal),
     ];
     let sum = |parts: &[u64; PARTS]| parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
-    let missing_ns = lag.missing_ns(cpu, wall_ns, sum(&parts), ns_per_tick);
-    let unexplained_ns = missing_ns.unwrap_or(0);
+    let differ = lag.of_window(cpu, wall_ns, (sum(&parts), ns(rise.steal)), ns_per_tick);
+    let (unexplained_ns, balanced_ns) = differ.as_ref().map_or((0, 0), |differ| (differ.missing_ns, differ.ahead_ns));
     // What is ahead by too much stays so.
-    let explained_ns = if missing_ns.is_some() { wall_ns - unexplained_ns } else { sum(&parts) };
+    let explained_ns = if differ.is_some() { wall_ns - unexplained_ns } else { sum(&parts) };
     let short_ns = explained_ns.saturating_sub(sum(&parts));
     // The first of equals: idle, if nothing was counted at all.
     let largest = (0..PARTS).rev().max_by_key(|&part| parts[part]).unwrap_or(0);
@@ -79,7 +99,7 @@ pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag
         .map(|(kind, name, total_ns)| Lost::new(Cause::new(kind, name), 0, total_ns, 0))
         .collect();
     lost.sort_by_key(|lost| std::cmp::Reverse(lost.total_ns));
-    CoreLedger {
+    let core = CoreLedger {
         cpu,
         wall_ns,
         idle_ns: parts[0],
@@ -88,7 +108,8 @@ pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag
         lost,
         unexplained_ns,
         waiting: None,
-    }
+    };
+    (core, balanced_ns)
 }
 
 /// Every interrupt that came, as counted but untimed.
@@ -129,7 +150,7 @@ mod tests {
             steal: 4,
             ..Ticks::default()
         };
-        let core = core_ledger(CpuId(2), 1_100_000_000, &rise, 10_000_000, &mut Lag::default());
+        let (core, _) = core_ledger(CpuId(2), 1_100_000_000, &rise, 10_000_000, &mut Lag::default());
         assert!(core.sums_up());
         // 160 ms are not counted, of which the steps of six counters explain 60.
         assert_eq!((core.idle_ns, core.user_ns, core.kernel_ns), (480_000_000, 350_000_000, 100_000_000));
@@ -142,7 +163,8 @@ mod tests {
         let mut lag = Lag::default();
         let mut unexplained_ns = |wall_ms: u64, idle_ticks| {
             let rise = Ticks { idle: idle_ticks, ..Ticks::default() };
-            let core = core_ledger(CpuId(0), wall_ms * 1_000_000, &rise, 10_000_000, &mut lag);
+            let (core, balanced_ns) = core_ledger(CpuId(0), wall_ms * 1_000_000, &rise, 10_000_000, &mut lag);
+            assert_eq!(balanced_ns, 0);
             assert!(core.sums_up(), "{core:?}");
             core.unexplained_ns
         };
@@ -158,13 +180,32 @@ mod tests {
     fn ticks_that_are_ahead_by_more_than_steps_are_a_fault() {
         let ledger = |user| {
             let rise = Ticks { user, ..Ticks::default() };
-            core_ledger(CpuId(0), 1_000_000_000, &rise, 10_000_000, &mut Lag::default())
+            core_ledger(CpuId(0), 1_000_000_000, &rise, 10_000_000, &mut Lag::default()).0
         };
         assert!(ledger(106).fault().is_none() && ledger(100).fault().is_none());
         let fault = LedgerFault::Sum { parts_ns: 1_691_000_000, wall_ns: 1_000_000_000 };
         let rise = Ticks { user: 1_691, ..Ticks::default() };
-        let core = core_ledger(CpuId(0), 1_000_000_000, &rise, 1_000_000, &mut Lag::default());
+        let (core, _) = core_ledger(CpuId(0), 1_000_000_000, &rise, 1_000_000, &mut Lag::default());
         assert_eq!((core.fault(), ledger(169).fault().is_some()), (Some(fault), true));
+    }
+
+    #[test]
+    fn ticks_may_be_ahead_by_a_part_of_a_long_window_and_by_stolen_time() {
+        let of = |wall_s: u64, rise: Ticks| {
+            let (core, balanced_ns) =
+                core_ledger(CpuId(0), wall_s * 1_000_000_000, &rise, 10_000_000, &mut Lag::default());
+            (core.fault().is_none(), balanced_ns / 1_000_000)
+        };
+        let idle = |idle| Ticks { idle, ..Ticks::default() };
+        // 120 ms are steps.
+        assert_eq!(
+            (of(60, idle(6_012)), of(60, idle(6_030)), of(60, idle(6_073))),
+            ((true, 0), (true, 180), (false, 0))
+        );
+        assert_eq!((of(1, idle(113)), of(1, idle(114))), ((true, 10), (false, 0)));
+        // Stolen from an idle core.
+        assert_eq!(of(1, Ticks { steal: 20, ..idle(98) }), (true, 60));
+        assert_eq!(of(1, Ticks { steal: 20, ..idle(120) }), (false, 0));
     }
 
     proptest! {
@@ -176,7 +217,7 @@ mod tests {
             };
             let mut lag = Lag::default();
             for _ in 0..3 {
-                let core = core_ledger(CpuId(0), wall_ns, &rise, 10_000_000, &mut lag);
+                let (core, _) = core_ledger(CpuId(0), wall_ns, &rise, 10_000_000, &mut lag);
                 let ahead_ns = (parts.iter().sum::<u64>() * 10_000_000).saturating_sub(wall_ns);
                 prop_assert!(core.fault().is_none() || ahead_ns > 60_000_000, "{:?}", core);
             }
