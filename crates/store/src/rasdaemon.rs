@@ -121,7 +121,6 @@ fn begins_as_database(file: &Regular) -> bool {
 pub fn for_each_row(path: &Path, mut each: impl FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<Skipped> {
     let foreign = |why: String| Error::Foreign { path: path.to_path_buf(), of: "rasdaemon", why };
     let found = database::hold(path)?;
-    let bytes = found.about().bytes;
     if !begins_as_database(&found) {
         return Err(foreign(
             "it is no SQLite database; rasdaemon keeps one in /var/lib/rasdaemon/ras-mc_event.db".into(),
@@ -131,7 +130,7 @@ pub fn for_each_row(path: &Path, mut each: impl FnMut(&Row<'_>) -> ControlFlow<(
         Some(ErrorCode::OperationInterrupted) => foreign(database::ENDLESS.into()),
         _ => foreign(format!("SQLite says: {error}")),
     };
-    let mut connection = database::copied(path)?;
+    let (mut connection, bytes) = database::copied(path)?;
     database::defend(&mut connection, bytes).map_err(explained)?;
     let mut skipped = Skipped::default();
     let mut tables = 0;

@@ -48,6 +48,9 @@ pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result
     }
     let Some(pages) = pages else { return Ok(()) };
     let length = u64::from(pages) * page_bytes as u64;
+    // SQLite need not write pages that were freed in the transaction that made them, so there may be more of them than the files
+    // hold. Many times more is a claim, made to have much memory set aside.
+    let bytes_max = bytes_max.min(4 * (database.len() + log.len()) as u64 + (1 << 20));
     let length = usize::try_from(length).ok().filter(|_| length <= bytes_max);
     let Some(length) = length else { return Err(format!("its log claims a length of {pages} pages")) };
     database.resize(length, 0);
@@ -103,4 +106,32 @@ impl Header {
 /// A word of four bytes, the highest first.
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of one frame, whose commit claims so many pages.
+    fn log(pages: u32) -> Vec<u8> {
+        let mut log = [MAGIC, VERSION, 512, 0, 7, 9].map(u32::to_be_bytes).concat();
+        let mut header = Header { page_bytes: 512, salt: [7, 9], sums: [0, 0], is_big_endian: false };
+        header.sums = header.sum([0, 0], &log);
+        log.extend(header.sums.map(u32::to_be_bytes).concat());
+        let begin = [1, pages].map(u32::to_be_bytes).concat();
+        let page = [5; 512];
+        let sums = header.sum(header.sum(header.sums, &begin), &page);
+        log.extend([&begin[..], &[7u32, 9, sums[0], sums[1]].map(u32::to_be_bytes).concat(), &page].concat());
+        log
+    }
+
+    #[test]
+    fn a_small_log_that_claims_a_long_database_has_no_memory_set_aside() {
+        let mut database = vec![1; 512];
+        fold(&mut database, &log(3), 512 << 20).unwrap();
+        assert_eq!(database, [vec![5; 512], vec![0; 1024]].concat(), "pages that were freed at once are not written");
+        let mut database = vec![1; 512];
+        let why = fold(&mut database, &log(1 << 20), 512 << 20).unwrap_err();
+        assert_eq!((why.as_str(), database.len()), ("its log claims a length of 1048576 pages", 512));
+    }
 }

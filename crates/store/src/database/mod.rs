@@ -53,16 +53,16 @@ pub(crate) fn without_writer(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Opens a copy in memory of a database that anybody may have written, with its log, as of one moment. Nothing is created, changed
-/// or locked.
+/// or locked. Also returns the length of the copy, which with a log is another than the file's.
 ///
 /// # Errors
 /// [`Error::Open`], [`Error::NotAFile`]; [`Error::Unreadable`] for one that is too large, or is written all the time.
-pub(crate) fn copied(path: &Path) -> Result<Connection> {
+pub(crate) fn copied(path: &Path) -> Result<(Connection, u64)> {
     let bytes = copy::copy(path)?;
     let failed = |source| Error::Sqlite { path: path.to_path_buf(), doing: "opening a copy of it", source };
     let mut connection = Connection::open_in_memory().map_err(failed)?;
     connection.deserialize_read_exact("main", &*bytes, bytes.len(), true).map_err(failed)?;
-    Ok(connection)
+    Ok((connection, bytes.len() as u64))
 }
 
 /// Holds a database; the path is followed by the rule of [`way`].
@@ -234,7 +234,7 @@ mod tests {
                     fs::copy(&path, to).unwrap();
                     fs::write(beside(to, "-wal"), &log[..cut]).unwrap();
                 }
-                let ours = copied(&ours).unwrap();
+                let ours = copied(&ours).unwrap().0;
                 assert_eq!(fault(&ours).unwrap(), None, "{page_bytes} {cut}");
                 assert_eq!(rows(&ours), rows(&Connection::open(&sqlites).unwrap()), "{page_bytes} {cut}");
                 let _ = (fs::remove_file(beside(&sqlites, "-wal")), fs::remove_file(beside(&sqlites, "-shm")));
@@ -273,7 +273,7 @@ mod tests {
         let mut seen = 0;
         for _ in 0..15 {
             // That it is written all the time may be all that there is to say.
-            let Ok(copy) = copied(&path) else { continue };
+            let Ok((copy, _)) = copied(&path) else { continue };
             seen += 1;
             assert_eq!(fault(&copy).unwrap(), None);
             assert_eq!(copy.query_row("SELECT sum(amount) FROM t", [], |row| row.get::<_, i64>(0)).unwrap(), 4_000);
@@ -282,7 +282,7 @@ mod tests {
         writing.join().unwrap();
         assert!(seen > 0, "it was never read");
         assert_eq!(
-            copied(&path).unwrap().query_row("SELECT sum(amount) FROM t", [], |row| row.get::<_, i64>(0)),
+            copied(&path).unwrap().0.query_row("SELECT sum(amount) FROM t", [], |row| row.get::<_, i64>(0)),
             Ok(4_000)
         );
     }

@@ -52,9 +52,9 @@ impl View {
         let is_own = database::is_own(&real).map_err(open_error)?;
         let writer = if is_own { Writer::of(&real).map_err(open_error)? } else { Writer::Unknown };
         let failed = |error| sqlite_error(path, "opening it to read")(error);
-        let (mut connection, log_to_come) = match writer {
-            Writer::AtWork => (database::beside_writer(&real).map_err(failed)?, None),
-            _ if is_own && !log.exists() => (database::without_writer(&real).map_err(failed)?, Some(log)),
+        let ((mut connection, bytes), log_to_come) = match writer {
+            Writer::AtWork => ((database::beside_writer(&real).map_err(failed)?, bytes), None),
+            _ if is_own && !log.exists() => ((database::without_writer(&real).map_err(failed)?, bytes), Some(log)),
             _ => (database::copied(path)?, None),
         };
         connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;

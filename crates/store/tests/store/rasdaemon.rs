@@ -53,6 +53,20 @@ fn the_rows_of_rasdaemon_come_out_as_they_are() {
 }
 
 #[test]
+fn rows_that_are_in_the_log_alone_do_not_make_the_file_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = copy(&directory);
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0").unwrap();
+    let insert = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+                  INSERT INTO mc_event (label) SELECT 'A1' FROM n";
+    writer.execute_batch(insert).unwrap();
+    assert!(MADE.len() < 20_000 * 8, "more rows than the database itself has room for");
+    assert_eq!(rows(&path).unwrap().0.len(), 20_000);
+    drop(writer);
+}
+
+#[test]
 fn rows_of_a_table_that_is_not_read_are_told() {
     let directory = tempfile::tempdir().unwrap();
     let path = copy(&directory);
