@@ -58,9 +58,7 @@ fn can_be_true(window: &Window, options: &str) {
     for core in &window.cores {
         assert_eq!(core.fault(), None, "{options}: {core:#?}");
         assert!(core.wall_ns > 0, "{options}: {core:?}");
-        if window.cost.torn == 0 {
-            assert!(core.wall_ns <= length_ns, "{options}: {} ns in a window of {length_ns} ns", core.wall_ns);
-        }
+        assert!(core.wall_ns <= length_ns, "{options}: {} ns in a window of {length_ns} ns", core.wall_ns);
         assert!(core.lost_ns() <= core.wall_ns && core.busy_ns() <= core.wall_ns, "{options}: {core:#?}");
         for lost in &core.lost {
             let mut capped = lost.clone();
@@ -72,10 +70,11 @@ fn can_be_true(window: &Window, options: &str) {
     }
 }
 
-/// Three hundred windows of each source, the first and the last included.
+/// Some hundred windows, the first and the last of each run included.
 #[test]
 fn what_each_window_says_can_be_true() {
-    const WINDOWS: usize = 60;
+    // Of about 80; a machine that is busy with other things closes fewer.
+    const WINDOWS: usize = 20;
     let Some(_turn) = turn("what_each_window_says_can_be_true", Need::Ebpf) else { return };
     actor::prepare();
     let _spinner = actor::start("spinner", "spin 1 120000");
@@ -110,12 +109,12 @@ fn a_probe_that_is_stopped_across_its_end_lost_no_more_than_its_time() {
         return;
     };
     for source in ["ebpf", "counters"] {
-        let mut running = surefoot("stall probe --cpu 1 --duration 2s --json --source").arg(source).start();
+        let mut running = surefoot("stall probe --cpu 1 --duration 8s --json --source").arg(source).start();
         // The first gap says that it spins.
         let _ = running.line_where(|line| line.contains(r#""type":"gap""#));
         std::thread::sleep(Duration::from_millis(500));
         running.signal("STOP");
-        std::thread::sleep(Duration::from_secs(3));
+        std::thread::sleep(Duration::from_secs(9));
         running.signal("CONT");
         let finished = running.finish();
         finished.expect_code(0);

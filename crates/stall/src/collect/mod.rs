@@ -381,10 +381,17 @@ impl Collector {
                 let (earlier, later) =
                     (kernel_counters::by_core(&self.ticks.stat), kernel_counters::by_core(&ticks.stat));
                 let wall_ns = ticks.after_ns - self.ticks.after_ns;
+                // When in a reading the ticks were so is not known.
+                let unsure_ns = ticks.took_ns() + self.ticks.took_ns();
                 for &cpu in &watched {
                     if let (Some(was), Some(is)) = (earlier.get(&cpu), later.get(&cpu)) {
-                        let (core, balanced_ns) =
-                            kernel_counters::core_ledger(cpu, wall_ns, &is.since(was), ticks.stat.ns(1), lag);
+                        let (core, balanced_ns) = kernel_counters::core_ledger(
+                            cpu,
+                            (wall_ns, unsure_ns),
+                            &is.since(was),
+                            ticks.stat.ns(1),
+                            lag,
+                        );
                         window.cores.push(core);
                         window.cost.balanced_ns += balanced_ns;
                     }
@@ -460,7 +467,8 @@ mod tests {
         let mut collector = Collector::start(&Root::host(), config).unwrap_or_else(|error| panic!("{error}"));
         std::thread::sleep(Duration::from_millis(2));
         let woke_ns = clock::monotonic_ns();
-        let late = LateWakeUp { cpu: CpuId(0), due_ns: woke_ns - 1_000_000, woke_ns, waited_ns: None };
+        // As long as the window so far: on a busy machine the longest alone are kept.
+        let late = LateWakeUp { cpu: CpuId(0), due_ns: collector.start_ns, woke_ns, waited_ns: None };
         collector.gaps.add_late_wake_ups(vec![late]);
         let last = collector.next_window(&AtomicBool::new(true)).unwrap_or_else(|error| panic!("{error}"));
         // On a busy machine a real one may lie over it, and of two that overlap the earlier is kept.

@@ -26,12 +26,13 @@ impl Lag {
         self.0.remove(&cpu);
     }
 
-    /// Of a window, `None` where the ticks show more time than steps, [`CLOCKS_DIFFER_PART`] and stolen time can explain.
+    /// Of a window, `None` where the ticks show more time than steps, [`CLOCKS_DIFFER_PART`] and these `excused_ns` can explain.
     fn of_window(
         &mut self,
         cpu: CpuId,
         wall_ns: u64,
-        (shown_ns, steal_ns): (u64, u64),
+        shown_ns: u64,
+        excused_ns: u64,
         ns_per_tick: u64,
     ) -> Option<Differ> {
         let steps_ns = i128::from(ns_per_tick) * PARTS as i128;
@@ -42,7 +43,7 @@ impl Lag {
         *lag_ns = i64::try_from(rest_ns.clamp(-steps_ns, steps_ns)).unwrap_or(0);
         // Both the lag of before and that of now are within the steps.
         let ahead_ns = u64::try_from((-rest_ns - steps_ns * 2).max(0)).unwrap_or(u64::MAX);
-        let ahead_ns_max = (wall_ns / CLOCKS_DIFFER_PART).saturating_add(steal_ns);
+        let ahead_ns_max = (wall_ns / CLOCKS_DIFFER_PART).saturating_add(excused_ns);
         (ahead_ns <= ahead_ns_max).then_some(Differ { missing_ns, ahead_ns })
     }
 }
@@ -55,13 +56,20 @@ struct Differ {
     ahead_ns: u64,
 }
 
-/// The ledger of a core between two readings of its ticks, and how much of it was taken off to make it add up.
+/// The ledger of a core between two readings of its ticks, and how much of it was taken off to make it add up. `unsure_ns` is by
+/// how much its wall time may be wrong, because the readings took so long.
 ///
 /// The counters have steps of a tick, so their sum is now above and now below the wall time. Within these steps nothing is
 /// lost: the largest part carries the difference. Only what they lag behind by more is unexplained. What they are ahead by is taken
 /// off the largest parts: the kernel measures some of them by other clocks, and an idle core's stolen time counts twice. Where
 /// that explains it neither, the ledger has a [`CoreLedger::fault`].
-pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag: &mut Lag) -> (CoreLedger, u64) {
+pub fn core_ledger(
+    cpu: CpuId,
+    (wall_ns, unsure_ns): (u64, u64),
+    rise: &Ticks,
+    ns_per_tick: u64,
+    lag: &mut Lag,
+) -> (CoreLedger, u64) {
     let ns = |ticks: u64| ticks.saturating_mul(ns_per_tick);
     let mut parts: [u64; PARTS] = [
         ns(rise.idle + rise.iowait),
@@ -72,7 +80,7 @@ pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag
         ns(rise.steal),
     ];
     let sum = |parts: &[u64; PARTS]| parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
-    let differ = lag.of_window(cpu, wall_ns, (sum(&parts), ns(rise.steal)), ns_per_tick);
+    let differ = lag.of_window(cpu, wall_ns, sum(&parts), ns(rise.steal).saturating_add(unsure_ns), ns_per_tick);
     let (unexplained_ns, balanced_ns) = differ.as_ref().map_or((0, 0), |differ| (differ.missing_ns, differ.ahead_ns));
     // What is ahead by too much stays so.
     let explained_ns = if differ.is_some() { wall_ns - unexplained_ns } else { sum(&parts) };
@@ -150,7 +158,7 @@ mod tests {
             steal: 4,
             ..Ticks::default()
         };
-        let (core, _) = core_ledger(CpuId(2), 1_100_000_000, &rise, 10_000_000, &mut Lag::default());
+        let (core, _) = core_ledger(CpuId(2), (1_100_000_000, 0), &rise, 10_000_000, &mut Lag::default());
         assert!(core.sums_up());
         // 160 ms are not counted, of which the steps of six counters explain 60.
         assert_eq!((core.idle_ns, core.user_ns, core.kernel_ns), (480_000_000, 350_000_000, 100_000_000));
@@ -163,7 +171,7 @@ mod tests {
         let mut lag = Lag::default();
         let mut unexplained_ns = |wall_ms: u64, idle_ticks| {
             let rise = Ticks { idle: idle_ticks, ..Ticks::default() };
-            let (core, balanced_ns) = core_ledger(CpuId(0), wall_ms * 1_000_000, &rise, 10_000_000, &mut lag);
+            let (core, balanced_ns) = core_ledger(CpuId(0), (wall_ms * 1_000_000, 0), &rise, 10_000_000, &mut lag);
             assert_eq!(balanced_ns, 0);
             assert!(core.sums_up(), "{core:?}");
             core.unexplained_ns
@@ -180,12 +188,12 @@ mod tests {
     fn ticks_that_are_ahead_by_more_than_steps_are_a_fault() {
         let ledger = |user| {
             let rise = Ticks { user, ..Ticks::default() };
-            core_ledger(CpuId(0), 1_000_000_000, &rise, 10_000_000, &mut Lag::default()).0
+            core_ledger(CpuId(0), (1_000_000_000, 0), &rise, 10_000_000, &mut Lag::default()).0
         };
         assert!(ledger(106).fault().is_none() && ledger(100).fault().is_none());
         let fault = LedgerFault::Sum { parts_ns: 1_691_000_000, wall_ns: 1_000_000_000 };
         let rise = Ticks { user: 1_691, ..Ticks::default() };
-        let (core, _) = core_ledger(CpuId(0), 1_000_000_000, &rise, 1_000_000, &mut Lag::default());
+        let (core, _) = core_ledger(CpuId(0), (1_000_000_000, 0), &rise, 1_000_000, &mut Lag::default());
         assert_eq!((core.fault(), ledger(169).fault().is_some()), (Some(fault), true));
     }
 
@@ -193,7 +201,7 @@ mod tests {
     fn ticks_may_be_ahead_by_a_part_of_a_long_window_and_by_stolen_time() {
         let of = |wall_s: u64, rise: Ticks| {
             let (core, balanced_ns) =
-                core_ledger(CpuId(0), wall_s * 1_000_000_000, &rise, 10_000_000, &mut Lag::default());
+                core_ledger(CpuId(0), (wall_s * 1_000_000_000, 0), &rise, 10_000_000, &mut Lag::default());
             (core.fault().is_none(), balanced_ns / 1_000_000)
         };
         let idle = |idle| Ticks { idle, ..Ticks::default() };
@@ -208,6 +216,18 @@ mod tests {
         assert_eq!(of(1, Ticks { steal: 20, ..idle(120) }), (false, 0));
     }
 
+    #[test]
+    fn a_reading_that_took_long_makes_no_fault_of_the_window_before_it_or_after_it() {
+        let mut lag = Lag::default();
+        let mut of = |wall_ms: u64, unsure_ms: u64| {
+            let (wall, rise) = ((wall_ms * 1_000_000, unsure_ms * 1_000_000), Ticks { idle: 100, ..Ticks::default() });
+            core_ledger(CpuId(0), wall, &rise, 10_000_000, &mut lag).0.fault().is_none()
+        };
+        // This process was stopped for 300 ms between the ticks and the clock.
+        assert_eq!([of(1_300, 300), of(700, 300), of(1_000, 0)], [true; 3]);
+        assert!(!of(700, 0));
+    }
+
     proptest! {
         #[test]
         fn the_parts_add_up_where_the_ticks_can_be_true(wall_ns in 0u64..3_000_000_000, parts in prop::collection::vec(0u64..400, 8)) {
@@ -217,7 +237,7 @@ mod tests {
             };
             let mut lag = Lag::default();
             for _ in 0..3 {
-                let (core, _) = core_ledger(CpuId(0), wall_ns, &rise, 10_000_000, &mut lag);
+                let (core, _) = core_ledger(CpuId(0), (wall_ns, 0), &rise, 10_000_000, &mut lag);
                 let ahead_ns = (parts.iter().sum::<u64>() * 10_000_000).saturating_sub(wall_ns);
                 prop_assert!(core.fault().is_none() || ahead_ns > 60_000_000, "{:?}", core);
             }

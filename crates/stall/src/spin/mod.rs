@@ -39,6 +39,18 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// Forgets what the thread has waited until now.
+    fn forget(&mut self) {
+        self.delay.since_ns();
+    }
+
+    /// How long the thread has waited since the last call or the start, in the jump that ended at `ended`. `None` where this
+    /// thread may have waited while it asked, too.
+    fn of_jump(&mut self, ended: u64) -> Option<u64> {
+        let waited_ns = self.delay.since_ns();
+        waited_ns.filter(|_| tsc().wrapping_sub(ended) <= self.from)
+    }
+
     /// Of the calling thread, after jumps longer than `from` ticks; `None` where the kernel does not count it.
     pub(crate) fn of_this_thread(from: u64) -> Option<Self> {
         RunDelay::of_this_thread().map(|delay| Waits { delay, from })
@@ -163,6 +175,10 @@ pub fn spin_until(end: u64, threshold: u64, jumps: &Jumps) -> u64 {
 pub(crate) fn spin_within(window: Range<u64>, threshold: u64, jumps: &Jumps, mut waits: Option<Waits>) -> u64 {
     let Range { start: mut last, end } = window;
     let notable = waits.as_ref().map_or(threshold, |waits| waits.from.min(threshold));
+    // What it waited before the window is none of its jumps'. One that begins late has waited meanwhile, which is the first's.
+    if let Some(waits) = waits.as_mut().filter(|waits| tsc().saturating_sub(last) <= waits.from) {
+        waits.forget();
+    }
     jumps.looked_from.store(last, Ordering::Relaxed);
     let mut turns = 0u64;
     jumps.looked_until.store(last, Ordering::Relaxed);
@@ -170,12 +186,15 @@ pub(crate) fn spin_within(window: Range<u64>, threshold: u64, jumps: &Jumps, mut
         for _ in 0..TURNS_PER_LOOK {
             let now = tsc();
             if now.wrapping_sub(last) > notable {
-                let waited_ns = waits.as_mut().and_then(|waits| waits.delay.since_ns());
+                let waited_ns = waits.as_mut().and_then(|waits| waits.of_jump(now));
                 let after = now.min(end);
                 if after > last && after - last > threshold {
                     jumps.push(Jump { before: last, after, waited_ns });
                 }
-                // What noting it took is not the core's fault.
+                // What noting it took is not the core's fault, and what this thread waited meanwhile is in no jump.
+                if let Some(waits) = waits.as_mut().filter(|waits| tsc().wrapping_sub(now) > waits.from) {
+                    waits.forget();
+                }
                 last = tsc();
                 if last >= end {
                     break;
@@ -260,6 +279,25 @@ mod tests {
         let late = |jump: &Jump| jump.before == start && jump.after >= start + 1_500_000;
         assert!(taken.len() == 2 && taken.iter().all(late), "{taken:?} from {start}");
         assert_eq!(taken[1].after, start + 1_500_000, "what it missed after its end is none of its window");
+    }
+
+    /// What a thread has waited before it spins belongs to no jump.
+    #[test]
+    fn what_a_thread_waited_before_it_spins_is_credited_to_no_jump() {
+        let told = tempfile::NamedTempFile::new().unwrap_or_else(|error| panic!("{error}"));
+        std::fs::write(told.path(), "1 5000 1\n").unwrap_or_else(|error| panic!("{error}"));
+        // Held up before it spins, it may have waited in its first jump; and while it asks, nobody knows.
+        let is_credited = (0..200).all(|_| {
+            let jumps = Jumps::default();
+            let delay = RunDelay::of_file(told.reopen().unwrap_or_else(|error| panic!("{error}")));
+            let start = tsc();
+            spin_within(start..start + 1_000_000, 0, &jumps, Some(Waits { delay, from: 100_000 }));
+            let mut taken = Vec::new();
+            jumps.take(&mut taken);
+            let waited: Vec<u64> = taken.iter().filter_map(|jump| jump.waited_ns).collect();
+            waited.is_empty() || waited.contains(&5_000)
+        });
+        assert!(!is_credited);
     }
 
     #[test]

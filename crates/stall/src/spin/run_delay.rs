@@ -25,6 +25,12 @@ impl RunDelay {
         (ran_ns > 0).then_some(delay)
     }
 
+    /// As if this file told it of a thread that has not waited yet.
+    #[cfg(test)]
+    pub(super) fn of_file(file: File) -> Self {
+        RunDelay { file, last_ns: 0 }
+    }
+
     /// How long it has waited since the last call; `None` if that cannot be read, and then the next call counts from there.
     pub(crate) fn since_ns(&mut self) -> Option<u64> {
         let (_, waited_ns) = self.read()?;
@@ -57,18 +63,24 @@ mod tests {
         const TEST: &str = "a_thread_that_shares_its_core_waits_for_it_and_knows_how_long";
         const LONG_NS: u64 = 400_000_000;
         let cpu = thread::affinity().unwrap()[0];
-        let spin = move || {
+        let both = std::sync::Barrier::new(2);
+        let spin = || {
             thread::pin_to(cpu).unwrap();
-            let mut delay = RunDelay::of_this_thread()?;
+            both.wait();
+            // Before its waiting is counted: what it waits in between is in both.
             let start_ns = clock::monotonic_ns();
+            let mut delay = RunDelay::of_this_thread()?;
             while clock::monotonic_ns() - start_ns < LONG_NS {
                 std::hint::spin_loop();
             }
             Some((delay.since_ns().unwrap(), clock::monotonic_ns() - start_ns))
         };
-        let threads = [std::thread::spawn(spin), std::thread::spawn(spin)];
-        for thread in threads {
-            let Some((waited_ns, took_ns)) = thread.join().unwrap() else {
+        let found = std::thread::scope(|scope| {
+            let threads = [scope.spawn(spin), scope.spawn(spin)];
+            threads.map(|thread| thread.join().unwrap())
+        });
+        for found in found {
+            let Some((waited_ns, took_ns)) = found else {
                 return not_run(TEST, "the kernel does not count how long threads wait");
             };
             assert!(waited_ns > 0 && waited_ns <= took_ns, "{waited_ns} of {took_ns} ns");
