@@ -101,7 +101,7 @@ pub(crate) fn of_process(root: &Root, version: Version, process: &str) -> Option
 pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
     // One that is frozen for ever, because whoever would let it go was killed with its guard.
     for own in Version::BOTH.into_iter().filter_map(|version| of_process(root, version, "self")) {
-        sweep(root, &own);
+        sweep(root, &own, Namespaces::of_this_process());
     }
     let mut why = "no control group with a freezer is mounted".to_owned();
     for version in Version::BOTH {
@@ -131,15 +131,24 @@ fn own_name(namespaces: &Namespaces) -> String {
     }
 }
 
-/// Ends what is in groups of processes that are gone, and removes these; of those whose number the whole host knows alone.
-fn sweep(root: &Root, own: &Path) {
-    if root.is_host() && !Namespaces::of_this_process().pids_are_the_kernels() {
-        return;
+/// The process that made a group of this name, as [`own_name`] called it; `None` for one of another PID namespace, of which nobody
+/// here can tell whether it is gone.
+fn owner(name: &str, namespaces: &Namespaces) -> Option<u32> {
+    let number = name.strip_prefix(PREFIX)?;
+    match namespaces.place(Kind::Pid) {
+        _ if !namespaces.proc_is_ours() => None,
+        Place::Initial => number.digits(),
+        Place::Other(inode) => number.strip_suffix(&format!("-in-{inode}"))?.digits(),
+        Place::Unknown => None,
     }
+}
+
+/// Ends what is in groups of processes of this PID namespace that are gone, and removes these.
+fn sweep(root: &Root, own: &Path, namespaces: &Namespaces) {
     let Ok(groups) = std::fs::read_dir(own) else { return };
     for group in groups.flatten().take(GROUPS_MAX) {
         let name = group.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.digits::<u32>());
+        let owner = name.to_str().and_then(|name| owner(name, namespaces));
         // A number that another process has by now is taken for the owner's.
         if owner.is_none_or(|pid| root.proc(pid.to_string()).exists()) {
             continue;
@@ -231,20 +240,33 @@ mod tests {
     use surefoot_testkit::HostTree;
 
     #[test]
-    fn a_group_of_a_pid_namespace_is_left_to_it() {
-        let name = |pid: u64| {
-            let tree = HostTree::new().link("proc/self/ns/pid", format!("pid:[{pid}]"));
-            own_name(&Namespaces::read(&Root::at(tree.path())))
+    fn groups_of_processes_that_are_gone_are_swept_in_their_own_pid_namespace_alone() {
+        let namespaces = |pid: &str, numbers: &str| {
+            let tree = HostTree::new()
+                .link("proc/self/ns/pid", format!("pid:[{pid}]"))
+                .file("proc/self/status", format!("NSpid:\t{numbers}\n"));
+            Namespaces::read(&Root::at(tree.path()))
         };
-        let owner = |name: &str| name.strip_prefix(PREFIX).and_then(|name| name.digits::<u32>());
-        assert_eq!(owner(&name(4_026_531_836)), Some(std::process::id()));
-        let inside = name(4_026_532_300);
-        assert!(owner(&inside).is_none() && inside.ends_with("-in-4026532300"), "{inside}");
-        // No process of the host has this number, and the group stays all the same.
-        let tree = HostTree::new().folder(format!("group/{PREFIX}7-in-4026532300")).folder(format!("group/{PREFIX}7"));
-        sweep(&Root::at(tree.path()), &tree.path().join("group"));
-        let left = std::fs::read_dir(tree.path().join("group")).map(|entries| entries.count());
-        assert_eq!(left.ok(), Some(1));
+        let own = std::process::id();
+        let [host, inside] = ["4026531836", "4026532300"].map(|inode| namespaces(inode, "812"));
+        assert_eq!(owner(&own_name(&host), &host), Some(own));
+        assert_eq!(owner(&own_name(&inside), &inside), Some(own));
+        assert_eq!((owner(&own_name(&inside), &host), owner(&own_name(&host), &inside)), (None, None));
+        // No process has these numbers but the one with 8.
+        let tree = HostTree::new().folder("proc/8");
+        let groups = ["7", "8", "7-in-4026532300", "8-in-4026532300", "7-in-4026532301", "7-in-unknown"];
+        let tree = groups.iter().fold(tree, |tree, name| tree.folder(format!("group/{PREFIX}{name}")));
+        let left = |namespaces: &Namespaces| {
+            sweep(&Root::at(tree.path()), &tree.path().join("group"), namespaces);
+            let is_left = |name: &&str| tree.path().join(format!("group/{PREFIX}{name}")).exists();
+            groups.into_iter().filter(is_left).collect::<Vec<_>>()
+        };
+        for unsure in [namespaces("4026532300", "812\t1"), Namespaces::read(&Root::at(HostTree::new().path()))] {
+            assert_eq!(left(&unsure), groups);
+        }
+        let rest = ["8-in-4026532300", "7-in-4026532301", "7-in-unknown"];
+        assert_eq!(left(&inside), [&["7", "8"][..], &rest].concat());
+        assert_eq!(left(&host), [&["8"][..], &rest].concat());
     }
 
     #[test]
