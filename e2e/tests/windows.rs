@@ -3,20 +3,32 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_e2e::actor;
-use surefoot_e2e::command::{Running, surefoot};
-use surefoot_e2e::machine::{Need, turn};
+use surefoot_e2e::command::{Finished, Running, surefoot};
+use surefoot_e2e::machine::{Need, signal, turn};
 use surefoot_e2e::report::{number, of_type};
 use surefoot_model::{Event, Window};
 
 /// Timers that are due all the time.
 const SLEEPERS: u64 = 40;
 
+/// Says so when it is dropped, also by a panic: the threads of a scope are waited for.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs with tasks that end at once, threads that change their names, timers, load on all cores, and now and then a process
 /// that is stopped for longer than a window.
-fn churn(running: &mut Running) {
+///
+/// Ends it once it has closed so many windows.
+fn churn(mut running: Running, windows: usize) -> Finished {
     let over = AtomicBool::new(false);
     let is_over = || over.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
+        let _over = Over(&over);
         scope.spawn(|| {
             while !is_over() {
                 std::process::Command::new("true").status().unwrap();
@@ -41,15 +53,24 @@ fn churn(running: &mut Running) {
                 }
             });
         }
-        let mut lengths_ms = [5, 90, 30, 210, 60].into_iter().cycle();
-        while running.is_running() {
-            std::thread::sleep(Duration::from_millis(150));
-            running.signal("STOP");
-            std::thread::sleep(Duration::from_millis(lengths_ms.next().unwrap()));
-            running.signal("CONT");
-        }
-        over.store(true, Ordering::Relaxed);
+        let pid = running.pid();
+        scope.spawn(move || {
+            let mut lengths_ms = [5, 90, 30, 210, 60].into_iter().cycle();
+            while !is_over() {
+                std::thread::sleep(Duration::from_millis(150));
+                signal(pid, "STOP");
+                std::thread::sleep(Duration::from_millis(lengths_ms.next().unwrap()));
+                signal(pid, "CONT");
+            }
+        });
+        (0..windows).for_each(|_| drop(running.line_where(is_window)));
     });
+    running.ask_to_end();
+    running.finish()
+}
+
+fn is_window(line: &str) -> bool {
+    line.contains(r#""type":"window""#)
 }
 
 fn can_be_true(window: &Window, options: &str) {
@@ -70,23 +91,20 @@ fn can_be_true(window: &Window, options: &str) {
     }
 }
 
-/// Some hundred windows, the first and the last of each run included.
+/// Some sixty windows of each source, the first and the last included.
 #[test]
 fn what_each_window_says_can_be_true() {
-    // Of about 80; a machine that is busy with other things closes fewer.
-    const WINDOWS: usize = 20;
+    const WINDOWS: usize = 60;
     let Some(_turn) = turn("what_each_window_says_can_be_true", Need::Ebpf) else { return };
     actor::prepare();
     let _spinner = actor::start("spinner", "spin 1 120000");
     let _napper = actor::start("napper", "nap 0 120000");
     let mut count = 0;
     for options in ["", "--cpu 1", "--comm spinner", "--workload none --source plain", "--source counters"] {
-        let run = "watch --json --no-page --no-history --interval 100ms --duration 12s";
-        let mut running = surefoot(run).words(options).start();
+        let mut running = surefoot("watch --json --no-page --no-history --interval 100ms").words(options).start();
         // A signal breaks off the kernel's check of a program: libbpf tries again a few times, and then gives up.
-        running.line_where(|line| line.contains(r#""type":"window""#));
-        churn(&mut running);
-        let finished = running.finish();
+        running.line_where(is_window);
+        let finished = churn(running, WINDOWS);
         finished.expect_code(0);
         let lines = finished.stdout.lines().skip(1);
         let events = lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")));

@@ -122,9 +122,12 @@ fn a_guest_stands_still_by_each_way_and_goes_on() {
         let stalls: Vec<&Value> = found.iter().filter(|line| line["type"] == "stall").collect();
         assert!(stalls.len() >= 2 && stalls.len() as u64 == effect["stall_count"], "{effect}");
         assert!(stalls.iter().all(|stall| stall["core"].is_null()), "{stalls:?}");
-        // The last one of a run ends with the run.
+        let ns = |stall: &Value, name: &str| stall[name].as_u64().unwrap();
+        assert!(stalls.iter().any(|stall| ns(stall, "length_ns") >= 30_000_000), "{stalls:?}");
+        // The last one of a run ends with the run. One that begins late on a busy machine ends when it should.
         for (stall, next) in stalls.iter().zip(&stalls[1..]).filter(|(stall, next)| stall["run"] == next["run"]) {
-            assert!(stall["length_ns"].as_u64().unwrap() >= 30_000_000, "{stall} {next}");
+            let late_ns = ns(stall, "start_ns").saturating_sub(ns(stall, "target_ns"));
+            assert!(late_ns + ns(stall, "length_ns") >= 30_000_000, "{stall} {next}");
         }
         assert!(guest.runs(), "{kind} {target}");
         assert_eq!(guest.groups(), [""; 0], "{kind} {target}");

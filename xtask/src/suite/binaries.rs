@@ -24,7 +24,11 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
     ),
     ("e2e tests of checkpoints", &["checkpoint::", "checkpoint_bench::", "ecc::", "ecc_hardware::"]),
     ("e2e tests of remedies", &["remedy::"]),
-    ("e2e tests in guests", &["memory::guest::", "nic::guest::", "nic::run::", "rollback::"]),
+    (
+        "e2e tests in guests",
+        &["disturb::", "memory::guest::", "nic::guest::", "nic::run::", "nic::veth::", "rollback::"],
+    ),
+    ("e2e tests of the watch", &["contained::", "cost::", "reduced::"]),
     (
         "e2e tests beside others",
         &[
@@ -49,11 +53,11 @@ const LONGEST_FIRST: &[&str] = &[
     "e2e tests beside others",
     "e2e tests in guests",
     "e2e tests of remedies",
+    "e2e tests of the watch",
     "e2e tests of checkpoints",
     "c tests",
     "e2e tests in a browser",
     "checkpoint tests",
-    "documentation tests",
 ];
 
 /// A program that cargo built.
@@ -127,6 +131,8 @@ fn test_binary(message: &Value, package: &dyn Fn(&Path) -> Option<String>) -> Op
 pub struct Groups {
     /// May run at the same time.
     pub beside_others: Vec<Job>,
+    /// The tests in the documentation, which cargo compiles.
+    pub documentation: Job,
     /// Load eBPF programs and measure.
     pub kernel: Vec<Job>,
     /// Measure the real command.
@@ -136,7 +142,13 @@ pub struct Groups {
 /// Puts them in groups. `root` are the words that start a program as root, none if we are root or may not be.
 pub fn groups(workspace: &Workspace, binaries: &[Binary], command: &Path, root: &[String]) -> Groups {
     let start = Start { workspace, command, root };
-    let mut groups = Groups { beside_others: Vec::new(), kernel: Vec::new(), end_to_end: Vec::new() };
+    let documentation = Job::new(workspace, "documentation tests", |_| {
+        let mut cargo = workspace.cargo();
+        cargo.args(["test", "--doc", "--workspace", "--locked", "--no-fail-fast"]);
+        cargo
+    });
+    let (beside_others, kernel, end_to_end) = (Vec::new(), Vec::new(), Vec::new());
+    let mut groups = Groups { beside_others, documentation, kernel, end_to_end };
     for binary in binaries {
         if KERNEL_PACKAGES.contains(&binary.package.as_str()) {
             groups.kernel.push(start.as_root(&binary.name, binary, &["--test-threads=1"]));
@@ -153,11 +165,6 @@ pub fn groups(workspace: &Workspace, binaries: &[Binary], command: &Path, root: 
             groups.beside_others.push(start.plain(binary));
         }
     }
-    groups.beside_others.push(Job::new(workspace, "documentation tests", |_| {
-        let mut cargo = workspace.cargo();
-        cargo.args(["test", "--doc", "--workspace", "--locked", "--no-fail-fast"]);
-        cargo
-    }));
     let place = |job: &Job| LONGEST_FIRST.iter().position(|name| *name == job.name).unwrap_or(LONGEST_FIRST.len());
     groups.beside_others.sort_by_key(place);
     groups
@@ -261,10 +268,10 @@ mod tests {
             "e2e tests beside others",
             "e2e tests in guests",
             "e2e tests of remedies",
+            "e2e tests of the watch",
             "e2e tests of checkpoints",
             "c tests",
             "e2e tests in a browser",
-            "documentation tests",
         ];
         assert_eq!(names(&groups.beside_others), [&beside[..], &["ecc tests", "e2e unit tests"]].concat());
         assert_eq!(names(&groups.kernel), ["stall unit tests", "probes tests"]);

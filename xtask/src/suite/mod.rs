@@ -11,13 +11,13 @@ mod tally;
 
 use crate::workspace::{Workspace, output};
 use crate::{header, layers, licences, links, page, rooms, tidy};
-use runner::Job;
+use runner::{Job, Lane};
 use std::io::IsTerminal;
 use std::process::{Command, ExitCode, Stdio};
 use tally::{Check, Suite};
 
-/// How many test binaries run at once that may: one computes while the other waits.
-const AT_ONCE: usize = 2;
+/// How many test binaries run at once that may: some compute while others wait, and the end-to-end tests mostly wait.
+const AT_ONCE: usize = 3;
 
 /// How long the advisory database may take to come, in seconds; a network that answers nothing must not hold up the rest.
 const FETCH_LIMIT_S: &str = "60";
@@ -40,15 +40,19 @@ pub fn test(workspace: &Workspace) -> ExitCode {
     let mut suite = Suite::new(workspace);
     checks(&mut suite);
     page_checks(&mut suite);
+    let lints = cargo_checks(workspace);
     let binaries = suite.value("build", || binaries::build(workspace));
     let command = suite.value("build of surefoot", || binaries::build_command(workspace));
     if let (Some(binaries), Some(command)) = (binaries, command) {
         let root = root_words();
         let groups = binaries::groups(workspace, &binaries, &command, &root);
-        suite.tests("tests", groups.beside_others, AT_ONCE);
+        // Cargo lets one of these wait for the other, so they have a lane of their own.
+        let cargo = Lane { jobs: lints.into_iter().chain([groups.documentation]).collect(), at_once: 1 };
+        suite.lanes("tests", vec![cargo, Lane { jobs: groups.beside_others, at_once: AT_ONCE }]);
         suite.tests("kernel tests", groups.kernel, 1);
         suite.tests("end-to-end tests", groups.end_to_end, 1);
     } else {
+        suite.tests("lints", lints, 1);
         suite.not_run("tests", "the build failed");
     }
     suite.finish()
@@ -58,6 +62,7 @@ pub fn test(workspace: &Workspace) -> ExitCode {
 pub fn lint(workspace: &Workspace) -> ExitCode {
     let mut suite = Suite::new(workspace);
     checks(&mut suite);
+    suite.tests("lints", cargo_checks(workspace), 1);
     suite.finish()
 }
 
@@ -211,12 +216,23 @@ fn checks(suite: &mut Suite) {
         suite.not_run("shell", "shellcheck is not installed");
     }
     deny(suite);
-    let mut clippy = workspace.cargo();
-    clippy.args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
-    suite.command("clippy", &mut clippy);
-    let mut documentation = workspace.cargo();
-    documentation.args(["doc", "--workspace", "--no-deps", "--locked", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
-    suite.command("documentation", &mut documentation);
+}
+
+/// The checks for which cargo compiles everything once more: minutes of two cores, for which tests leave room while they wait.
+fn cargo_checks(workspace: &Workspace) -> Vec<Job> {
+    let niced = |name: &str, words: &[&str]| {
+        Job::new(workspace, name, |_| {
+            let cargo = workspace.cargo();
+            let mut niced = Command::new("nice");
+            niced.arg("-n10").arg(cargo.get_program()).args(words).current_dir(&workspace.root);
+            niced.env("RUSTDOCFLAGS", "-D warnings");
+            niced
+        })
+    };
+    vec![
+        niced("clippy", &["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]),
+        niced("documentation", &["doc", "--workspace", "--no-deps", "--locked", "--quiet"]),
+    ]
 }
 
 /// Types, tests and freshness of the page; the commands are those of ui/package.json.

@@ -48,16 +48,25 @@ pub struct Ran {
     pub tests: Vec<(String, Duration)>,
 }
 
-/// Runs the jobs in their order, `at_once` of them at the same time, and hands each to `ended` in this thread.
-pub fn run(jobs: Vec<Job>, at_once: usize, mut ended: impl FnMut(Ran)) {
-    if at_once <= 1 || jobs.len() <= 1 {
-        return jobs.into_iter().for_each(|job| ended(run_one(job, Output::AsItGoes)));
+/// Jobs that run in their order, so many of them at the same time.
+pub struct Lane {
+    pub jobs: Vec<Job>,
+    pub at_once: usize,
+}
+
+/// Runs the lanes beside each other, and hands each job that has ended to `ended` in this thread.
+pub fn run(lanes: Vec<Lane>, mut ended: impl FnMut(Ran)) {
+    let mut lanes: Vec<Lane> = lanes.into_iter().filter(|lane| !lane.jobs.is_empty()).collect();
+    if let [lane] = &mut lanes[..]
+        && (lane.at_once <= 1 || lane.jobs.len() == 1)
+    {
+        return lane.jobs.drain(..).for_each(|job| ended(run_one(job, Output::AsItGoes)));
     }
-    let queue = Mutex::new(VecDeque::from(jobs));
+    let lanes: Vec<_> = lanes.into_iter().map(|lane| (Mutex::new(VecDeque::from(lane.jobs)), lane.at_once)).collect();
     let (sender, results) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..at_once {
-            let (sender, queue) = (sender.clone(), &queue);
+        for queue in lanes.iter().flat_map(|(queue, at_once)| std::iter::repeat_n(queue, *at_once)) {
+            let sender = sender.clone();
             scope.spawn(move || {
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 while let Some(job) = next() {
@@ -227,7 +236,9 @@ mod tests {
         let jobs =
             scripts.iter().map(|(name, script)| Job::new(&workspace, name, |_| shell(&format!("set -e; {script}"))));
         let mut ended = Vec::new();
-        run(jobs.collect(), 2, |ran| ended.push((ran.name, ran.counts.passed, ran.counts.failed)));
+        run(vec![Lane { jobs: jobs.collect(), at_once: 2 }], |ran| {
+            ended.push((ran.name, ran.counts.passed, ran.counts.failed))
+        });
         ended.sort();
         let expected = [("first", 1, 0), ("second", 1, 0), ("third", 0, 1)];
         assert_eq!(ended, expected.map(|(name, passed, failed)| (name.to_owned(), passed, failed)));

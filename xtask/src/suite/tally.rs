@@ -1,6 +1,6 @@
 //! The steps that ran, how long each took, and what passed, failed and could not run.
 
-use super::runner::{self, Job, Ran};
+use super::runner::{self, Job, Lane, Ran};
 use crate::counts::Counts;
 use crate::workspace::{Checked, Workspace};
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ pub type Check = fn(&Workspace) -> Result<Checked, String>;
 struct Step {
     name: String,
     took: Duration,
+    /// Processor time of this process and of those that it has waited for, seconds: what all cores could not do less of.
+    computed_s: f64,
     result: String,
 }
 
@@ -57,7 +59,7 @@ impl<'a> Suite<'a> {
     }
 
     pub fn check(&mut self, name: &str, check: Check) {
-        let began = announce(name);
+        let began = Began::announce(name);
         match check(self.workspace) {
             Ok(Checked::Clean(summary)) => {
                 println!("{summary}");
@@ -78,7 +80,7 @@ impl<'a> Suite<'a> {
 
     /// Runs a command that counts as one test; tells whether it succeeded.
     pub fn command(&mut self, name: &str, command: &mut Command) -> bool {
-        let began = announce(name);
+        let began = Began::announce(name);
         let status = command.stdin(Stdio::null()).status();
         let passed = status.as_ref().is_ok_and(|status| status.success());
         if let Err(error) = status {
@@ -90,7 +92,7 @@ impl<'a> Suite<'a> {
 
     /// A step that gives a value, or says why it failed; it counts as one test.
     pub fn value<T>(&mut self, name: &str, make: impl FnOnce() -> Result<T, String>) -> Option<T> {
-        let began = announce(name);
+        let began = Began::announce(name);
         let made = make();
         if let Err(why) = &made {
             println!("{why}");
@@ -101,10 +103,15 @@ impl<'a> Suite<'a> {
 
     /// Runs test runners, `at_once` of them at the same time, as one step; shows what they print and takes their counts.
     pub fn tests(&mut self, name: &str, jobs: Vec<Job>, at_once: usize) {
-        let began = announce(name);
-        let only_one = jobs.len() == 1;
+        self.lanes(name, vec![Lane { jobs, at_once }]);
+    }
+
+    /// The same for several lanes beside each other.
+    pub fn lanes(&mut self, name: &str, lanes: Vec<Lane>) {
+        let began = Began::announce(name);
+        let only_one = lanes.iter().map(|lane| lane.jobs.len()).sum::<usize>() == 1;
         let mut sum = Counts::default();
-        runner::run(jobs, at_once, |Ran { name, took, counts, failed, left_out, tests }| {
+        runner::run(lanes, |Ran { name, took, counts, failed, left_out, tests }| {
             self.tests.extend(tests);
             if counts.failed > 0 {
                 self.failed.push((name.clone(), failed));
@@ -120,7 +127,7 @@ impl<'a> Suite<'a> {
         self.note(name, began, result_of(sum), only_one);
     }
 
-    fn note_one(&mut self, name: &str, began: Instant, passed: bool) {
+    fn note_one(&mut self, name: &str, began: Began, passed: bool) {
         self.counts.add(Counts { passed: u64::from(passed), failed: u64::from(!passed), skipped: 0 });
         if !passed {
             self.failed.push((name.into(), Vec::new()));
@@ -128,20 +135,21 @@ impl<'a> Suite<'a> {
         self.note(name, began, if passed { "passed" } else { "FAILED" }.into(), true);
     }
 
-    fn note(&mut self, name: &str, began: Instant, result: String, is_a_part: bool) {
-        let took = began.elapsed();
+    fn note(&mut self, name: &str, began: Began, result: String, is_a_part: bool) {
+        let (took, computed_s) = (began.at.elapsed(), processor_s() - began.processor_s);
         println!("-- {name}: {result}, {:.1} s", took.as_secs_f64());
         if is_a_part {
             self.parts.push((name.into(), took));
         }
-        self.steps.push(Step { name: name.into(), took, result });
+        self.steps.push(Step { name: name.into(), took, computed_s, result });
     }
 
     pub fn finish(mut self) -> ExitCode {
         if self.steps.len() > 1 {
             println!("\n== {} steps", self.steps.len());
             for step in &self.steps {
-                println!("{:<26} {:>7.1} s  {}", step.name, step.took.as_secs_f64(), step.result);
+                let (took_s, computed_s) = (step.took.as_secs_f64(), step.computed_s);
+                println!("{:<26} {took_s:>7.1} s {computed_s:>7.1} s of processors  {}", step.name, step.result);
             }
         }
         if self.parts.len() > SLOWEST {
@@ -190,11 +198,28 @@ fn result_of(counts: Counts) -> String {
     format!("{}{counts}", if counts.failed > 0 { "FAILED: " } else { "" })
 }
 
-fn announce(name: &str) -> Instant {
-    println!("\n== {name}");
-    // What a command prints itself must come after its heading.
-    let _ = std::io::stdout().flush();
-    Instant::now()
+/// When a step began.
+struct Began {
+    at: Instant,
+    processor_s: f64,
+}
+
+impl Began {
+    fn announce(name: &str) -> Began {
+        println!("\n== {name}");
+        // What a command prints itself must come after its heading.
+        let _ = std::io::stdout().flush();
+        Began { at: Instant::now(), processor_s: processor_s() }
+    }
+}
+
+/// Processor time of this process and of the children that it has waited for; 0 where the kernel does not say.
+fn processor_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    // utime, stime, cutime and cstime, which the kernel counts in hundredths of a second on every machine.
+    let ticks: u64 = fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks as f64 / 100.0
 }
 
 #[cfg(test)]
@@ -221,7 +246,11 @@ mod tests {
         suite.tests("made up", vec![shell("made up", &script)], 1);
         assert_eq!(suite.counts, Counts { passed: 2, failed: 0, skipped: 1 });
         assert_eq!(suite.left_out.get("one").map(String::as_str), Some("again"));
-        assert!(!suite.command("fails", Command::new("sh").args(["-c", "exit 3"])));
+        assert!(!suite.command(
+            "fails",
+            Command::new("sh").args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; exit 3"])
+        ));
+        assert!(suite.steps.last().unwrap().computed_s > 0.0, "what a step computed is in the table");
         suite.check("broken", |_| Ok(Checked::Faults(vec!["x".into()])));
         assert_eq!(suite.counts.failed, 2);
         assert_eq!(suite.look_at_first().as_deref(), Some("look first at: fails"));
