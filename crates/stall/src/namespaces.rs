@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 use surefoot_hostfs::namespaces::{Kind, Namespaces, Offsets, Place};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_model::{Capability, CapabilityState};
-use surefoot_probes::{Flavour, Options, TaskNumbersReader, Workload};
+use surefoot_probes::{Flavour, Options, TaskNumbers, TaskNumbersReader, Workload};
 
 /// The list of tasks is read again when it is so old and a kernel's number is not on it: most that are not are outside the
 /// namespace.
 const OLD: Duration = Duration::from_millis(100);
+
+/// And when it is so old: numbers are given again, to tasks outside as well.
+const STALE: Duration = Duration::from_secs(2);
 
 /// What helps where numbers are in the way.
 pub const REMEDY: &str =
@@ -27,29 +30,46 @@ enum Numbering {
     Unknown(Unsupported),
 }
 
+/// Tells all tasks of the namespace.
+type Reader = Box<dyn Fn() -> Result<Vec<TaskNumbers>, surefoot_probes::Error> + Send>;
+
 /// All tasks of the namespace, as they were last.
 struct List {
-    reader: TaskNumbersReader,
-    read: Option<Instant>,
+    reader: Reader,
+    /// When it was tried last, and whether that worked.
+    read: Option<(Instant, bool)>,
     /// The kernel's number by the namespace's, and back.
     kernels: HashMap<u32, u32>,
     own: HashMap<u32, u32>,
 }
 
 impl List {
-    /// Looks a number up; where it is not there, in a list that is no older than this.
-    fn look(&mut self, old: Duration, find: impl Fn(&Self) -> Option<u32>) -> Option<u32> {
-        if let Some(found) = find(self) {
-            return Some(found);
-        }
-        if self.read.is_none_or(|read| read.elapsed() >= old) {
-            self.read = Some(Instant::now());
-            let tasks = self.reader.read().unwrap_or_default();
+    fn new(reader: Reader) -> Self {
+        List { reader, read: None, kernels: HashMap::new(), own: HashMap::new() }
+    }
+
+    /// Looks a number up; where it is not there, in a list that is no older than this. `None` where the list cannot be read.
+    fn look(&mut self, old: Duration, find: impl Fn(&Self) -> Option<u32>) -> Option<Option<u32>> {
+        let old = if find(self).is_some() { STALE } else { old };
+        if self.read.is_none_or(|(read, _)| read.elapsed() >= old) {
+            let tasks = (self.reader)();
+            self.read = Some((Instant::now(), tasks.is_ok()));
+            let tasks = tasks.unwrap_or_default();
             self.kernels = tasks.iter().map(|task| (task.tid, task.kernels_tid)).collect();
             self.own = tasks.iter().map(|task| (task.kernels_tid, task.tid)).collect();
         }
-        find(self)
+        let is_read = self.read.is_some_and(|(_, is_read)| is_read);
+        is_read.then(|| find(self))
     }
+}
+
+/// What /proc calls a task that the kernel calls by a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InProc {
+    As(u32),
+    /// It is outside of the PID namespace that /proc shows, or has ended.
+    Outside,
+    NotKnown,
 }
 
 fn numbering() -> &'static Numbering {
@@ -73,9 +93,9 @@ fn numbering_in(namespaces: &Namespaces) -> Numbering {
     }
     match TaskNumbersReader::open() {
         Ok(reader) => {
-            let mut list = List { reader, read: None, kernels: HashMap::new(), own: HashMap::new() };
+            let mut list = List::new(Box::new(move || reader.read()));
             let own = std::process::id();
-            match list.look(OLD, |list| list.kernels.get(&own).copied()) {
+            match list.look(OLD, |list| list.kernels.get(&own).copied()).flatten() {
                 Some(_) => Numbering::Translated(Mutex::new(list)),
                 None => unknown("this process is in a PID namespace, and the kernel does not list its tasks".into()),
             }
@@ -93,19 +113,24 @@ pub(crate) fn of_kernel(tid: u32) -> Option<u32> {
         Numbering::Translated(list) => list
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .look(Duration::ZERO, |list| list.kernels.get(&tid).copied()),
+            .look(Duration::ZERO, |list| list.kernels.get(&tid).copied())
+            .flatten(),
         Numbering::Unknown(_) => None,
     }
 }
 
-/// What /proc calls a task that the kernel calls so; `None` for one outside the PID namespace that /proc shows.
-pub(crate) fn in_proc(kernels: u32) -> Option<u32> {
+/// What /proc calls a task that the kernel calls so.
+pub(crate) fn in_proc(kernels: u32) -> InProc {
     match numbering() {
-        Numbering::Same => Some(kernels),
+        Numbering::Same => InProc::As(kernels),
         Numbering::Translated(list) => {
-            list.lock().unwrap_or_else(PoisonError::into_inner).look(OLD, |list| list.own.get(&kernels).copied())
+            let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+            match list.look(OLD, |list| list.own.get(&kernels).copied()) {
+                Some(found) => found.map_or(InProc::Outside, InProc::As),
+                None => InProc::NotKnown,
+            }
         }
-        Numbering::Unknown(_) => None,
+        Numbering::Unknown(_) => InProc::NotKnown,
     }
 }
 
@@ -304,10 +329,33 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_looked_up_again_after_a_while_and_not_known_where_the_list_cannot_be_read() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicU32, Ordering};
+        // The thread that the host calls 900 is called so here; 0 for a list that cannot be read.
+        let called = Arc::new(AtomicU32::new(7));
+        let told = Arc::clone(&called);
+        let mut list = List::new(Box::new(move || match told.load(Ordering::Relaxed) {
+            0 => Err(surefoot_probes::Error::Refused { why: "no memory".into() }),
+            tid => Ok(vec![TaskNumbers { tid, pid: tid, kernels_tid: 900, kernels_pid: 900 }]),
+        }));
+        let find = |list: &List| list.own.get(&900).copied();
+        let outside = |list: &List| list.own.get(&901).copied();
+        assert_eq!((list.look(OLD, find), list.look(OLD, outside)), (Some(Some(7)), Some(None)));
+        for tid in [8, 0, 9] {
+            called.store(tid, Ordering::Relaxed);
+            // As if the list was that old.
+            list.read = list.read.map(|(read, is_read)| (read.checked_sub(STALE).unwrap(), is_read));
+            let (found, other) = (list.look(OLD, find), list.look(STALE, outside));
+            assert_eq!((found, other), if tid == 0 { (None, None) } else { (Some(Some(tid)), Some(None)) });
+        }
+    }
+
+    #[test]
     fn this_process_has_the_same_number_for_itself_and_through_the_kernel() {
         let own = std::process::id();
         if let Some(kernels) = of_kernel(own) {
-            assert_eq!(in_proc(kernels), Some(own));
+            assert_eq!(in_proc(kernels), InProc::As(own));
             assert_eq!(of_workload(&[own]).unwrap(), [kernels]);
         } else {
             assert!(unsupported().is_some());

@@ -104,6 +104,9 @@ pub struct Judged {
 /// Said of a gap that an error report followed.
 const REPORT_FOLLOWED: &str = "an error report followed within a second";
 
+/// Said where the scheduler counts how long the thread waited, and not for what.
+const MAY_BE_THROTTLED: &str = "a CPU quota may have stopped the thread: the scheduler counts that as waiting for the core, as it does behind other tasks";
+
 /// Judges gaps.
 pub struct Judge {
     witness: Witness,
@@ -153,8 +156,9 @@ impl Judge {
             None => {
                 evidence.traced = false;
                 evidence.others = found.peers;
-                evidence.sees_waits = found.waited_ns.is_some();
-                waited(span.1 - span.0, found.waited_ns.unwrap_or(0))
+                let waited_ns = found.waited_ns.filter(|_| !self.witness.may_throttle);
+                evidence.sees_waits = waited_ns.is_some();
+                waited(span.1 - span.0, waited_ns.unwrap_or(0))
             }
         };
         evidence.maybe_masked &= !found.idle;
@@ -179,6 +183,9 @@ impl Judge {
         }
         statements.extend(inside.causes.iter().filter_map(kept_away));
         statements.extend(more_evidence(&inside, &evidence));
+        if !evidence.traced && self.witness.may_throttle && found.waited_ns.is_some() {
+            statements.push(MAY_BE_THROTTLED.to_owned());
+        }
         let gap = Gap {
             cpu: found.cpu,
             source: found.source,
@@ -292,6 +299,7 @@ fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::gap::pending::found;
+    use surefoot_model::Certainty;
 
     fn inside(entries: u32, unexplained_ns: u64) -> Inside {
         let cause = Cause::new(CauseKind::Timer, "local_timer");
@@ -313,6 +321,23 @@ mod tests {
         let (second, evidence) = verdict(50);
         assert_eq!(second, Verdict::Undetermined);
         assert!(evidence.iter().any(|line| line.contains("account for other gaps")), "{evidence:?}");
+    }
+
+    #[test]
+    fn a_wait_for_the_core_is_no_other_task_s_where_a_quota_may_have_stopped_the_thread() {
+        let judged = |may_throttle| {
+            let mut witness = crate::gap::witness::tests::witness(false, &[]);
+            witness.may_throttle = may_throttle;
+            let mut found = found(GapSource::SleepLateness, CpuId(0), 0, 60_000_000, None);
+            found.waited_ns = Some(60_000_000);
+            Judge::new(witness, false).judge(None, &found)
+        };
+        let gap = judged(false);
+        assert_eq!((gap.verdict, gap.certainty, gap.causes.len()), (Verdict::Traced, Certainty::Certain, 1));
+        let gap = judged(true);
+        assert_eq!((gap.verdict, gap.certainty), (Verdict::Undetermined, Certainty::CannotTellApartHere), "{gap:?}");
+        assert_eq!((gap.causes.len(), gap.unexplained_ns), (0, 60_000_000));
+        assert!(gap.evidence.iter().any(|line| line == MAY_BE_THROTTLED), "{gap:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod join;
 pub mod judge;
 pub(crate) mod pending;
+mod quota;
 pub(crate) mod reports;
 pub(crate) mod run_names;
 pub(crate) mod tapes;

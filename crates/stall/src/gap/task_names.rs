@@ -1,7 +1,7 @@
 //! The names of the threads on a tape. A tape has only numbers, and these are given again: to another thread once the
 //! first has ended, and to another program when it calls exec.
 
-use crate::namespaces;
+use crate::namespaces::{self, InProc};
 use std::collections::HashMap;
 use surefoot_hostfs::stat::ticks_per_s;
 use surefoot_hostfs::tasks::TaskStat;
@@ -41,8 +41,9 @@ impl TaskNames {
     /// The name of the thread that had this number at a time, `CLOCK_MONOTONIC`. One outside of this PID namespace has none here.
     pub(crate) fn name(&mut self, pid: u32, at_ns: u64) -> String {
         match namespaces::in_proc(pid) {
-            Some(pid) => self.name_at(pid, at_ns, clock::monotonic_ns(), clock::proc_ahead_ns()),
-            None => format!("thread {pid} of the host"),
+            InProc::As(pid) => self.name_at(pid, at_ns, clock::monotonic_ns(), clock::proc_ahead_ns()),
+            InProc::Outside => format!("thread {pid} of the host"),
+            InProc::NotKnown => format!("thread {pid} by the kernel's number, name unknown"),
         }
     }
 

@@ -3,6 +3,7 @@
 //! A housekeeping thread lets it look round every few milliseconds; it keeps the last looks, so that a gap found
 //! later can be held against the steal counter, the SMI counter, the wall clock and the error reports of its time.
 
+use crate::gap::quota;
 use crate::gap::reports::ErrorReports;
 use crate::gap::verdict::{Evidence, Others, Steal};
 use std::collections::VecDeque;
@@ -47,6 +48,8 @@ pub struct Witness {
     claims: VecDeque<(u64, u64)>,
     virtual_machine: bool,
     step_ns: u64,
+    /// Whether a CPU quota may stop the threads of this process.
+    pub(super) may_throttle: bool,
 }
 
 impl Witness {
@@ -68,6 +71,7 @@ impl Witness {
             claims: VecDeque::new(),
             virtual_machine: identity.hypervisor.is_some(),
             step_ns: 1_000_000_000 / ticks_per_s().max(1),
+            may_throttle: quota::may_throttle(root),
         }
     }
 
@@ -209,6 +213,7 @@ pub(crate) mod tests {
             claims: VecDeque::new(),
             virtual_machine,
             step_ns: 10_000_000,
+            may_throttle: false,
         }
     }
 
