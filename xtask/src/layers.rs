@@ -110,6 +110,13 @@ const LAYERS: &[Layer] = &[
     },
     // System calls that open files, and nothing else of the system's; libraries that applications link use it, too.
     Layer { folder: "crates/foreign", uses: &[], externals: Externals::Only(&["libc"]), silent_on: QUIET },
+    // Journals, of which the libraries that applications link write one, too.
+    Layer {
+        folder: "crates/journal",
+        uses: &["foreign"],
+        externals: Externals::Only(&["libc", "serde", "serde_json"]),
+        silent_on: QUIET,
+    },
     Layer { folder: "crates/hostfs", uses: &["foreign", "model"], externals: LIBRARY, silent_on: READERS },
     Layer { folder: "crates/probes", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/inloop", uses: &["foreign"], externals: Externals::Only(&["libc"]), silent_on: QUIET },
@@ -123,7 +130,7 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/memory", uses: FEATURES, externals: LIBRARY, silent_on: READERS },
     Layer {
         folder: "crates/interfaces",
-        uses: &["foreign", "model", "hostfs"],
+        uses: &["foreign", "journal", "model", "hostfs"],
         externals: LIBRARY,
         silent_on: READERS,
     },
@@ -139,7 +146,7 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/placement", uses: &["model"], externals: Externals::Only(&[]), silent_on: PURE },
     Layer {
         folder: "crates/checkpoint",
-        uses: &["ecc", "foreign", "heal", "model", "placement"],
+        uses: &["ecc", "foreign", "heal", "journal", "model", "placement"],
         externals: LIBRARY,
         silent_on: QUIET,
     },
@@ -157,6 +164,7 @@ const LAYERS: &[Layer] = &[
         folder: "crates/daemon",
         uses: &[
             "foreign",
+            "journal",
             "model",
             "hostfs",
             "probes",
@@ -177,6 +185,7 @@ const LAYERS: &[Layer] = &[
         folder: "crates/cli",
         uses: &[
             "foreign",
+            "journal",
             "model",
             "hostfs",
             "probes",
@@ -208,6 +217,7 @@ const LAYERS: &[Layer] = &[
 /// What the end-to-end tests and the benchmarks may use: everything, and nobody may use them.
 const TOOLS: &[&str] = &[
     "foreign",
+    "journal",
     "model",
     "hostfs",
     "probes",

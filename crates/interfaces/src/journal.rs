@@ -1,31 +1,30 @@
-//! What was done for interfaces, written down before and after: a JSON line each. The limits of the policy hold over it, so they
-//! hold from one run to the next.
+//! The journal of recovery steps: one JSON line before and one after each step. The policy's limits count the steps in it, so
+//! they hold from one run to the next.
 
 use crate::Error;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use std::fs::{DirBuilder, File};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use surefoot_hostfs::Root;
+use surefoot_journal::{Limits, Newest, NotLocked, Writer, newest};
 use surefoot_model::RecoveryStep;
 
-/// Where it is unless somebody names another place.
+/// The default path.
 pub const DEFAULT: &str = "/var/lib/surefoot/nic-recovery.jsonl";
-/// A journal that has grown to this is not written on: a person is to put it away.
-const BYTES_MAX: u64 = 16 << 20;
-/// How much of its end is read: what an hour can hold many times over.
-const READ_BYTES: u64 = 1 << 20;
+/// A journal of this size is not appended to; it has to be moved away first.
+const LIMITS: Limits = Limits { line_bytes: 64 << 10, file_bytes: 16 << 20 };
+/// How much of its end is read: many times the steps of an hour.
+const READ: Limits = Limits { file_bytes: 1 << 20, ..LIMITS };
 
-/// How long another process is waited for, and how long between two looks.
+/// How long to wait for another process that holds the journal; a step takes seconds at most.
 const PATIENCE: Duration = Duration::from_secs(5);
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Makes the folder of [`DEFAULT`] where it is not there.
+/// Makes the folder of [`DEFAULT`] if it does not exist.
 ///
 /// # Errors
-/// [`Error::File`] where it cannot be made.
+/// [`Error::File`] when it cannot be made.
 pub fn make_folder(root: &Root) -> Result<(), Error> {
     let path = root.path(DEFAULT);
     let Some(folder) = path.parent().filter(|folder| !folder.exists()) else { return Ok(()) };
@@ -36,18 +35,20 @@ pub fn make_folder(root: &Root) -> Result<(), Error> {
 /// The journal, locked for this process.
 #[derive(Debug)]
 pub struct Journal {
-    file: File,
+    writer: Writer,
     path: PathBuf,
-    /// What it holds, oldest first.
+    /// The steps in it, oldest first.
     pub steps: Vec<RecoveryStep>,
+    /// Lines that could not be read. Each may be a step that the limits do not count.
+    pub skipped_count: u64,
 }
 
 impl Journal {
-    /// Takes a file that is open to be written on, before anything is done; the path is its name.
+    /// Takes an open file before anything is done; `path` is its name.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be written, is no regular file, may be written by other users, is full, or another process
-    /// works with it for long.
+    /// [`Error::File`] when it cannot be written, is not a regular file, is writable by other users, is full, or stays locked by
+    /// another process.
     pub fn open(file: File, path: &Path) -> Result<Journal, Error> {
         Journal::open_within(&file, path, PATIENCE)
     }
@@ -55,100 +56,76 @@ impl Journal {
     fn open_within(opened: &File, path: &Path, patience: Duration) -> Result<Journal, Error> {
         let bad = |why: String| Error::File { path: path.to_owned(), why: format!("{why}; nothing was changed") };
         let found = opened.metadata().map_err(|error| bad(error.to_string()))?;
-        if !found.is_file() || found.len() >= BYTES_MAX {
-            return Err(bad(format!("the journal is no regular file below {BYTES_MAX} bytes; put it away first")));
+        if !found.is_file() {
+            return Err(bad("the journal is not a regular file".to_owned()));
         }
-        // Who can write on it makes up steps, or takes away those that the limits count.
+        if found.len() >= LIMITS.file_bytes {
+            let most = LIMITS.file_bytes;
+            return Err(bad(format!("the journal has reached its limit of {most} bytes; move it away first")));
+        }
+        // Who can write to it can make up steps, or remove those that the limits count.
         if found.mode() & 0o022 != 0 {
             let mode = found.mode() & 0o777;
             return Err(bad(format!(
-                "other users may write on the journal (mode {mode:o}); `chmod go-w` or name a new one"
+                "other users may write to the journal (mode {mode:o}); run `chmod go-w` on it, or name a new one"
             )));
         }
-        // The same file, whatever its name leads to by now; each line goes to its end.
-        let own = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string());
-        let file = OpenOptions::new().read(true).append(true).open(own);
-        let file = file.map_err(|error| bad(format!("the journal cannot be written: {error}")))?;
-        let until = Instant::now() + patience;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                // Another watch is at its step, which takes seconds at most.
-                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
-                Err(TryLockError::WouldBlock) => {
-                    return Err(bad("another surefoot is recovering interfaces".to_owned()));
-                }
-                Err(TryLockError::Error(error)) => return Err(bad(format!("the journal cannot be locked: {error}"))),
-            }
-        }
-        let mut journal = Journal { file, path: path.to_owned(), steps: Vec::new() };
-        let read = journal.read().map_err(|error| bad(format!("the journal cannot be read: {error}")));
-        read.map(|()| journal)
+        let writer = Writer::reopen(opened, LIMITS);
+        let mut writer = writer.map_err(|error| bad(format!("the journal cannot be written: {error}")))?;
+        writer.lock(patience).map_err(|why| match why {
+            NotLocked::Held => bad("another surefoot is recovering interfaces".to_owned()),
+            NotLocked::System(error) => bad(format!("the journal cannot be locked: {error}")),
+        })?;
+        let read = read(writer.file()).map_err(|error| bad(format!("the journal cannot be read: {error}")))?;
+        Ok(Journal { writer, path: path.to_owned(), steps: read.lines, skipped_count: read.skipped_count })
     }
 
-    fn read(&mut self) -> io::Result<()> {
-        self.steps = read(&mut self.file)?;
-        // A write that was torn is a line of its own, and takes the next one not with it.
-        let mut last = [b'\n'];
-        if self.file.metadata()?.len() > 0 {
-            self.file.seek(SeekFrom::End(-1))?;
-            self.file.read_exact(&mut last)?;
-        }
-        if last != [b'\n'] { self.file.write_all(b"\n") } else { Ok(()) }
-    }
-
-    /// Whether a step is another one than the last for the same interface; how long ago that was is not compared. A watch that
-    /// withholds the same steps at each look writes each down once.
+    /// Whether a step differs from the last one of the same interface; the time is not compared. A watch that withholds the same
+    /// step at each look writes it once.
     pub fn is_news(&self, step: &RecoveryStep) -> bool {
         let last = self.steps.iter().rev().find(|last| last.interface == step.interface);
         last.is_none_or(|last| (last.kind, &last.target, last.outcome) != (step.kind, &step.target, step.outcome))
     }
 
-    /// What a journal holds, for a dry run; nothing where there is none.
+    /// The steps in a journal, for a dry run; none if there is no journal.
     ///
     /// # Errors
-    /// [`Error::File`] where it is there and cannot be read.
+    /// [`Error::File`] when it exists and cannot be read.
     pub fn look(root: &Root, path: &Path) -> Result<Vec<RecoveryStep>, Error> {
         let path = root.path(path);
         let bad =
             |error: io::Error| Error::File { path: path.clone(), why: format!("the journal cannot be read: {error}") };
         match surefoot_foreign::hold_name(&path).and_then(|held| held.regular()?.open()) {
-            Ok(mut file) => read(&mut file).map_err(bad),
+            Ok(file) => read(&file).map(|read| read.lines).map_err(bad),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(bad(error)),
         }
     }
 
-    /// Writes a step down; it is on the disk when this returns.
+    /// Appends a step; it is on the disk when this returns.
     ///
     /// # Errors
-    /// [`Error::File`] where the journal does not take it.
+    /// [`Error::File`] when it cannot be written.
     pub fn write(&mut self, step: &RecoveryStep) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(step).unwrap_or_default();
-        line.push(b'\n');
-        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        let written = self.writer.append(step).and_then(|()| Ok(self.writer.sync()?));
         self.steps.push(step.clone());
         written.map_err(|error| Error::File {
             path: self.path.clone(),
-            why: format!("the journal does not take the line on {}: {error}", step.interface),
+            why: format!("the step on {} cannot be written to the journal: {error}", step.interface),
         })
     }
 }
 
-/// The steps at the end of a file. A line that is none, because a write was torn, say, is left out.
-fn read(file: &mut File) -> io::Result<Vec<RecoveryStep>> {
-    let bytes = file.metadata()?.len();
-    file.seek(SeekFrom::Start(bytes.saturating_sub(READ_BYTES)))?;
-    let mut text = Vec::new();
-    file.take(READ_BYTES).read_to_end(&mut text)?;
-    let lines = text.split(|&byte| byte == b'\n');
-    Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
+fn read(file: &File) -> io::Result<Newest<RecoveryStep>> {
+    newest(file, READ, |line| serde_json::from_slice(line).ok())
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::fs::OpenOptions;
+    use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     use surefoot_model::{RecoveryKind, RecoveryOutcome};
     use surefoot_testkit::HostTree;
@@ -183,7 +160,7 @@ mod tests {
         journal.write(&step(1)).unwrap();
         let error = Journal::open_within(&file_of(&root), path, Duration::from_millis(100)).unwrap_err().to_string();
         assert!(error.ends_with("another surefoot is recovering interfaces; nothing was changed"), "{error}");
-        journal.file.write_all(b"{\"at_realtime_ns\":2,\n").unwrap();
+        journal.writer.file().write_all(b"{\"at_realtime_ns\":2,\n").unwrap();
         journal.write(&step(3)).unwrap();
         drop(journal);
         assert_eq!(Journal::look(&root, path).unwrap(), [step(1), step(3)]);
@@ -211,10 +188,11 @@ mod tests {
         let mut journal = open(&root).unwrap();
         journal.write(&step(1)).unwrap();
         // The disk was full, or the power went.
-        journal.file.write_all(b"{\"at_realtime_ns\":2,").unwrap();
+        journal.writer.file().write_all(b"{\"at_realtime_ns\":2,").unwrap();
         drop(journal);
         open(&root).unwrap().write(&step(3)).unwrap();
-        assert_eq!(open(&root).unwrap().steps, [step(1), step(3)]);
+        let journal = open(&root).unwrap();
+        assert_eq!((&journal.steps[..], journal.skipped_count), (&[step(1), step(3)][..], 1));
     }
 
     #[test]

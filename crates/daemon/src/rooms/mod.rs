@@ -6,7 +6,6 @@
 
 pub mod checkpoint;
 pub mod disturb;
-pub(crate) mod growing;
 pub mod memory;
 pub mod nic;
 pub mod remedy;

@@ -16,6 +16,7 @@ mod write;
 pub use read::{History, read, read_of};
 pub(super) use write::Journal;
 
+use surefoot_journal::Limits;
 pub use surefoot_model::{Answered, Decided, JournalEntry as Entry, JournalEvent as Event};
 
 /// The name of the file that is written to.
@@ -29,6 +30,8 @@ pub const JOURNAL_BYTES_MAX: u64 = 512 << 10;
 
 /// The longest line that is written or read, bytes.
 pub const LINE_BYTES_MAX: usize = 4096;
+
+const LIMITS: Limits = Limits { line_bytes: LINE_BYTES_MAX, file_bytes: JOURNAL_BYTES_MAX };
 
 /// The most reasons of a decision.
 const REASONS_MAX: usize = 8;

@@ -1,13 +1,14 @@
 //! Reads a journal, which anybody may have written.
 
-use super::{Entry, Event, JOURNAL_BYTES_MAX, JOURNAL_NAME, LINE_BYTES_MAX, OLDER_NAME, REASONS_MAX};
+use super::{Entry, Event, JOURNAL_NAME, LIMITS, OLDER_NAME, REASONS_MAX};
 use crate::Error;
 use crate::storage::Directory;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use surefoot_journal::newest;
 
 /// The older file and the newer one.
 type Both = (Option<File>, Option<File>);
@@ -39,7 +40,9 @@ fn history_of((older, newer): Both, job_directory: &Path, entries_max: usize) ->
     for (file, name) in [(older, OLDER_NAME), (newer, JOURNAL_NAME)] {
         let Some(file) = file else { continue };
         let path = job_directory.join(name);
-        read_lines(file, &mut history).map_err(Error::storage("read", &path))?;
+        let read = newest(&file, LIMITS, parse).map_err(Error::storage("read", &path))?;
+        history.entries.extend(read.lines);
+        history.skipped_count += read.skipped_count;
     }
     let left_out = history.entries.len().saturating_sub(entries_max);
     history.entries.drain(..left_out);
@@ -96,30 +99,8 @@ fn open_to_read(path: &Path) -> Result<Option<File>, Error> {
     }
 }
 
-fn read_lines(mut file: File, history: &mut History) -> io::Result<()> {
-    let length = file.metadata()?.len();
-    let from = length.saturating_sub(JOURNAL_BYTES_MAX);
-    file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.take(JOURNAL_BYTES_MAX).read_to_end(&mut bytes)?;
-    // What does not end in a line feed is still being written, or was cut; the next session begins with a line feed.
-    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-    let mut lines = bytes[..whole].split(|&byte| byte == b'\n');
-    if from > 0 {
-        // A file longer than we make them begins somewhere in a line.
-        history.skipped_count += u64::from(lines.next().is_some());
-    }
-    for line in lines.filter(|line| !line.is_empty()) {
-        match parse(line) {
-            Some(entry) => history.entries.push(entry),
-            None => history.skipped_count += 1,
-        }
-    }
-    Ok(())
-}
-
 fn parse(line: &[u8]) -> Option<Entry> {
-    let entry: Entry = (line.len() <= LINE_BYTES_MAX).then(|| serde_json::from_slice(line).ok()).flatten()?;
+    let entry: Entry = serde_json::from_slice(line).ok()?;
     let is_ours = match &entry.event {
         Event::Decision(decided) => decided.reasons.len() <= REASONS_MAX && decided.decided.len() <= REASONS_MAX,
         Event::Asked(answered) => answered.reasons.len() <= REASONS_MAX,

@@ -22,7 +22,7 @@ impl Checkpointer {
     /// Leaves the settings with which this job was opened beside its journal. No checkpoint depends on it: that it
     /// could not be written is a notice.
     pub fn publish_settings(&mut self, settings: Vec<Told>) {
-        let Some(directory) = &self.journal.directory else { return };
+        let Some(directory) = self.journal.directory() else { return };
         if let Err(error) = settings::publish(directory, settings) {
             self.note(format!("{}: the settings could not be left there: {error}", directory.display()));
         }
@@ -52,7 +52,7 @@ impl Checkpointer {
         situation: &Situation,
         taken: &Result<Saved, Error>,
     ) {
-        if self.journal.directory.is_none() {
+        if self.journal.directory().is_none() {
             return;
         }
         let place = place_word(decision.place);
@@ -88,7 +88,7 @@ impl Checkpointer {
 
     /// Writes down what the job was told when it asked, if that is another answer than the last time.
     pub(in super::super) fn record_answer(&mut self, decision: &Decision, situation: &Situation) {
-        if self.journal.directory.is_none() {
+        if self.journal.directory().is_none() {
             return;
         }
         let Some(asked_count) = self.journal.answers.note(decision, situation.now_s) else { return };
@@ -185,7 +185,7 @@ mod tests {
         assert!(generation == 1 && bytes >= 10_000 && age_s >= 0.0);
         // The journal's place is taken by something else: the save goes on, and what was lost is counted.
         fs::remove_file(directory.join(JOURNAL_NAME)).unwrap();
-        job.journal.file = None;
+        job.journal.file.as_mut().unwrap().close();
         fs::create_dir(directory.join(JOURNAL_NAME)).unwrap();
         assert!(job.checkpoint().unwrap().generation.is_some());
         assert!(job.journal_lost_count() > 0);

@@ -1,26 +1,20 @@
-//! Appends lines to the journal, and puts a new file in its place when it is full.
+//! What the session writes to its journal.
 
 use super::answers::Answers;
-use super::{Entry, Event, JOURNAL_BYTES_MAX, JOURNAL_NAME, LINE_BYTES_MAX, OLDER_NAME};
+use super::{Entry, Event, JOURNAL_NAME, LIMITS, OLDER_NAME};
 use crate::Config;
 use crate::session::clock;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use surefoot_journal::Rotating;
 
 /// Notices that wait for [`crate::Checkpointer::take_notices`]; of more the oldest go.
 const NOTICES_MAX: usize = 100;
 
 /// Writes the journal of one session; does nothing on other ranks than the first. The notices are each rank's own.
 pub(in super::super) struct Journal {
-    pub(super) directory: Option<PathBuf>,
-    pub(super) file: Option<File>,
-    bytes: u64,
-    /// Whether the file may end in half a line.
-    is_torn: bool,
-    lost_count: u64,
+    /// `None` on other ranks, and once it is closed.
+    pub(super) file: Option<Rotating>,
     pub(super) decided: BTreeMap<String, u64>,
     pub(super) answers: Answers,
     /// What a new file begins with.
@@ -39,11 +33,7 @@ impl Journal {
         ];
         let base = directories.into_iter().flatten().next().filter(|_| rank == 0);
         Journal {
-            directory: base.map(|base| base.join(&config.job)),
-            file: None,
-            bytes: 0,
-            is_torn: true,
-            lost_count: 0,
+            file: base.map(|base| Rotating::new(base.join(&config.job), JOURNAL_NAME, OLDER_NAME, LIMITS)),
             decided: BTreeMap::new(),
             answers: Answers::default(),
             opening: None,
@@ -66,77 +56,36 @@ impl Journal {
 
     /// Writes nothing more.
     pub(in super::super) fn close(&mut self) {
-        (self.directory, self.file) = (None, None);
+        self.file = None;
+    }
+
+    /// Where the journal is; `None` on other ranks, and once it is closed.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.file.as_ref().map(Rotating::directory)
     }
 
     /// Lines that could not be written.
     pub(super) fn lost_count(&self) -> u64 {
-        self.lost_count
+        self.file.as_ref().map_or(0, Rotating::lost_count)
     }
 
     /// Appends a line, or counts it.
     pub(super) fn append(&mut self, event: Event) {
-        let Some(directory) = self.directory.clone() else { return };
-        let entry = Entry { realtime_ns: clock::realtime_ns(), lost_count: self.lost_count, event };
-        if self.try_append(&directory, &entry).is_err() {
-            self.lost_count += 1;
-            self.file = None;
-        }
-    }
-
-    fn try_append(&mut self, directory: &Path, entry: &Entry) -> io::Result<()> {
-        let mut line = Vec::with_capacity(1024);
-        line.push(b'\n');
-        serde_json::to_writer(&mut line, entry)?;
-        line.push(b'\n');
-        if line.len() > LINE_BYTES_MAX {
-            return Err(io::Error::other("the line is too long"));
-        }
-        if self.file.is_none() {
-            self.open(directory)?;
-        }
-        if self.bytes + line.len() as u64 > JOURNAL_BYTES_MAX {
-            self.file = None;
-            fs::rename(directory.join(JOURNAL_NAME), directory.join(OLDER_NAME))?;
-            self.open(directory)?;
-            if let Some(event) = self.opening.clone() {
-                let repeated = Entry { event, ..entry.clone() };
-                self.try_append(directory, &repeated)?;
-            }
-        }
-        let line = if self.is_torn { &line[..] } else { &line[1..] };
-        let Some(file) = &mut self.file else { return Err(io::Error::other("there is no file")) };
-        // One write of the whole line, so that a reader never sees another's line within it.
-        self.is_torn = true;
-        file.write_all(line)?;
-        self.is_torn = false;
-        self.bytes += line.len() as u64;
-        Ok(())
-    }
-
-    fn open(&mut self, directory: &Path) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let file = options.open(directory.join(JOURNAL_NAME))?;
-        let found = file.metadata()?;
-        // The directory was found to be ours when its tier was opened.
-        if !found.is_file() || found.uid() != fs::symlink_metadata(directory)?.uid() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not ours"));
-        }
-        self.bytes = found.len();
-        self.is_torn = self.bytes > 0;
-        self.file = Some(file);
-        Ok(())
+        let Some(file) = &mut self.file else { return };
+        let realtime_ns = clock::realtime_ns();
+        let entry = |event| move |lost_count| Entry { realtime_ns, lost_count, event };
+        file.append(entry(event), self.opening.clone().map(entry));
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::JOURNAL_BYTES_MAX;
     use super::super::read;
     use super::super::tests::{decision, journal, numbers, opened, tier};
     use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -148,7 +97,7 @@ mod tests {
         for number in 1..=5_000 {
             journal.append(decision(number));
         }
-        assert_eq!(journal.lost_count, 0);
+        assert_eq!(journal.lost_count(), 0);
         let directory = tier.path().join("job");
         let lengths = [JOURNAL_NAME, OLDER_NAME].map(|name| fs::metadata(directory.join(name)).unwrap().len());
         assert!(lengths.iter().all(|&length| length <= JOURNAL_BYTES_MAX), "{lengths:?}");
@@ -194,12 +143,12 @@ mod tests {
         symlink(&elsewhere, &path).unwrap();
         let mut journal = journal(tier.path());
         journal.append(decision(1));
-        assert!(journal.lost_count == 1 && read(&directory, 9).unwrap_err().to_string().contains(JOURNAL_NAME));
+        assert!(journal.lost_count() == 1 && read(&directory, 9).unwrap_err().to_string().contains(JOURNAL_NAME));
         assert_eq!(fs::read(&elsewhere).unwrap(), b"untouched");
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         journal.append(decision(2));
-        assert!(journal.lost_count == 2 && read(&directory, 9).is_err());
+        assert!(journal.lost_count() == 2 && read(&directory, 9).is_err());
         fs::remove_dir(&path).unwrap();
         // From here on it works again, and says what was lost.
         journal.append(decision(3));

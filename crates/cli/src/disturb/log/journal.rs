@@ -3,10 +3,11 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::{Root, privilege};
+use surefoot_journal::{Limits, NotWritten, Writer};
 use surefoot_model::{DisturbEvent, ExperimentBegan};
 use time::OffsetDateTime;
 
@@ -20,8 +21,8 @@ const STALL_BYTES_MAX: u64 = ExperimentBegan::JOURNAL_BYTES_MAX / 2;
 /// Runs are left out from this length on, and rows from that.
 const RUN_BYTES_MAX: u64 = ExperimentBegan::JOURNAL_BYTES_MAX / 4 * 3;
 const ROW_BYTES_MAX: u64 = ExperimentBegan::JOURNAL_BYTES_MAX / 8 * 7;
-/// No line is longer.
-const LINE_BYTES_MAX: usize = 60 << 10;
+/// The end of an experiment always has room: a reader takes no more than `JOURNAL_BYTES_MAX`.
+const LIMITS: Limits = Limits { line_bytes: 60 << 10, file_bytes: ExperimentBegan::JOURNAL_BYTES_MAX };
 /// Letters of a text.
 const LETTERS_MAX: usize = 4096;
 /// Letters of a text that is one of many in a line.
@@ -56,8 +57,7 @@ pub fn name(at_realtime_ns: u64, pid: u32, number: u32) -> String {
 }
 
 pub struct Journal {
-    file: File,
-    bytes: u64,
+    file: Writer,
     /// Stalls that had no room since the last ones that had.
     left_out_count: u64,
     runs_left_out: u64,
@@ -80,10 +80,11 @@ impl Journal {
         }
         make_room(directory);
         let path = directory.join(ExperimentBegan::journal(experiment));
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
+        let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(path)?;
         // A watch may look at it just now, and lets go at once.
         file.lock()?;
-        Ok(Journal { file, bytes: 0, left_out_count: 0, runs_left_out: 0, rows_left_out: 0, is_full: false })
+        let file = Writer::new(file, LIMITS)?;
+        Ok(Journal { file, left_out_count: 0, runs_left_out: 0, rows_left_out: 0, is_full: false })
     }
 
     /// Writes what is told. That a disk is full ends the journal, and not the experiment.
@@ -91,13 +92,13 @@ impl Journal {
         let mut event = event.clone();
         match &mut event {
             DisturbEvent::Stalls { stalls, left_out_count, .. } => {
-                if self.bytes > STALL_BYTES_MAX {
+                if self.file.bytes() > STALL_BYTES_MAX {
                     self.left_out_count += stalls.len() as u64;
                     return;
                 }
                 *left_out_count += std::mem::take(&mut self.left_out_count);
             }
-            DisturbEvent::Run { .. } if self.bytes > RUN_BYTES_MAX => {
+            DisturbEvent::Run { .. } if self.file.bytes() > RUN_BYTES_MAX => {
                 self.runs_left_out += 1;
                 return;
             }
@@ -106,7 +107,7 @@ impl Journal {
                 let experiment = experiment.clone();
                 self.line(&DisturbEvent::Stalls { experiment, stalls: Vec::new(), left_out_count });
             }
-            DisturbEvent::Row { .. } if self.bytes > ROW_BYTES_MAX => {
+            DisturbEvent::Row { .. } if self.file.bytes() > ROW_BYTES_MAX => {
                 self.rows_left_out += 1;
                 return;
             }
@@ -137,14 +138,9 @@ impl Journal {
     }
 
     fn line(&mut self, event: &DisturbEvent) {
-        let Ok(mut line) = serde_json::to_vec(event) else { return };
-        line.push(b'\n');
-        if self.is_full || line.len() > LINE_BYTES_MAX {
-            return;
+        if !self.is_full {
+            self.is_full = matches!(self.file.append(event), Err(NotWritten::Full | NotWritten::System(_)));
         }
-        // A part of a line would be taken for the beginning of the next one.
-        self.is_full = self.file.write_all(&line).is_err();
-        self.bytes += line.len() as u64;
     }
 }
 
@@ -248,7 +244,7 @@ mod tests {
             })
             .sum();
         assert_eq!(told, 200 * 256);
-        assert!(text.lines().all(|line| line.len() < LINE_BYTES_MAX));
+        assert!(text.lines().all(|line| line.len() < LIMITS.line_bytes));
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
     }
 

@@ -6,23 +6,24 @@
 use super::lines::{PlanLine, RunLine};
 use super::named;
 use anyhow::Context;
+use serde::Serialize;
 use serde_json::Value;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::AsRawFd;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use surefoot_disturb::disturbance::Losses;
 use surefoot_disturb::experiment::{Condition, Run};
 use surefoot_disturb::plan::{Compared, Done, Measure, Place, Plan};
+use surefoot_journal::{Limits, NotLocked, Writer};
 use surefoot_model::ExperimentRun;
 
-/// A file may be so large.
-const FILE_BYTES_MAX: u64 = 1 << 30;
+const LIMITS: Limits = Limits { line_bytes: 16 << 20, file_bytes: 1 << 30 };
 
 /// The file.
 pub struct Kept {
     path: PathBuf,
-    file: File,
+    writer: Writer,
     known: Vec<Done>,
 }
 
@@ -34,17 +35,15 @@ impl Kept {
     pub fn open(path: &Path, head: &PlanLine, plan: &Plan) -> anyhow::Result<Kept> {
         let opened = surefoot_store::output::open(path).with_context(|| format!("--resume: {}", named(path)))?;
         anyhow::ensure!(opened.file.metadata()?.is_file(), "--resume: {}: it is not a regular file", named(path));
-        // The same file, to be read as well; each line goes to its end.
-        let own = Path::new("/proc/self/fd").join(opened.file.as_raw_fd().to_string());
-        let mut file = OpenOptions::new().read(true).append(true).open(own)?;
-        file.try_lock().with_context(|| format!("--resume: {} is in use by another experiment", named(path)))?;
-        let (known, is_new, is_torn) = read(&file, head, plan).with_context(|| format!("--resume: {}", named(path)))?;
-        if is_torn {
-            writeln!(file)?;
-        }
-        let mut kept = Kept { path: path.to_path_buf(), file, known };
+        let mut writer = Writer::reopen(&opened.file, LIMITS)?;
+        writer.lock(Duration::ZERO).map_err(|why| match why {
+            NotLocked::Held => anyhow::anyhow!("--resume: {} is in use by another experiment", named(path)),
+            NotLocked::System(error) => anyhow::anyhow!("--resume: {} cannot be locked: {error}", named(path)),
+        })?;
+        let (known, is_new) = read(writer.file(), head, plan).with_context(|| format!("--resume: {}", named(path)))?;
+        let mut kept = Kept { path: path.to_path_buf(), writer, known };
         if is_new {
-            kept.write(&serde_json::to_string(head)?)?;
+            kept.write(head)?;
         }
         Ok(kept)
     }
@@ -56,27 +55,24 @@ impl Kept {
 
     /// Keeps a run.
     pub fn add(&mut self, line: &RunLine) -> anyhow::Result<()> {
-        self.write(&serde_json::to_string(line)?)
+        self.write(line)
     }
 
-    fn write(&mut self, line: &str) -> anyhow::Result<()> {
-        // In one write, so that whatever ends this process leaves whole lines.
-        let written = self.file.write_all(format!("{line}\n").as_bytes());
-        written.with_context(|| format!("--resume: {}", named(&self.path)))
+    fn write(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
+        self.writer.append(line).with_context(|| format!("--resume: {}", named(&self.path)))
     }
 }
 
-/// The runs, whether there is nothing yet, and whether the last line is torn.
-fn read(file: &File, head: &PlanLine, plan: &Plan) -> anyhow::Result<(Vec<Done>, bool, bool)> {
-    let mut lines = BufReader::new(file.take(FILE_BYTES_MAX));
-    let (mut known, mut is_new, mut is_torn) = (Vec::new(), true, false);
+/// The runs, and whether there is nothing yet.
+fn read(file: &File, head: &PlanLine, plan: &Plan) -> anyhow::Result<(Vec<Done>, bool)> {
+    let mut lines = BufReader::new(file.take(LIMITS.file_bytes));
+    let (mut known, mut is_new) = (Vec::new(), true);
     let wanted = serde_json::to_value(head)?;
     for number in 1.. {
         let mut line = Vec::new();
         if lines.read_until(b'\n', &mut line)? == 0 {
             break;
         }
-        is_torn = !line.ends_with(b"\n");
         let parsed = serde_json::from_slice::<Value>(&line);
         anyhow::ensure!(
             number > 1 || parsed.as_ref().is_ok_and(|value| value["type"].is_string()),
@@ -102,7 +98,7 @@ fn read(file: &File, head: &PlanLine, plan: &Plan) -> anyhow::Result<(Vec<Done>,
             _ => {}
         }
     }
-    Ok((known, is_new, is_torn))
+    Ok((known, is_new))
 }
 
 /// A run as its line says it.

@@ -32,6 +32,12 @@ pub fn run(options: &HealthOptions, root: &Root, look: &InterfaceLook) -> anyhow
         return Ok(Vec::new());
     }
     let mut journal = journal(root, &path)?;
+    if journal.skipped_count > 0 {
+        let (count, path) = (journal.skipped_count, path.display());
+        crate::people::tell!(
+            "--journal: {count} lines of {path} cannot be read; the limits do not count the steps in them"
+        );
+    }
     let mut devlink = Devlink::open().ok();
     let mut steps = Vec::new();
     for one in &look.interfaces {

@@ -8,11 +8,11 @@ mod stalls;
 mod state;
 mod view;
 
-pub use crate::rooms::growing::GrowingFile as PredictionFile;
 pub use predictions::{FILES_MAX, PredictionView};
 pub use source::{events_of, source};
 pub use stalls::CoreStalls;
 pub use state::{Experiment, State};
+pub use surefoot_journal::GrowingFile as PredictionFile;
 pub use view::{Answer, DetailView, ExperimentView};
 
 use crate::config::{Config, Mode};

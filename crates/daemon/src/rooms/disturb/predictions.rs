@@ -2,10 +2,10 @@
 //!
 //! They are no events, because they are not of this host. Every line may be a stranger's: all that is kept has a limit.
 
-use crate::rooms::growing::{self, GrowingFile, Place};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use surefoot_journal::{GrowingFile, Place};
 use surefoot_model::one_line;
 
 /// Files that are shown.
@@ -101,7 +101,7 @@ impl Predictions {
         let (kept, problems) = (&mut self.kept, &mut self.problems);
         for source in self.sources.iter_mut().filter(|source| !source.is_over) {
             let mut first = None;
-            let read = growing::read_on(&source.file, &mut source.place, FILE_BYTES_MAX, |number, line| {
+            let read = surefoot_journal::read_on(&source.file, &mut source.place, FILE_BYTES_MAX, |number, line| {
                 let taken = line.map_err(str::to_owned).and_then(|line| take(line, kept));
                 if let Err(why) = taken {
                     first.get_or_insert(format!("line {number}: {why}"));

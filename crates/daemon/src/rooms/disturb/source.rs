@@ -4,7 +4,6 @@
 //! journal is trusted: files, lines and bytes have limits, its user is the owner of its file, and nothing in it happened after
 //! the look that found it.
 
-use crate::rooms::growing::{self, GrowingFile, Place};
 use crate::rooms::turns::in_turn;
 use crate::sources::{End, Source, Start};
 use std::cmp::Reverse;
@@ -14,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock;
+use surefoot_journal::{GrowingFile, Place};
 use surefoot_model::{
     DisturbEvent, Event, ExperimentBegan, ExperimentEnded, ExperimentLook, ExperimentOutcome, one_line,
 };
@@ -206,7 +206,7 @@ impl Journal {
         let is_held = is_held(&file);
         let mut place = std::mem::take(&mut self.place);
         let mut lines = Vec::new();
-        let read = growing::read_on(&file, &mut place, ExperimentBegan::JOURNAL_BYTES_MAX, |number, line| {
+        let read = surefoot_journal::read_on(&file, &mut place, ExperimentBegan::JOURNAL_BYTES_MAX, |number, line| {
             let read = line.map_err(str::to_owned).and_then(|line| {
                 serde_json::from_slice::<DisturbEvent>(line).map_err(|error| format!("not of a journal: {error}"))
             });

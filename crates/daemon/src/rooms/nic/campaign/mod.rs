@@ -10,10 +10,10 @@ mod movie;
 mod reports;
 mod view;
 
-pub use crate::rooms::growing::GrowingFile as CampaignFile;
 pub(super) use movie::Movies;
 pub use reports::FILES_MAX;
 pub(super) use reports::Reports;
+pub use surefoot_journal::GrowingFile as CampaignFile;
 pub(super) use view::Answer;
 
 use super::super::Route;

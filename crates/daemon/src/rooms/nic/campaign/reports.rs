@@ -2,10 +2,10 @@
 //! stranger's: all that is kept has a limit, and what is left out is counted.
 
 use super::lines::FaultLine;
-use crate::rooms::growing::{self, GrowingFile as CampaignFile, Place};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
+use surefoot_journal::{GrowingFile as CampaignFile, Place};
 use surefoot_model::one_line;
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::table::{Row, Table};
@@ -122,7 +122,7 @@ impl Reports {
             Err(error) => return source.end(&format!("cannot be read: {error}")),
         }
         let mut place = std::mem::take(&mut source.place);
-        let read = growing::read_on(&file, &mut place, FILE_BYTES_MAX, |number, line| {
+        let read = surefoot_journal::read_on(&file, &mut place, FILE_BYTES_MAX, |number, line| {
             let taken = line.map_err(str::to_owned).and_then(|line| self.take(line));
             match taken {
                 Ok(Taken::Added) => source.fault_count += 1,

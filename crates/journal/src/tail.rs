@@ -1,7 +1,8 @@
-//! A file of lines that somebody else may still append to, read on from where it was read before.
+//! Reads a journal: a file of lines to which another process may still append.
 
+use crate::Limits;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use surefoot_foreign::{Held, way};
@@ -32,7 +33,7 @@ impl GrowingFile {
     ///
     /// # Errors
     /// As of [`GrowingFile::open`], and when it is a link, or a file system that is mounted there.
-    pub(super) fn open_no_link(path: &Path) -> io::Result<Self> {
+    pub fn open_no_link(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         GrowingFile::of(path, surefoot_foreign::hold_in(way::parent(path)?, name)?)
     }
@@ -42,40 +43,41 @@ impl GrowingFile {
     }
 
     /// The file itself.
-    pub(super) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         &self.file
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// The path that it was opened by.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its length now, bytes.
-    pub(super) fn bytes(&self) -> io::Result<u64> {
+    pub fn bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 }
 
 /// How far a file is read.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub struct Place {
     /// Behind the last whole line.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// Lines before.
-    pub(super) lines: u64,
+    pub lines: u64,
     /// The line here is too long, and is left out up to its end.
     is_in_long: bool,
 }
 
 /// A line, or what is wrong with it.
-pub(super) type Line<'a> = Result<&'a [u8], &'static str>;
+pub type Line<'a> = Result<&'a [u8], &'static str>;
 
 /// Hands on the whole lines from a place on, until the file ends or this many bytes of it are read; a last line without its
 /// end waits.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub(super) fn read_on(
+pub fn read_on(
     of: &GrowingFile,
     place: &mut Place,
     bytes_max: u64,
@@ -101,6 +103,43 @@ pub(super) fn read_on(
         }
     }
     Ok(())
+}
+
+/// The end of a journal.
+#[derive(Debug)]
+pub struct Newest<T> {
+    /// The lines that could be used, oldest first.
+    pub lines: Vec<T>,
+    /// Lines that could not: too long, torn, or refused by the caller. An unfinished last line is not one of them; it may
+    /// still be being written.
+    pub skipped_count: u64,
+    /// Whether there is more before these lines than [`Limits::file_bytes`] allow to be read.
+    pub is_cut: bool,
+}
+
+/// Reads the newest lines of a journal, at most [`Limits::file_bytes`] of it. Empty lines are passed over.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn newest<T>(mut file: &File, limits: Limits, mut parse: impl FnMut(&[u8]) -> Option<T>) -> io::Result<Newest<T>> {
+    let from = file.metadata()?.len().saturating_sub(limits.file_bytes);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(limits.file_bytes).read_to_end(&mut bytes)?;
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+    let mut found = Newest { lines: Vec::new(), skipped_count: 0, is_cut: from > 0 };
+    let mut lines = bytes[..whole].split(|&byte| byte == b'\n');
+    if found.is_cut {
+        // The first one may begin before the part that is read.
+        found.skipped_count += u64::from(lines.next().is_some());
+    }
+    for line in lines.filter(|line| !line.is_empty()) {
+        match (line.len() < limits.line_bytes).then(|| parse(line)).flatten() {
+            Some(value) => found.lines.push(value),
+            None => found.skipped_count += 1,
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -161,5 +200,22 @@ mod tests {
         let error = GrowingFile::open(home.path()).unwrap_err().to_string();
         assert_eq!(error, "it is not a regular file but a directory");
         assert!(GrowingFile::open(Path::new("/dev/zero")).is_err());
+    }
+
+    #[test]
+    fn the_end_of_a_file_is_read_and_what_cannot_be_used_is_counted() {
+        let limits = Limits { line_bytes: 8, file_bytes: 24 };
+        let number = |line: &[u8]| std::str::from_utf8(line).ok()?.parse::<u32>().ok();
+        let read = |text: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text).unwrap();
+            let found = newest(&file, limits, number).unwrap();
+            (found.lines, found.skipped_count, found.is_cut)
+        };
+        assert_eq!(read(b""), (vec![], 0, false));
+        assert_eq!(read(b"1\n\n2\n3"), (vec![1, 2], 0, false), "the last one is still being written");
+        assert_eq!(read(b"1\n\xff\n0000001\n00000001\n2"), (vec![1, 1], 2, false));
+        assert_eq!(read(b"1111111\n2222222\n3333333\n4\n"), (vec![2_222_222, 3_333_333, 4], 1, true));
+        assert_eq!(read(&[b'9'; 100]), (vec![], 1, true), "no line ends there");
     }
 }
