@@ -4,12 +4,15 @@ use super::Progress;
 use crate::config::Config;
 use crate::generation::{Age, Commit, GenerationId, Manifest};
 use crate::medium::Medium;
+use crate::storage::Directory;
 use crate::tier::{
-    Budget, Durable, DurableOptions, JobDirectory, KeptFor, NodePart, StoredPart, node_parts, small_bytes,
+    Budget, Durable, DurableOptions, JobDirectory, KeptFor, NodePart, StoredPart, expect_own, node_parts, small_bytes,
 };
 use crate::{Disk, Error, Storage};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surefoot_model::CheckpointTier;
@@ -65,7 +68,52 @@ type Parts = BTreeMap<u32, Vec<NodePart>>;
 /// [`Error::Storage`] of kind `WouldBlock` when the job is running; [`Error::Option`] when memory has nothing of it;
 /// [`Error::NothingIntact`] with what each generation failed at; [`Error::NoRoom`] and [`Error::Storage`] when the durable
 /// tier does not take it. What is in memory stays in each case.
+///
+/// Whose directories these are is checked on descriptors, and all is read and written through the same ones: a directory that takes the
+/// name of another one meanwhile is not touched.
 pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
+    let mut names = Names::default();
+    let drained = drain_held(wish, &mut names, progress).map_err(|error| names.in_error(error))?;
+    Ok(Drained { refused: drained.refused.iter().map(|why| names.shown(why)).collect(), ..drained })
+}
+
+/// Directories by descriptor, and what they were named.
+#[derive(Default)]
+struct Names(Vec<(PathBuf, PathBuf)>);
+
+impl Names {
+    /// The path of a held directory.
+    fn add(&mut self, directory: &Directory, named: &Path) -> PathBuf {
+        let held = directory.held_path();
+        self.0.push((held.clone(), named.to_owned()));
+        held
+    }
+
+    fn path(&self, path: &Path) -> PathBuf {
+        let below = |(held, named): &(PathBuf, PathBuf)| path.strip_prefix(held).ok().map(|below| named.join(below));
+        self.0.iter().find_map(below).unwrap_or_else(|| path.to_owned())
+    }
+
+    fn shown(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (held, named)| {
+            text.replace(&format!("{}/", held.display()), &format!("{}/", named.display()))
+        })
+    }
+
+    fn in_error(&self, error: Error) -> Error {
+        match error {
+            Error::Storage { action, path, source } => Error::Storage { action, path: self.path(&path), source },
+            Error::Damaged { path, why } => Error::Damaged { path: self.path(&path), why },
+            Error::NoRoom { path, needed_bytes, available_bytes } => {
+                Error::NoRoom { path: self.path(&path), needed_bytes, available_bytes }
+            }
+            Error::NothingIntact { why } => Error::NothingIntact { why: self.shown(&why) },
+            other => other,
+        }
+    }
+}
+
+fn drain_held(wish: &Drains, names: &mut Names, progress: Progress<'_>) -> Result<Drained, Error> {
     let refuse = |why: String| Err(Error::Option { option: "job", why });
     let (memory, durable) = (real(&wish.memory)?, real(&wish.durable)?);
     let mut config = Config::new(&wish.job, &memory, Some(durable.clone()));
@@ -74,23 +122,24 @@ pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
     let Some(directory) = JobDirectory::open(&memory, &wish.job)? else {
         return refuse(format!("{} holds nothing of {:?}", wish.memory.display(), wish.job));
     };
-    Disk.expect_own_directory(directory.path()).map_err(Error::storage("use", directory.path()))?;
+    directory.expect_own("use")?;
+    let in_memory = names.add(directory.directory(), directory.path());
     // Held to the end: a job that started now would write over what is read.
     let _memory_locks = directory.lock(false)?;
-    let _durable_locks = match JobDirectory::open(&durable, &wish.job)? {
-        Some(directory) => Some(directory.lock(false)?),
+    let there = match JobDirectory::open(&durable, &wish.job)? {
+        Some(there) => Some((there.lock(false)?, there)),
         None => None,
     };
     let mut generations: BTreeMap<Age, Parts> = BTreeMap::new();
     // Rows of parity are no part of a checkpoint.
-    for part in node_parts(&memory, &wish.job)?.into_iter().filter(|part| part.kept_for != KeptFor::Group) {
+    for part in node_parts(&in_memory, &wish.job)?.into_iter().filter(|part| part.kept_for != KeptFor::Group) {
         let of_rank = generations.entry(part.manifest.age()).or_default();
         of_rank.entry(part.manifest.rank).or_default().push(part);
     }
     if generations.is_empty() {
         return refuse(format!("{} holds no checkpoint of {:?}", wish.memory.display(), wish.job));
     }
-    let mut refused = Vec::new();
+    let (mut refused, mut tier) = (Vec::new(), None);
     for (Age { generation, .. }, parts) in generations.into_iter().rev().take(GENERATIONS_TRIED_MAX) {
         let number = generation.number;
         match expect_whole(&parts, wish.is_part) {
@@ -100,8 +149,11 @@ pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
                 continue;
             }
         }
-        let tier = Durable::open(Arc::new(Disk), &durable, &wish.job, wish.options.clone())?;
-        match write(&tier, generation, &parts, [wish.is_part, wish.prunes], progress) {
+        let tier = match &mut tier {
+            Some(tier) => tier,
+            none => none.insert(open_tier(wish, &durable, there.as_ref().map(|(_, there)| there.directory()), names)?),
+        };
+        match write(tier, generation, &parts, [wish.is_part, wish.prunes], progress) {
             Ok(written) => return Ok(Drained { refused, medium, ..written }),
             Err(Error::Damaged { path, why }) => {
                 refused.push(format!("generation {number}: {}: {why}", path.display()));
@@ -110,6 +162,32 @@ pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
         }
     }
     Err(Error::NothingIntact { why: refused.join("; ") })
+}
+
+/// The durable tier by the descriptor of the job's directory, which must be the one that is locked, if that was there.
+fn open_tier(wish: &Drains, durable: &Path, locked: Option<&Directory>, names: &mut Names) -> Result<Durable, Error> {
+    let base = match Directory::open(durable) {
+        Ok(base) => base,
+        // The tier says what to do about it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Durable::open(Arc::new(Disk), durable, &wish.job, wish.options.clone());
+        }
+        Err(error) => return Err(Error::storage("open", durable)(error)),
+    };
+    let held = names.add(&base, durable);
+    let tier = Durable::open(Arc::new(Disk), &held, &wish.job, wish.options.clone())?;
+    let named = durable.join(&wish.job);
+    let below = |above: io::Result<Directory>, part: &str| above.and_then(|above| above.below(OsStr::new(part)));
+    let directory = wish.job.split('/').fold(Directory::of(base.as_file()), below);
+    let directory = directory.map_err(Error::storage("open", &named))?;
+    expect_own(&directory, &named, "use")?;
+    let number = |directory: &Directory| (directory.found().dev(), directory.found().ino());
+    if locked.is_some_and(|locked| number(locked) != number(&directory)) {
+        let why = "another directory took its name meanwhile";
+        return Err(Error::storage("use", &named)(io::Error::new(io::ErrorKind::PermissionDenied, why)));
+    }
+    names.add(&directory, &named);
+    Ok(tier.within(directory))
 }
 
 fn real(path: &Path) -> Result<PathBuf, Error> {

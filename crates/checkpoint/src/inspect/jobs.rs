@@ -1,8 +1,8 @@
 //! Jobs as a whole: what each occupies, and its removal.
 
 use super::survey::Survey;
+use crate::Error;
 use crate::tier::{JobDirectory, Removed};
-use crate::{Disk, Error, Storage};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,8 +51,7 @@ impl Job {
     /// and `of_any_user` was not said; else with what could not be removed.
     pub fn remove(self, of_any_user: bool) -> Result<Removed, Error> {
         for directory in self.directories.iter().filter(|_| !of_any_user) {
-            let own = Disk.expect_own_directory(directory.path());
-            own.map_err(Error::storage("remove", directory.path()))?;
+            directory.expect_own("remove")?;
         }
         let locks = self.directories.iter().map(|directory| directory.lock(false));
         let locks = locks.collect::<Result<Vec<_>, Error>>()?;

@@ -87,13 +87,13 @@ pub struct Locks {
 /// # Errors
 /// [`Error::Storage`] of kind `WouldBlock` when a job is running there.
 pub fn lock(copies: &[Copy]) -> Result<Locks, Error> {
-    let mut directories: Vec<&PathBuf> =
-        copies.iter().filter(|copy| copy.tier == Tier::Memory).map(|copy| &copy.directory).collect();
+    let in_memory = copies.iter().filter(|copy| copy.tier == Tier::Memory);
+    let mut directories: Vec<(&PathBuf, u32)> = in_memory.map(|copy| (&copy.directory, copy.owner)).collect();
     directories.sort();
     directories.dedup();
-    let take = |directory: &&PathBuf| {
+    let take = |(directory, owner): &(&PathBuf, u32)| {
         let path = directory.join("lock");
-        let file = lock_file(directory).map_err(Error::storage("take", &path))?;
+        let file = lock_file(directory, *owner).map_err(Error::storage("take", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file) as Box<dyn Send + Sync>),
             Err(TryLockError::WouldBlock) => {
@@ -107,8 +107,9 @@ pub fn lock(copies: &[Copy]) -> Result<Locks, Error> {
 }
 
 /// The lock's file in a directory, which belongs to the directory's user also where root creates it.
-fn lock_file(directory: &Path) -> io::Result<File> {
+fn lock_file(directory: &Path, owner: u32) -> io::Result<File> {
     let directory = Directory::open(directory)?;
+    expect_owner(&directory, owner)?;
     let file = beneath::open_or_create(directory.as_file(), OsStr::new("lock"))?;
     expect_plain(&About::of(&file)?)?;
     give(&file, directory.owner())?;
@@ -128,12 +129,18 @@ fn give(file: &File, owner: u32) -> io::Result<()> {
     if file.metadata()?.uid() == owner { Ok(()) } else { std::os::unix::fs::fchown(file, Some(owner), None) }
 }
 
+/// Refuses a directory that took the name of the one that was found.
+fn expect_owner(directory: &Directory, owner: u32) -> io::Result<()> {
+    match directory.owner() == owner {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "its directory belongs to another user now")),
+    }
+}
+
 /// A copy by the descriptor of its directory, and that: its user can lead it nowhere else any more.
 pub(super) fn held(copy: &Copy) -> io::Result<(Directory, Copy)> {
     let directory = Directory::open(&copy.directory)?;
-    if directory.owner() != copy.owner {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "its directory belongs to another user now"));
-    }
+    expect_owner(&directory, copy.owner)?;
     let path = directory.held_path();
     let below =
         |file: &PathBuf| file.strip_prefix(&copy.directory).map_or_else(|_| file.clone(), |name| path.join(name));

@@ -15,6 +15,7 @@ pub use writer::Pace;
 use super::{create_directories, directory_name, generation_of, lock_patiently};
 use crate::generation::{Age, Commit, GenerationId, Manifest, check_name};
 use crate::image::{Geometry, Protection, Source};
+use crate::storage::Directory;
 use crate::{Error, Storage, StoredFile};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,8 @@ pub struct Durable {
     options: DurableOptions,
     fault: Option<Arc<Fault>>,
     _lock: Option<Arc<dyn Send + Sync>>,
+    /// Keeps the descriptor by which `directory` leads there.
+    _held: Option<Arc<Directory>>,
 }
 
 /// Why a tier was not opened. Nothing is written to it then.
@@ -104,7 +107,12 @@ impl Durable {
             return Err(Error::Option { option: "durable", why });
         }
         let directory = create_directories(&*storage, base, Path::new(job))?;
-        Ok(Durable { storage, directory, options, fault: None, _lock: None })
+        Ok(Durable { storage, directory, options, fault: None, _lock: None, _held: None })
+    }
+
+    /// The same tier by the descriptor of the job's directory: whatever takes the directory's name.
+    pub(crate) fn within(self, directory: Directory) -> Self {
+        Durable { directory: directory.held_path(), _held: Some(Arc::new(directory)), ..self }
     }
 
     /// The tier that could not be opened, so that a job goes on with the others: nothing is written to it, and what is
@@ -123,7 +131,14 @@ impl Durable {
             storage.expect_own_directory(&directory).is_ok()
         });
         let fault = Fault { action, path, kind: source.kind(), why: surefoot_heal::error::said(&source), is_readable };
-        Ok(Durable { storage, directory: base.join(job), options, fault: Some(Arc::new(fault)), _lock: None })
+        Ok(Durable {
+            storage,
+            directory: base.join(job),
+            options,
+            fault: Some(Arc::new(fault)),
+            _lock: None,
+            _held: None,
+        })
     }
 
     /// Why nothing is written to it, where it could not be opened.

@@ -8,7 +8,7 @@ use crate::generation::check_job_name;
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
 use crate::settings::published::{NEW_NAME, PUBLISHED_NAME};
 use crate::storage::{Directory, Kind, LISTED_MAX, beneath};
-use crate::{Disk, Error, Storage, StoredFile};
+use crate::{Error, StoredFile};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -143,6 +143,19 @@ impl JobDirectory {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// It by its descriptor.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Refuses a job of another user, by the directory's descriptor: its name may lead to another one by now.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] with `action`, a verb.
+    pub(crate) fn expect_own(&self, action: &'static str) -> Result<(), Error> {
+        expect_own(&self.directory, &self.path, action)
     }
 
     /// The user whose it is.
@@ -336,6 +349,15 @@ impl JobDirectory {
     }
 }
 
+/// Refuses a directory of another user; `named` is where it was found.
+pub(crate) fn expect_own(directory: &Directory, named: &Path, action: &'static str) -> Result<(), Error> {
+    if directory.owner() == effective_user() {
+        return Ok(());
+    }
+    let why = io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user");
+    Err(Error::storage(action, named)(why))
+}
+
 /// Removes all of a job of the user's own below a base, for its session that has just ended.
 ///
 /// # Errors
@@ -343,7 +365,7 @@ impl JobDirectory {
 /// another user.
 pub(crate) fn remove_own(base: &Path, job: &str) -> Result<Removed, Error> {
     let Some(directory) = JobDirectory::open(base, job)? else { return Ok(Removed::default()) };
-    Disk.expect_own_directory(directory.path()).map_err(Error::storage("remove", directory.path()))?;
+    directory.expect_own("remove")?;
     let locks = directory.lock(true)?;
     directory.remove(&locks)
 }

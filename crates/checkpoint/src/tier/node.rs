@@ -43,13 +43,13 @@ pub(crate) struct NodePart {
     pub(crate) is_complete: bool,
 }
 
-/// What is in the memory of this node, that which ranks keep of their own first. What is no part is passed over.
+/// What a job's directory in the memory of this node has, that which ranks keep of their own first. What is no part is passed over.
 ///
 /// # Errors
-/// [`Error::Storage`] when the job's directory cannot be listed; that there is none gives no parts.
-pub(crate) fn parts(base: &Path, job: &str) -> Result<Vec<NodePart>, Error> {
+/// [`Error::Storage`] when the directory cannot be listed; that there is none gives no parts.
+pub(crate) fn parts(of_job: &Path, job: &str) -> Result<Vec<NodePart>, Error> {
     let mut found = Vec::new();
-    let directories = directories(base, job)?;
+    let directories = directories(of_job)?;
     for kept_for in [KeptFor::Itself, KeptFor::Partner, KeptFor::Group] {
         let of_kind = directories.iter().filter_map(|name| Some((name, rank_of(name, kept_for.prefix())?)));
         for (directory, rank) in of_kind {
@@ -88,7 +88,7 @@ pub(crate) fn has_complete(base: &Path, job: &str, after: Age) -> Result<bool, E
         let read = |kind: &&str| Manifest::read(&Disk, &directory.join(format!("slot-{slot}.{kind}"))).ok();
         after.generation.number == 0 || MANIFESTS.iter().find_map(read).is_none_or(|manifest| manifest.age() > after)
     };
-    let directories = directories(base, job)?;
+    let directories = directories(&base.join(job))?;
     let is_it = |directory: &Path, slot: usize| is_complete(directory, slot) && is_newer(directory, slot);
     Ok(directories.iter().any(|directory| (0..SLOTS_MAX).any(|slot| is_it(directory, slot))))
 }
@@ -97,7 +97,7 @@ pub(crate) fn has_complete(base: &Path, job: &str, after: Age) -> Result<bool, E
 /// than `complete`. Returns how many directories went.
 pub(crate) fn release_unused(base: &Path, job: &str, complete: GenerationId) -> Result<usize, Error> {
     let mut released = 0;
-    for directory in directories(base, job)? {
+    for directory in directories(&base.join(job))? {
         let rank = [OWN, PARTNER, PARITY].iter().find_map(|prefix| rank_of(&directory, prefix));
         if rank.is_some() && is_older(&directory, complete) {
             released += usize::from(remove(&directory)?);
@@ -106,12 +106,11 @@ pub(crate) fn release_unused(base: &Path, job: &str, complete: GenerationId) -> 
     Ok(released)
 }
 
-fn directories(base: &Path, job: &str) -> Result<Vec<PathBuf>, Error> {
-    let directory = base.join(job);
-    match Disk.list_directory(&directory) {
+fn directories(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    match Disk.list_directory(directory) {
         Ok(names) => Ok(names.into_iter().map(|name| directory.join(name)).filter(|path| is_own(path)).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(Error::storage("list", &directory)(error)),
+        Err(error) => Err(Error::storage("list", directory)(error)),
     }
 }
 

@@ -253,6 +253,90 @@ fn a_dead_job_is_drained_with_every_byte_proved_and_a_running_one_is_left_alone(
     assert!(gone.contains("holds no"), "{gone}");
 }
 
+/// The files of a tier but for locks.
+fn files(base: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut below = vec![base.to_owned()];
+    while let Some(directory) = below.pop() {
+        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let (directories, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
+        below.extend(directories);
+        found.extend(files.into_iter().filter(|file| !file.ends_with("lock")));
+    }
+    found.sort();
+    found
+}
+
+/// Runs while two real directories take each other's name all the time, as who owns the one above can do.
+fn while_exchanged<R>(one: &Path, other: &Path, run: impl FnOnce() -> R) -> R {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let [one, other] = [one, other].map(|path| std::ffi::CString::new(path.to_str().unwrap()).unwrap());
+            while !is_done.load(Ordering::Relaxed) {
+                // SAFETY: both names end in a zero.
+                let result = unsafe {
+                    libc::renameat2(libc::AT_FDCWD, one.as_ptr(), libc::AT_FDCWD, other.as_ptr(), libc::RENAME_EXCHANGE)
+                };
+                assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+            }
+        });
+        let result = run();
+        is_done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+#[test]
+fn a_removal_takes_one_of_two_directories_that_exchange_their_names() {
+    let (mut removed_count, mut rounds) = (0, 0);
+    while removed_count < 5 {
+        rounds += 1;
+        assert!(rounds < 2_000, "only {removed_count} removals were not refused");
+        let tiers = Tiers::new();
+        let config = tiers.config(memory_only());
+        job(1, &config, |mut rank| saves(&mut rank, 1));
+        let (one, other) = (path(&tiers, "memory"), path(&tiers, "other"));
+        assert!(std::process::Command::new("cp").arg("-a").args([&one, &other]).status().unwrap().success());
+        let before = files(&one).len();
+        let removed = while_exchanged(&one, &other, || {
+            let mut jobs = inspect::job(std::slice::from_ref(&one), "job").ok()?;
+            jobs.pop()?.remove(false).ok()
+        });
+        let mut counts = [files(&one).len(), files(&other).len()];
+        counts.sort_unstable();
+        assert_eq!(counts, [if removed.is_some() { 0 } else { before }, before], "{removed:?}");
+        removed_count += u32::from(removed.is_some());
+    }
+}
+
+#[test]
+fn a_drain_goes_whole_into_one_directory_while_two_exchange_their_names() {
+    let (mut drained_count, mut rounds) = (0, 0);
+    while drained_count < 5 {
+        rounds += 1;
+        assert!(rounds < 2_000, "only {drained_count} drains were not refused");
+        let tiers = Tiers::new();
+        let config = tiers.config(memory_only());
+        job(1, &config, |mut rank| saves(&mut rank, 1));
+        let (one, other) = (path(&tiers, "ssd"), path(&tiers, "other"));
+        let _ = fs::remove_dir_all(one.join("job"));
+        fs::create_dir_all(&other).unwrap();
+        let drained = while_exchanged(&one, &other, || inspect::drain(&drains(&tiers), &mut quiet));
+        let found = [files(&one), files(&other)];
+        let counts = found.each_ref().map(Vec::len);
+        match drained {
+            // The image, its manifest and the mark of the generation.
+            Ok(drained) => {
+                assert!(drained.bytes > 0 && counts.contains(&0) && counts.contains(&3), "{found:#?}");
+                drained_count += 1;
+            }
+            Err(error) => assert_eq!(counts, [0, 0], "{error}: {found:#?}"),
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_proved_or_was_not_completed_is_not_drained() {
     let tiers = Tiers::new();

@@ -110,7 +110,7 @@ impl Checkpointer {
         };
         let opened = self.tiers.memory.as_ref().filter(|memory| memory.fault().is_none());
         if let (Some(memory), Some(_)) = (&self.config.memory, opened) {
-            for part in node::parts(&memory.directory, &self.config.job).unwrap_or_default() {
+            for part in node::parts(&memory.directory.join(&self.config.job), &self.config.job).unwrap_or_default() {
                 if part.is_complete {
                     found.marked.insert(Key::of(&part.manifest));
                 }
