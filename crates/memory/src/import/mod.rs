@@ -20,6 +20,7 @@
 //! assert_eq!((totals.line_count, totals.not_understood_count), (1, 0));
 //! ```
 
+mod journal;
 mod kernel_log;
 mod kernel_time;
 mod machine_check;
@@ -46,7 +47,7 @@ const NOT_UNDERSTOOD_CHARACTERS_MAX: usize = 200;
 /// A text that errors were recorded in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// What the kernel prints: `dmesg`, `journalctl -k`, syslog.
+    /// What the kernel prints: `dmesg`, `journalctl -k` (`-o json`, too), syslog.
     KernelLog,
     /// `/var/log/mcelog`.
     Mcelog,
@@ -221,6 +222,13 @@ impl Import {
         }
         self.totals
     }
+}
+
+/// Why a text cannot be read although some program prints kernel logs so, by its first lines; `None` where it can be tried.
+pub fn unread_form<'a>(lines: impl IntoIterator<Item = &'a str>) -> Option<&'static str> {
+    lines.into_iter().any(journal::is_of_unread_form).then_some(
+        "this is a form of journalctl in which an entry has many lines, which Surefoot does not read; use `journalctl -k -o json`",
+    )
 }
 
 /// The format of a text by its first lines; `None` where none of them tells.

@@ -24,7 +24,7 @@ use surefoot_model::{Dimm, ErrorReport};
 
 #[derive(Args)]
 pub struct ImportOptions {
-    /// What to read: rasdaemon's database, a kernel log (dmesg, journalctl -k, syslog), mcelog's log, or what `ipmitool sel list` or
+    /// What to read: rasdaemon's database, a kernel log (dmesg, journalctl -k, also with -o json, syslog), mcelog's log, or what `ipmitool sel list` or
     /// `sel elist` printed, with -c or -v too; - is standard input; may be repeated
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use surefoot_memory::import::{Clock, Format, Import, LINE_BYTES_MAX, Totals, detect};
+use surefoot_memory::import::{Clock, Format, Import, LINE_BYTES_MAX, Totals, detect, unread_form};
 use surefoot_model::ErrorReport;
 
 /// So many lines tell what a log is.
@@ -130,6 +130,9 @@ fn log(
     // Editors put a mark of byte order before the first line.
     if let Some(rest) = first.first().and_then(|line| line.strip_prefix('\u{feff}').map(str::to_owned)) {
         first[0] = rest;
+    }
+    if let Some(why) = unread_form(first.iter().map(String::as_str)) {
+        bail!("{}: {why}", file.display());
     }
     let (format, word) = match format {
         FormatName::Auto => match detect(first.iter().map(String::as_str)) {

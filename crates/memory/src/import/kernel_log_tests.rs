@@ -1,0 +1,280 @@
+use crate::import::{Clock, Format, Import, Totals};
+use surefoot_model::{ErrorReport, ErrorSeverity, Fidelity};
+
+fn read(text: &str) -> (Vec<ErrorReport>, Totals) {
+    let mut import = Import::new(Format::KernelLog, Clock::default());
+    let mut reports = Vec::new();
+    text.lines().for_each(|line| import.line(line, &mut reports));
+    let totals = import.end(&mut reports);
+    (reports, totals)
+}
+
+const EDAC: &str = "[  100.1] EDAC MC1: 3 CE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#1 (channel:0 slot:1 page:0x12345 \
+                    offset:0x40 grain:32 syndrome:0x0 -  OVERFLOW err_code:0x0101:0x0090  ProcessorSocketId:0x0 \
+                    MemoryControllerId:0x1 PhysicalRankId:0x4 Row:0x1a2b Column:0x3f8 Bank:0x2 BankGroup:0x1 )";
+
+#[test]
+fn a_line_of_edac_is_a_report_with_its_place() {
+    let (reports, totals) = read(&format!("[    1.0] Linux version 6.1\n{EDAC}\n"));
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((report.count, report.fidelity), (3, Fidelity::LowerBound));
+    assert_eq!(report.label, "CPU_SrcID#0_MC#1_Chan#0_DIMM#1");
+    let place = &report.location;
+    assert_eq!((place.controller, place.channel, place.slot, place.rank), (Some(1), Some(0), Some(1), Some(4)));
+    assert_eq!((place.row, place.column, place.bank, place.bank_group), (Some(0x1a2b), Some(0x3f8), Some(2), Some(1)));
+    assert_eq!((place.address, place.grain_bits), (Some(0x1234_5040), Some(5)));
+    assert_eq!((totals.other_count, totals.of_report_count, totals.not_understood_count), (1, 1, 0));
+}
+
+#[test]
+fn an_uncorrected_one_and_one_of_another_driver() {
+    let (reports, _) = read(
+        "EDAC MC0: 1 UE Cannot decode normalized address on mc#0csrow#1channel#3 (csrow:1 channel:3 page:0x0 offset:0x0 grain:64)\n",
+    );
+    assert_eq!(reports[0].severity, ErrorSeverity::Uncorrected);
+    assert_eq!((reports[0].location.rank, reports[0].location.channel), (Some(1), Some(3)));
+    assert_eq!((reports[0].location.address, reports[0].fidelity), (None, Fidelity::Sampled));
+    assert!(reports[0].detail.starts_with("Cannot decode normalized address"), "{}", reports[0].detail);
+}
+
+#[test]
+fn a_machine_check_that_edac_tells_again_is_counted_once() {
+    let check = "\
+[ 100.0] mce: [Hardware Error]: Machine check events logged
+[ 100.0] mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092
+[ 100.0] mce: [Hardware Error]: TSC 0 ADDR 123457040 MISC 8c
+[ 100.0] mce: [Hardware Error]: PROCESSOR 0:606a6 TIME 1700000000 SOCKET 1 APIC 20 microcode d0003a5
+";
+    let (alone, totals) = read(check);
+    assert_eq!((alone.len(), totals.of_report_count), (1, 4));
+    assert_eq!((alone[0].location.channel, alone[0].location.socket), (Some(2), Some(1)));
+    assert_eq!(alone[0].at_realtime_ns, 1_700_000_000_000_000_000);
+    let (both, _) = read(&format!("{check}{EDAC}\n"));
+    assert_eq!((both.len(), both[0].count), (1, 3));
+    let (twice, _) = read(&format!("{check}{}{check}", "[ 101.0] usb 1-1: new device\n".repeat(20)));
+    assert_eq!(twice.len(), 2);
+}
+
+#[test]
+fn amd_s_decoder_is_read_where_edac_is_not_there() {
+    let (reports, totals) = read(
+        "\
+[Hardware Error]: Corrected error, no action required.
+[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc2040000000011b
+[Hardware Error]: Error Addr: 0x00000003f4c8a0c0
+[Hardware Error]: IPID: 0x0000009600350f00, Syndrome: 0x9f9a400c0a801203
+[Hardware Error]: Unified Memory Controller Ext. Error Code: 0, DRAM ECC error.
+[Hardware Error]: cache level: L3/GEN, tx: GEN, mem-tx: RD
+",
+    );
+    assert_eq!((reports.len(), totals.of_report_count, totals.not_understood_count), (1, 6, 0));
+    assert_eq!((reports[0].location.channel, reports[0].location.rank), (Some(3), Some(3)));
+    assert_eq!((reports[0].fidelity, reports[0].location.address), (Fidelity::LowerBound, None));
+}
+
+#[test]
+fn a_record_of_firmware_is_a_report() {
+    let (reports, totals) = read(
+        "\
+{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 0
+{1}[Hardware Error]: It has been corrected by h/w and requires no further action
+{1}[Hardware Error]: event severity: corrected
+{1}[Hardware Error]:  Error 0, type: corrected
+{1}[Hardware Error]:  fru_text: B1
+{1}[Hardware Error]:   section_type: memory error
+{1}[Hardware Error]:   physical_address: 0x00000012345040
+{1}[Hardware Error]:   physical_address_mask: 0x00000000ffffffc0
+{1}[Hardware Error]:   node: 0 card: 3 module: 1 rank: 1 bank: 2 row: 100 column: 24
+{1}[Hardware Error]:   error_type: 2, single-bit ECC
+{1}[Hardware Error]:   DIMM location: P1 B1
+{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4
+{2}[Hardware Error]: event severity: recoverable
+{2}[Hardware Error]:  Error 0, type: recoverable
+{2}[Hardware Error]:   section_type: PCIe error
+",
+    );
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((report.label.as_str(), report.location.row, report.location.column), ("P1 B1", Some(100), Some(24)));
+    assert_eq!((report.location.address, report.location.grain_bits), (Some(0x1234_5040), Some(6)));
+    assert_eq!((report.severity, totals.of_report_count), (ErrorSeverity::Corrected, 15));
+}
+
+/// With a blank behind the colon and without, a bare status, and the bank of newer kernels.
+#[test]
+fn firmware_s_forms_of_every_kernel_are_read() {
+    let (reports, totals) = read(
+        "\
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]: event severity: corrected
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:  Error 0, type: corrected
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:   section_type: memory error
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:   error_status: 0x0000000000000400
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:   node: 1 card: 4 module: 0 rank: 0 bank: 1 device: 14 row: 58165 column: 816
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:   DIMM location: CPU 2 DIMM 30
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]: event severity: recoverable
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]:  Error 0, type: recoverable
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]:  fru_text: B1
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]:   section_type: memory error
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]:   node:0 card:1 module:1 rank:1 bank_group:2 bank_address:1 row:300 column:40 chip_id:3
+",
+    );
+    let [first, second] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((first.severity, first.label.as_str()), (ErrorSeverity::Corrected, "CPU 2 DIMM 30"));
+    assert_eq!((first.location.row, first.location.column, first.location.bank), (Some(58_165), Some(816), Some(1)));
+    assert_eq!((second.severity, second.label.as_str()), (ErrorSeverity::Uncorrected, "B1"));
+    assert_eq!((second.location.bank_group, second.location.bank), (Some(2), Some(1)));
+    assert_eq!(totals.not_understood_count, 0);
+}
+
+/// A word that is not known is never the mild one.
+#[test]
+fn a_firmware_record_with_unknown_words_is_counted_and_shown() {
+    let of = |severity: &str, kind: &str| {
+        read(&format!(
+            "{{1}}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 0\n{severity}\
+             {{1}}[Hardware Error]:   section_type: {kind}\n"
+        ))
+    };
+    let line = |word: &str| format!("{{1}}[Hardware Error]: event severity: {word}\n");
+    for (severity, kind, report_count, not_understood) in [
+        (line("corrected"), "memory error", 1, None),
+        (line("info"), "memory error", 1, None),
+        (line("recoverable"), "PCIe error", 0, None),
+        (line("catastrophic"), "memory error", 0, Some("catastrophic")),
+        (String::new(), "memory error", 0, Some("")),
+        (line("fatal"), "unknown, 00000000-0000", 0, Some("unknown, 00000000-0000")),
+    ] {
+        let (reports, totals) = of(&severity, kind);
+        assert_eq!(reports.len(), report_count, "{severity}{kind}");
+        assert_eq!(totals.not_understood.first().map(|one| one.text.as_str()), not_understood, "{severity}{kind}");
+        assert_eq!(totals.line_count, totals.of_report_count + totals.other_count + totals.not_understood_count);
+    }
+}
+
+/// The machine may have died before the kernel printed more of it.
+#[test]
+fn a_firmware_record_without_a_section_is_counted() {
+    for (text, shown) in [
+        ("{1}[Hardware Error]: event severity: fatal\n", "an uncorrected error"),
+        ("{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 0\n", ""),
+        (
+            "{1}[Hardware Error]: event severity: fatal\n{1}[Hardware Error]:  Error 0, type: fatal\n",
+            "an uncorrected error",
+        ),
+        ("{1}[Hardware Error]: event severity: odd\n", "odd"),
+    ] {
+        let (reports, totals) = read(text);
+        let told: Vec<(u64, &str)> = totals.not_understood.iter().map(|one| (one.line, one.text.as_str())).collect();
+        assert_eq!((reports.len(), told), (0, vec![(1, shown)]), "{text}");
+        assert_eq!(totals.line_count, totals.of_report_count + totals.not_understood_count, "{text}");
+    }
+    // A section without a kind before one with a kind.
+    let (reports, totals) = read(
+        "\
+{1}[Hardware Error]: event severity: corrected
+{1}[Hardware Error]:  Error 0, type: corrected
+{1}[Hardware Error]:  Error 1, type: corrected
+{1}[Hardware Error]:   section_type: memory error
+",
+    );
+    assert_eq!((reports.len(), totals.not_understood_count), (1, 1), "{totals:?}");
+}
+
+#[test]
+fn the_journal_in_json_is_read_as_its_text_is() {
+    let json = |transport: &str, message: &str| {
+        serde_json::json!({"__REALTIME_TIMESTAMP": "1795420800000000", "_TRANSPORT": transport, "MESSAGE": message})
+            .to_string()
+    };
+    let said = EDAC.split_once("] ").expect("a stamp").1;
+    let lines = [
+        json("kernel", said),
+        // Any user can write such an entry.
+        json("stdout", said),
+        json("kernel", "usb 1-1: new device"),
+        json("kernel", said).replace("\"}", ""),
+    ];
+    let text = lines.join("\n");
+    assert_eq!(crate::import::detect(text.lines()), Some(Format::KernelLog));
+    let (reports, totals) = read(&text);
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((report.count, report.at_realtime_ns), (3, 1_795_420_800_000_000_000));
+    assert_eq!((totals.other_count, totals.of_report_count, totals.not_understood_count), (2, 1, 1), "{totals:?}");
+    let forms = [
+        "__REALTIME_TIMESTAMP=1795420800000000",
+        "\t\"__REALTIME_TIMESTAMP\" : \"1\",",
+        "    _SOURCE_MONOTONIC_TIMESTAMP=7",
+    ];
+    assert!(forms.iter().all(|line| crate::import::unread_form([*line]).is_some()));
+    assert!(crate::import::unread_form([EDAC, text.as_str()]).is_none());
+}
+
+/// `dmesg -H` and `-e` print how long after the line before a line came; that is no time since boot.
+#[test]
+fn a_relative_stamp_dates_nothing_to_the_boot() {
+    let clock =
+        Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_793_491_200_000_000_000) };
+    let of = |text: &str| {
+        let mut import = Import::new(Format::KernelLog, clock);
+        let mut reports = Vec::new();
+        text.lines().for_each(|line| import.line(line, &mut reports));
+        let notes = import.end(&mut reports).notes;
+        assert!(notes.iter().any(|note| note.contains("how long after the line before")), "{notes:?}");
+        reports.iter().map(|report| report.at_realtime_ns).collect::<Vec<_>>()
+    };
+    let relative = EDAC.replace("[  100.1]", "[  +0.000012]");
+    assert_eq!(of(&relative), [0]);
+    // 2026-11-23 08:14, by `date -u -d`.
+    assert_eq!(of(&format!("[Nov23 08:14] mce: x\n{relative}")), [1_795_421_640_000_000_000]);
+}
+
+/// Where another program took the records, the log has none of them, which is not the same as no error.
+#[test]
+fn machine_checks_that_were_handed_on_are_told() {
+    let line = "[ 100.0] mce: [Hardware Error]: Machine check events logged\n";
+    let tells = |text: &str| read(text).1.notes.iter().any(|note| note.contains("has none of them"));
+    assert!(tells(line) && !tells(&format!("{line}{EDAC}\n")) && !tells("[ 100.0] usb 1-1: new device\n"));
+}
+
+#[test]
+fn a_second_boot_is_not_dated_by_the_first() {
+    let clock =
+        Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_793_491_200_000_000_000) };
+    let mut import = Import::new(Format::KernelLog, clock);
+    let mut reports = Vec::new();
+    let second = EDAC.replace("100.1", "200.1");
+    // A line that comes late by less than a second is of the same boot.
+    let late = EDAC.replace("100.1", "99.9");
+    for line in [EDAC, &late, "[    0.0] Linux version 6.1", &second] {
+        import.line(line, &mut reports);
+    }
+    let notes = import.end(&mut reports).notes;
+    let times: Vec<_> = reports.iter().map(|report| report.at_realtime_ns).collect();
+    assert_eq!(times, [1_793_491_300_100_000_000, 1_793_491_299_900_000_000, 0]);
+    assert!(notes.iter().any(|note| note.contains("several boots")), "{notes:?}");
+}
+
+#[test]
+fn lines_that_syslog_folded_are_not_lost() {
+    let (reports, totals) = read(&format!(
+        "{EDAC}\nNov 23 08:00:01 host kernel: message repeated 7 times: [{EDAC}]\n\
+         Nov 23 08:00:02 host last message repeated 3 times\nusb 1-1: new device\nlast message repeated 2 times\n"
+    ));
+    assert_eq!((reports.len(), totals.not_understood_count, totals.other_count), (1, 1, 3), "{totals:?}");
+    let (_, totals) = read(&format!("{EDAC}\nNov 23 08:00:02 host kernel: last message repeated 3 times\n"));
+    assert_eq!(totals.not_understood_count, 1, "{totals:?}");
+}
+
+#[test]
+fn what_is_not_understood_is_kept_with_its_number() {
+    let (reports, totals) = read(
+        "\
+EDAC MC0: CE page 0x283, offset 0xce0, grain 8, syndrome 0x6ec3, row 0, channel 1 \"DIMM_B1\": amd76x_edac
+EDAC MC: Ver: 3.0.0
+EDAC MC0: Giving out device to module skx_edac controller Skylake Socket#0 IMC#0: DEV 0000:64:0a.0 (INTERRUPT)
+EDAC sbridge: Lost 31 memory errors
+[Hardware Error]: words of another kernel
+",
+    );
+    assert_eq!((reports.len(), totals.lost_count, totals.not_understood_count), (0, 31, 2));
+    assert_eq!(totals.not_understood.iter().map(|one| one.line).collect::<Vec<_>>(), [1, 5]);
+}
