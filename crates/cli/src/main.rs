@@ -1,6 +1,7 @@
 //! The command `surefoot`: parse, run, map the outcome to an exit code.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod args;
 mod audit;
 mod checkpoint;
@@ -40,13 +41,18 @@ use std::process::ExitCode;
 use surefoot_stall::who::names;
 
 fn main() -> ExitCode {
-    let arguments = match usage::parse(std::env::args_os()) {
-        Ok(arguments) => arguments,
+    let (arguments, paths) = match usage::parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
         Err(error) => return usage::tell(&error),
     };
     // A writer whose file is at its limit says so; by itself the kernel would end this process.
     if let Err(error) = surefoot_hostfs::signals::survive_file_limits() {
         return exit::code(Err(error.into()));
+    }
+    match answers::go_on(&arguments.command, &paths) {
+        Ok(None) => {}
+        Ok(Some(code)) => return ExitCode::from(code),
+        Err(error) => return exit::code(Err(error)),
     }
     // By this link also a program that was replaced since it started starts itself.
     names::use_program("/proc/self/exe", &[args::READ_NAMES]);

@@ -2,19 +2,20 @@
 
 use crate::args::Arguments;
 use crate::people;
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use surefoot_model::one_line;
 
-/// Reads the command line.
+/// Reads the command line; also returns the files and directories that it names.
 ///
 /// # Errors
 /// What is wrong with it, in words that a terminal may show: clap repeats arguments as they are, so it is asked again about ones of
 /// which each is one harmless line. Its own colours and line breaks stay.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Arguments, Vec<PathBuf>), clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let error = match Arguments::try_parse_from(&arguments) {
+    let error = match read(&arguments) {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,
     };
@@ -22,10 +23,32 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments,
     if arguments.iter().all(harmless) {
         return Err(error);
     }
-    match Arguments::try_parse_from(arguments.iter().map(|argument| one_line(&argument.to_string_lossy()))) {
+    let shown: Vec<OsString> = arguments.iter().map(|argument| one_line(&argument.to_string_lossy()).into()).collect();
+    match read(&shown) {
         Err(same) => Err(same),
         // What was wrong is what no line can show.
         Ok(_) => Err(clap::Error::raw(error.kind(), one_line(&error.render().to_string()) + "\n")),
+    }
+}
+
+fn read(arguments: &[OsString]) -> Result<(Arguments, Vec<PathBuf>), clap::Error> {
+    let mut matches = Arguments::command().try_get_matches_from(arguments)?;
+    let mut paths = Vec::new();
+    add_paths(&matches, &mut paths);
+    let parsed = Arguments::from_arg_matches_mut(&mut matches);
+    Ok((parsed.map_err(|error| error.format(&mut Arguments::command()))?, paths))
+}
+
+/// The values of all options that are paths.
+fn add_paths(matches: &ArgMatches, paths: &mut Vec<PathBuf>) {
+    for id in matches.ids() {
+        // Values of another type are no paths.
+        if let Ok(Some(values)) = matches.try_get_many::<PathBuf>(id.as_str()) {
+            paths.extend(values.cloned());
+        }
+    }
+    if let Some((_, below)) = matches.subcommand() {
+        add_paths(below, paths);
     }
 }
 
@@ -46,6 +69,20 @@ mod tests {
     fn said(arguments: &[&str]) -> String {
         let Err(error) = parse(arguments.iter().map(OsString::from)) else { panic!("{arguments:?} is accepted") };
         error.render().to_string()
+    }
+
+    #[test]
+    fn every_path_of_a_command_is_found() {
+        let (_, paths) =
+            parse(["surefoot", "memory", "import", "a", "b", "--into", "c", "--format", "kernel"].map(Into::into))
+                .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            paths.iter().map(|path| path.to_string_lossy()).collect::<std::collections::BTreeSet<_>>(),
+            ["a", "b", "c"].map(Into::into).into()
+        );
+        let (_, paths) = parse(["surefoot", "watch", "--checks", "x", "--port", "0"].map(Into::into))
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(paths, [PathBuf::from("x")]);
     }
 
     #[test]

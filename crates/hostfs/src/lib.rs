@@ -23,6 +23,7 @@
 //! # Ok::<(), surefoot_hostfs::Error>(())
 //! ```
 
+pub mod answering;
 pub mod apm;
 pub mod channel;
 pub mod children;

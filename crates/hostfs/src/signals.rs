@@ -42,6 +42,11 @@ pub fn survive_file_limits() -> Result<(), Error> {
     action_of(libc::SIGXFSZ, Some(&action)).map(|_| ())
 }
 
+/// Whether this process was made to ignore a signal.
+pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
+    action_of(signal, None).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN)
+}
+
 /// Whether the flag was raised.
 pub fn is_stopped() -> bool {
     STOP.load(Ordering::Relaxed)

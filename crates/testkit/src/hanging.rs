@@ -34,6 +34,8 @@ pub struct HangingFileSystem {
 /// What its server is told, and what it tells.
 #[derive(Debug, Default)]
 struct Orders {
+    /// Hangs at the opening that brings it to 0 from 1; 0 for none.
+    hangs_at_open: AtomicU32,
     hangs: AtomicBool,
     stops: AtomicBool,
     delay_ms: AtomicU32,
@@ -98,6 +100,12 @@ impl HangingFileSystem {
         self.orders.hangs.store(true, Ordering::SeqCst);
     }
 
+    /// As [`HangingFileSystem::hang`], from the opening on that comes after so many.
+    pub fn hang_after_opens(&self, count: u32) {
+        // 0 is for never.
+        self.orders.hangs_at_open.store(count + 1, Ordering::SeqCst);
+    }
+
     /// From now on it takes no request, as a server that is stopped. Whoever asks waits, and can be killed.
     pub fn stop(&self) {
         self.orders.stops.store(true, Ordering::SeqCst);
@@ -156,8 +164,13 @@ fn serve(mut device: File, content: &[u8], orders: &Orders) {
         const FORGET: u32 = 2;
         const INTERRUPT: u32 = 36;
         const BATCH_FORGET: u32 = 42;
+        const OPEN: u32 = 14;
         if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
             continue;
+        }
+        if operation == OPEN && orders.hangs_at_open.load(Ordering::SeqCst) > 0 {
+            let left = orders.hangs_at_open.fetch_sub(1, Ordering::SeqCst);
+            orders.hangs.fetch_or(left == 1, Ordering::SeqCst);
         }
         if orders.hangs.load(Ordering::SeqCst) {
             orders.unanswered.fetch_add(1, Ordering::SeqCst);
@@ -169,7 +182,7 @@ fn serve(mut device: File, content: &[u8], orders: &Orders) {
             1 => Err(NO_ENTRY),
             3 => Ok([&BELIEVED_S.to_le_bytes()[..], &[0; 8], &attributes(node, content.len() as u64)].concat()),
             // Opened, and what was read stays in the kernel's cache no longer than that.
-            14 | 27 => Ok(vec![0; 16]),
+            OPEN | 27 => Ok(vec![0; 16]),
             15 => {
                 let (offset, size) = (long(48) as usize, word(56) as usize);
                 let from = offset.min(content.len());
