@@ -1,6 +1,7 @@
 //! A limit on the size of files (`ulimit -f`, `LimitFSIZE=`): the kernel's signal for it ends nothing, each writer says what it could not
 //! write, and what was written before is whole.
 
+use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use surefoot_e2e::command::{PATIENCE, surefoot};
@@ -49,8 +50,18 @@ fn a_history_at_the_limit_of_files_ends_no_watch_and_is_told() {
     limit(running.pid(), "4096");
     running.line_where(|line| line.contains("history is not being written"));
     assert_eq!(http::get(&address, "/api/v1/snapshot").status, 200, "everything else goes on");
+    limit(running.pid(), "0");
+    running.line_where(|line| line.contains("health.json cannot be written") && line.contains("File too large"));
+    let health = run.join("health.json");
+    let read =
+        || fs::read(&health).ok().map(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).expect("whole"));
+    let told_ns = |told: serde_json::Value| told["updated_realtime_ns"].as_u64().expect("a time");
+    let before_ns = read().map_or(0, told_ns);
     limit(running.pid(), "unlimited");
     running.line_where(|line| line.contains("history is being written again"));
+    until("health.json is written again", || read().map_or(0, told_ns) > before_ns);
+    let snapshot: serde_json::Value = serde_json::from_str(&http::get(&address, "/api/v1/snapshot").body).unwrap();
+    assert!(snapshot["dropped"]["health"].as_u64().unwrap() >= 1, "{}", snapshot["dropped"]);
     running.ask_to_end();
     running.finish().expect_code(0);
 }

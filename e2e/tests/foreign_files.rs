@@ -426,7 +426,7 @@ fn no_link_of_another_user_leads_root_to_a_job_of_its_own() {
     let (memory, ssd) = (way.join("memory"), way.join("ssd"));
     let refused = |words: &str, arguments: &[&Path]| {
         let command = arguments.iter().fold(surefoot(words), |command, argument| command.arg(argument));
-        command.run().expect_refusal(2, &["root does not follow", "way", "name the directory that it leads to"]);
+        command.run().expect_refusal(2, &["root does not follow", "way", "name what it leads to instead"]);
         assert!(files(roots.path()) == before, "{words} changed root's files");
     };
     refused("checkpoint remove train --yes --in", &[&memory]);

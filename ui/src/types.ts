@@ -2709,6 +2709,10 @@ export interface InterfaceProbe {
   has_answered: boolean;
   kind: ProbeKind;
   /**
+   * Answers in a version of Surefoot's probes that this release does not know.
+   */
+  other_version_count: number;
+  /**
    * The peer, as it was named.
    */
   peer: string;
@@ -4466,6 +4470,14 @@ export interface WhoReport {
    * What is missing here; empty when nothing is.
    */
   missing: string[];
+  /**
+   * How often the process that reads the files of watched programs ended over one of them.
+   */
+  naming_deaths: number;
+  /**
+   * Processes that read such files and hang, because a file system does not answer.
+   */
+  naming_hung: number;
   /**
    * What happened to the watch itself: a process ended, a core went offline.
    */

@@ -52,6 +52,19 @@ impl FromStr for ShardChoice {
     }
 }
 
+/// This release.
+pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// Refuses shards of different releases; releases before it was stated are one.
+///
+/// # Errors
+/// Which releases these are.
+pub fn expect_same_release(releases: [&str; 2]) -> anyhow::Result<()> {
+    let [one, other] = releases.map(|release| if release.is_empty() { "one that is not stated" } else { release });
+    ensure!(one == other, "shards of two releases of Surefoot, {one} and {other}; run all shards with the same one");
+    Ok(())
+}
+
 /// The files of one command's shards.
 pub struct ShardFiles {
     /// What the first line is marked with.
@@ -71,6 +84,9 @@ struct Header<R> {
     #[serde(rename = "type")]
     kind: String,
     version: u32,
+    /// The release that wrote it: another one may find something else with the same options. Empty where that is not stated.
+    #[serde(default)]
+    release: String,
     shard: u32,
     shards: u32,
     #[serde(flatten)]
@@ -81,7 +97,8 @@ impl ShardFiles {
     /// Writes the first line of a shard of this run.
     pub fn write_header<R: Serialize>(&self, out: &mut impl Write, shard: ShardChoice, run: R) -> anyhow::Result<()> {
         let ShardChoice { number, of } = shard;
-        let header = Header { kind: self.kind.into(), version: self.version, shard: number, shards: of, run };
+        let release = RELEASE.to_owned();
+        let header = Header { kind: self.kind.into(), version: self.version, release, shard: number, shards: of, run };
         Ok(output::line(out, &header)?)
     }
 
@@ -108,6 +125,8 @@ impl ShardFiles {
             match &mut known {
                 None => known = Some((header, part)),
                 Some((first, all)) => {
+                    expect_same_release([&header.release, &first.release])
+                        .with_context(|| format!("{} and {}", at(), files[0].display()))?;
                     ensure!(
                         (header.shards, &header.run) == (first.shards, &first.run),
                         "{}: this shard is of another run than {}: {} must be the same",
@@ -169,6 +188,21 @@ mod tests {
                 assert_eq!(last, trials);
             }
         }
+    }
+
+    #[test]
+    fn shards_of_two_releases_are_not_put_together() {
+        assert!(expect_same_release([RELEASE, RELEASE]).is_ok() && expect_same_release(["", ""]).is_ok());
+        let why = expect_same_release([RELEASE, ""]).unwrap_err().to_string();
+        assert!(why.contains(RELEASE) && why.contains("not stated"), "{why}");
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["1/2", "2/2"].map(|shard| write(folder.path(), shard, 7, "1"));
+        let text = std::fs::read_to_string(&two).unwrap();
+        assert!(text.contains(RELEASE));
+        std::fs::write(&two, text.replace(RELEASE, "0.0.0-other")).unwrap();
+        let found = |_: &serde_json::Value, _: ShardChoice, _: Lines<'_>| Ok(());
+        let why = format!("{:#}", FILES.merge(&[one, two], found, |_: &mut (), ()| ()).unwrap_err());
+        assert!(why.contains("two releases") && why.contains("0.0.0-other"), "{why}");
     }
 
     #[test]

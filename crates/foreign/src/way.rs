@@ -57,7 +57,7 @@ pub fn plain(path: &Path) -> io::Result<PathBuf> {
         let may_be_replaced = holder.mode & 0o022 != 0 && holder.mode & libc::S_ISVTX == 0;
         if found.owner != 0 || holder.owner != 0 || may_be_replaced {
             return Err(denied(format!(
-                "root does not follow {}, a symbolic link that another user could turn; name the directory that it leads to",
+                "root does not follow {}, a symbolic link that another user could turn; name what it leads to instead",
                 next.display()
             )));
         }

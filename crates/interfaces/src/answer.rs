@@ -4,7 +4,7 @@
 //! send more than he sends himself, or to somebody else than himself.
 
 use crate::Error;
-use crate::probe::frame::{PACKET_KIND, Probe};
+use crate::probe::frame::{Frame, PACKET_KIND, Probe};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::packet::{Address, PacketSocket};
@@ -23,6 +23,8 @@ pub struct Answered {
     pub dropped_count: u64,
     /// Packets of this type that are no probes.
     pub strange_count: u64,
+    /// Probes of a version that is not known; their senders are told which version answers here.
+    pub other_version_count: u64,
 }
 
 /// Answers probes on an interface.
@@ -64,9 +66,16 @@ impl Answerer {
             match self.socket.receive(&mut buffer, next.saturating_duration_since(now)) {
                 Ok(None) => {}
                 Ok(Some(packet)) => match Probe::parse(&buffer[..packet.bytes]) {
-                    Some(probe) if !probe.is_answer && packet.is_to_us => self.queue(packet.from, probe),
-                    Some(_) => {}
-                    None => self.answered.strange_count += 1,
+                    Frame::Probe(probe) if !probe.is_answer && packet.is_to_us => self.queue(packet.from, probe),
+                    Frame::Probe(_) => {}
+                    Frame::OtherVersion { is_request } => {
+                        self.answered.other_version_count += 1;
+                        // An answer is not answered: two answerers would never end.
+                        if is_request && packet.is_to_us {
+                            self.queue(packet.from, Probe::of_this_version());
+                        }
+                    }
+                    Frame::Strange => self.answered.strange_count += 1,
                 },
                 Err(source) if source.raw_os_error() == Some(libc::ENETDOWN) => {
                     // It may come up again.

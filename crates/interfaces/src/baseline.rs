@@ -107,6 +107,7 @@ impl Baselines {
             round_trips: None,
             baseline: None,
             has_answered: false,
+            other_version_count: 0,
         };
         self.usual.contains_key(&key(interface, &probe))
     }
@@ -160,6 +161,7 @@ mod tests {
             round_trips: Some(RoundTrips { p50_ns, p99_ns: p50_ns, max_ns: p50_ns, count: answered_count }),
             baseline: None,
             has_answered: true,
+            other_version_count: 0,
         }
     }
 

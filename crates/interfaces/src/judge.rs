@@ -188,7 +188,12 @@ fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
     }
     if *answered_count == 0 {
         let waited = format!("{peer} answered none of {sent_count} probes");
-        return if probe.has_answered {
+        return if probe.other_version_count > 0 {
+            let why = format!(
+                "{waited} in the version of this release: another release of Surefoot answers there; install the same one on both"
+            );
+            claim(InterfaceState::Unknown, Certainty::CannotTellApartHere, why)
+        } else if probe.has_answered {
             let why = format!("{waited}, and answered before: the interface, the path or the neighbour is hung");
             claim(InterfaceState::Hung, Certainty::Probable, why)
         } else {

@@ -44,6 +44,7 @@ fn probe(sent_count: u64, answered_count: u64) -> InterfaceProbe {
         round_trips: (answered_count > 0).then(|| trips(100_000)),
         baseline: None,
         has_answered: false,
+        other_version_count: 0,
     }
 }
 
@@ -135,6 +136,10 @@ fn silence_is_a_hang_only_of_a_neighbour_that_ever_answered() {
     let (state, certainty, _) = of(InterfaceProbe { has_answered: true, ..probe(20, 0) });
     assert_eq!((state, certainty), (InterfaceState::Hung, Some(Certainty::Probable)));
     assert_eq!(of(InterfaceProbe { refused_count: 20, ..probe(0, 0) }).0, InterfaceState::Hung);
+    // A neighbour with another release is no interface that hangs.
+    let other = InterfaceProbe { has_answered: true, other_version_count: 20, ..probe(20, 0) };
+    let (state, _, why) = of(other);
+    assert!(state == InterfaceState::Unknown && why.contains("another release"), "{why}");
     assert_eq!(of(probe(20, 19)).0, InterfaceState::Ok, "one is chance");
     assert_eq!(of(probe(20, 18)).0, InterfaceState::Losing);
 }

@@ -157,6 +157,9 @@ pub struct InterfaceProbe {
     pub baseline: Option<RoundTrips>,
     /// Whether this peer has ever answered.
     pub has_answered: bool,
+    /// Answers in a version of Surefoot's probes that this release does not know.
+    #[serde(default)]
+    pub other_version_count: u64,
 }
 
 /// What a part of a self-test says: 0 where it passed.

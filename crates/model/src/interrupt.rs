@@ -166,6 +166,12 @@ pub struct WhoReport {
     pub records_unmatched: u64,
     /// Arrivals that were overwritten before they could be read.
     pub marks_lost: u64,
+    /// How often the process that reads the files of watched programs ended over one of them.
+    #[serde(default)]
+    pub naming_deaths: u64,
+    /// Processes that read such files and hang, because a file system does not answer.
+    #[serde(default)]
+    pub naming_hung: u64,
     /// The polling threads that noted their own gaps.
     #[serde(default)]
     pub loops: Vec<LoopSummary>,

@@ -85,16 +85,17 @@ fn read(file: &Path, question: &Question) -> anyhow::Result<Past> {
 
 /// Adds what the reader can do to the two things that happen to everybody.
 fn explained(file: &Path, error: surefoot_store::Error) -> anyhow::Error {
-    let kind = match &error {
-        surefoot_store::Error::Open { source, .. } => Some(source.kind()),
-        _ => None,
+    let (kind, is_of_kernel) = match &error {
+        surefoot_store::Error::Open { source, .. } => (Some(source.kind()), source.raw_os_error().is_some()),
+        _ => (None, false),
     };
     match kind {
         Some(ErrorKind::NotFound) if file == Path::new(FILE_DEFAULT) => anyhow::anyhow!(
             "{FILE_DEFAULT}: no history is kept there; `surefoot watch` keeps one when it runs as root, --file names another"
         ),
         Some(ErrorKind::NotFound) => anyhow::anyhow!("{}: there is no such file", file.display()),
-        Some(ErrorKind::PermissionDenied) => anyhow::anyhow!(
+        // What Surefoot itself refuses, such as a link of another user, says why.
+        Some(ErrorKind::PermissionDenied) if is_of_kernel => anyhow::anyhow!(
             "{}: this user may not read it; a history is private to the user who keeps it: run this as that user or as root",
             file.display()
         ),

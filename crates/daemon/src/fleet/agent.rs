@@ -1,7 +1,7 @@
 //! The agent of one host: tells what is found of it, fetches orders and does them, each once, whatever happens to the agent meanwhile.
 
 use super::findings::HostFindings;
-use super::lines::{Accepted, HandedOrder, OrderAnswer};
+use super::lines::{Accepted, HandedOrder, OrderAnswer, PROTOCOL, Protocol};
 use super::orders::is_of_host;
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
@@ -159,8 +159,15 @@ impl Agent {
             (watched, checks) => Some(joined(watched.unwrap_or_default(), checks.unwrap_or_default())),
         };
         let (host, service) = (self.host.clone(), self.service.clone());
-        let told = HostFindings { host, service, findings, is_watched, parts, orders_max: room };
+        let protocol = Protocol::default();
+        let told = HostFindings { protocol, host, service, findings, is_watched, parts, orders_max: room };
         let accepted = exchange.tell(&told)?;
+        if accepted.protocol != protocol {
+            return Err(format!(
+                "the controller speaks protocol {}, this agent {PROTOCOL}: none of its orders is done; update the older one",
+                accepted.protocol.0
+            ));
+        }
         for order in &accepted.orders {
             self.begin(order)?;
         }
@@ -189,7 +196,12 @@ impl Agent {
         };
         for (token, answer) in known(&self.journal) {
             // One that nobody waits for any more must not keep what comes after it from being told: the store may be one from a backup.
-            let _is_taken = exchange.answer(&OrderAnswer { host: self.host.clone(), token: token.clone(), answer })?;
+            let _is_taken = exchange.answer(&OrderAnswer {
+                protocol: Protocol::default(),
+                host: self.host.clone(),
+                token: token.clone(),
+                answer,
+            })?;
             let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(known) = journal.orders.get_mut(&token) {
                 known.is_told = true;

@@ -1,5 +1,6 @@
 //! What agents tell of their hosts.
 
+use super::lines::Protocol;
 use super::strangers;
 use serde::{Deserialize, Serialize};
 use surefoot_model::{Alert, AlertOrigin, Finding, Part, Room, Severity, SubjectKind};
@@ -15,6 +16,9 @@ const PARTS_READ_MAX: usize = 512;
 /// All that is found of a host now; what was told before and is not here any more is over. POST `/api/v1/findings`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFindings {
+    /// The version that the agent speaks.
+    #[serde(default = "Protocol::first")]
+    pub protocol: Protocol,
     /// The host.
     pub host: String,
     /// The service that it works for; empty where the agent was told none.
@@ -68,6 +72,7 @@ pub fn read_findings(body: &[u8]) -> Result<Vec<Alert>, String> {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn read(body: &[u8]) -> Result<Board, String> {
+    Protocol::check(body)?;
     let told: HostFindings =
         serde_json::from_slice(body).map_err(|error| format!("these are no findings of a host: {error}"))?;
     let host =
@@ -153,8 +158,7 @@ mod tests {
                 Finding::new(Room::Remedy, "case", Subject::host(), Severity::Warning, "Case 7 waits."),
             ]),
             is_watched: true,
-            parts: None,
-            orders_max: 0,
+            ..HostFindings::default()
         };
         let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
         let alerts = board.alerts.unwrap();
@@ -162,6 +166,18 @@ mod tests {
         let alert = &alerts[0];
         assert_eq!((&*alert.host, &*alert.fault, &*alert.subject), ("node17", "memory/rate", "dimm A1"));
         assert_eq!(alert.key, "memory/rate/dimm/A1");
+    }
+
+    #[test]
+    fn an_agent_of_another_protocol_is_refused_in_words_and_one_that_states_none_is_not() {
+        assert_eq!(read(br#"{"host": "n1"}"#).unwrap().host, "n1");
+        let told = serde_json::to_string(&HostFindings { host: "n1".into(), ..HostFindings::default() }).unwrap();
+        assert!(told.contains("\"protocol\":1"), "{told}");
+        for (stated, older) in [(2, "update the controller"), (0, "update the agent")] {
+            // Whatever else is in it: another version may write it in another way.
+            let why = read(format!(r#"{{"protocol": {stated}, "host": ["n1"]}}"#).as_bytes()).unwrap_err();
+            assert!(why.contains(&format!("protocol {stated}")) && why.contains(older), "{why}");
+        }
     }
 
     #[test]

@@ -150,9 +150,56 @@ pub struct Reason {
     pub step: Option<String>,
 }
 
+/// The version of what agents and controllers say to each other. A side that gives a field another meaning, or needs a new one to be
+/// understood, takes the next number.
+pub const PROTOCOL: u32 = 1;
+
+/// The version that a message states. Agents and controllers before it was stated spoke the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Protocol(pub u32);
+
+impl Default for Protocol {
+    fn default() -> Self {
+        Protocol(PROTOCOL)
+    }
+}
+
+impl Protocol {
+    pub(super) fn first() -> Self {
+        Protocol(1)
+    }
+
+    fn is_first(&self) -> bool {
+        *self == Protocol::first()
+    }
+
+    /// Refuses a message of another version, before anything else of it is read.
+    ///
+    /// # Errors
+    /// Which side is to be updated.
+    pub(super) fn check(body: &[u8]) -> Result<(), String> {
+        #[derive(Deserialize)]
+        struct Stated {
+            #[serde(default = "Protocol::first")]
+            protocol: Protocol,
+        }
+        // What is no message at all is said by its own reader.
+        let Ok(Stated { protocol: Protocol(stated) }) = serde_json::from_slice(body) else { return Ok(()) };
+        if stated == PROTOCOL {
+            return Ok(());
+        }
+        let older = if stated > PROTOCOL { "controller" } else { "agent" };
+        Err(format!("the agent speaks protocol {stated}, this controller {PROTOCOL}; update the {older}"))
+    }
+}
+
 /// What came of a message of alerts or findings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
+    /// The version that the controller speaks.
+    #[serde(default = "Protocol::first")]
+    pub protocol: Protocol,
     /// Alerts or findings that were taken.
     pub accepted: u64,
     /// Those that were not.
@@ -178,6 +225,9 @@ pub struct HandedOrder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderAnswer {
+    /// The version that the agent speaks; controllers from before it was stated refuse fields that they do not know.
+    #[serde(default = "Protocol::first", skip_serializing_if = "Protocol::is_first")]
+    pub protocol: Protocol,
     /// The host.
     pub host: String,
     /// Of which order.

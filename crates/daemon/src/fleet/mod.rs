@@ -32,7 +32,7 @@ pub use alertmanager::read_alerts;
 pub use book::Book;
 pub use desk::{Problem, meet, pause};
 pub use findings::{HostFindings, read_findings};
-pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Reason, Trail};
+pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
 pub use listen::Listen;
 pub use notifier::Notifier;
 pub use tls::TlsFiles;

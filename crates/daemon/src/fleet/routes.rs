@@ -4,7 +4,7 @@ use super::access::{Role, Shown};
 use super::bodies::Room;
 use super::desk::Told;
 use super::intake::NotTaken;
-use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Reason, Trail};
+use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
 use super::listen::Peer;
 use super::{Caller, Served, alertmanager, basic, findings, metrics, strangers};
 use crate::http::guard::{HEADERS, is_local, is_of_another_site};
@@ -242,7 +242,7 @@ async fn take_alerts(
     if !message.alerts.is_empty() {
         taken(served.intake.alerts(message.alerts).await)?;
     }
-    let answer = Accepted { accepted, refused: message.refused, reasons: message.reasons, orders: Vec::new() };
+    let answer = Accepted { accepted, refused: message.refused, reasons: message.reasons, ..Accepted::default() };
     Ok(reply::answer(StatusCode::OK, &answer))
 }
 
@@ -264,7 +264,7 @@ async fn take_findings(
     taken(served.intake.board(board).await)?;
     let orders = if orders_max > 0 { served.desk.orders(host, orders_max).await? } else { Vec::new() };
     let orders = orders.into_iter().map(|order| HandedOrder { token: order.token, body: order.body }).collect();
-    Ok(reply::answer(StatusCode::OK, &Accepted { accepted, refused, reasons: Vec::new(), orders }))
+    Ok(reply::answer(StatusCode::OK, &Accepted { accepted, refused, orders, ..Accepted::default() }))
 }
 
 /// An agent speaks for its own host alone.
@@ -284,7 +284,8 @@ async fn take_answer(
 ) -> Answer {
     served.needs(&caller, &[Role::Agent], "answering an order").await?;
     let (body, _room) = served.body(&caller, &headers, body, WORDS_BYTES_MAX).await?;
-    let OrderAnswer { host, token, answer } =
+    Protocol::check(&body).map_err(ApiError::bad_request)?;
+    let OrderAnswer { host, token, answer, .. } =
         serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(format!("this is no answer: {error}")))?;
     let host = strangers::host(&host).ok_or_else(|| ApiError::bad_request("the host has no name of one".into()))?;
     own_host(&caller, &host)?;

@@ -23,8 +23,8 @@ pub(super) fn host(text: &str) -> Option<String> {
         None => text,
     };
     if let Ok(address) = address.parse::<Ipv6Addr>() {
-        // One address has many forms, and a host has one name.
-        return Some(address.to_string());
+        // One address has many forms, and a host has one name: that of IPv4 where the address is one.
+        return Some(address.to_ipv4_mapped().map_or_else(|| address.to_string(), |of_ipv4| of_ipv4.to_string()));
     }
     if bracketed.is_some() {
         return None;
@@ -82,6 +82,8 @@ mod tests {
             ("[2001:0DB8:0:0::7]", "2001:db8::7"),
             ("2001:db8::7", "2001:db8::7"),
             ("[::1]:9100", "::1"),
+            ("[::ffff:10.0.0.7]:9100", "10.0.0.7"),
+            ("::FFFF:10.0.0.7", "10.0.0.7"),
         ] {
             assert_eq!(host(given).unwrap(), name);
         }

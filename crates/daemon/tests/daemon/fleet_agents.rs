@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use surefoot_daemon::fleet::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer};
+use surefoot_daemon::fleet::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer, Protocol};
 use surefoot_model::{Finding, Headline, Health, Part, Room, RoomHealth, Severity, Subject, SubjectKind};
 use surefoot_remedy::act::{Act, Found, Order, Outcome};
 
@@ -324,8 +324,24 @@ fn an_agent_does_what_only_its_host_can_do_and_nothing_else() {
     assert!(lab.runs().is_empty(), "{:?}", lab.runs());
 }
 
+#[test]
+fn an_agent_does_no_order_of_a_controller_that_speaks_another_protocol() {
+    let lab = Lab::new();
+    let mut agent = lab.agent(Path::new("/nowhere"));
+    let later = Strange { protocol: Protocol(2), ..Strange::orders(&["reboot"]) };
+    let why = agent.round(&later, None).unwrap_err();
+    assert!(why.contains("the controller speaks protocol 2, this agent 1"), "{why}");
+    assert!(why.contains("update the older one"), "{why}");
+    agent.stop();
+    assert!(lab.runs().is_empty() && later.answers.lock().unwrap().is_empty(), "{:?}", lab.runs());
+    // Controllers of before it was stated are understood.
+    let told: Accepted = serde_json::from_str(r#"{"accepted": 1, "refused": 0}"#).unwrap();
+    assert_eq!(told.protocol, Protocol(1));
+}
+
 /// A controller that is not the real one, or of a later release.
 struct Strange {
+    protocol: Protocol,
     orders: Vec<HandedOrder>,
     answers: Mutex<Vec<OrderAnswer>>,
 }
@@ -336,13 +352,13 @@ impl Strange {
             serde_json::to_string(&Order::default()).unwrap().replace("\"recheck\"", &format!("\"{step}\""))
         };
         let orders = steps.iter().map(|step| HandedOrder { token: (*step).into(), body: body(step) }).collect();
-        Strange { orders, answers: Mutex::default() }
+        Strange { protocol: Protocol::default(), orders, answers: Mutex::default() }
     }
 }
 
 impl Exchange for Strange {
     fn tell(&self, _: &HostFindings) -> Result<Accepted, String> {
-        Ok(Accepted { orders: self.orders.clone(), ..Accepted::default() })
+        Ok(Accepted { protocol: self.protocol, orders: self.orders.clone(), ..Accepted::default() })
     }
 
     fn answer(&self, answer: &OrderAnswer) -> Result<bool, String> {

@@ -8,31 +8,45 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use surefoot_daemon::{Config, Server};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use surefoot_daemon::rooms::nic::campaign::{CampaignFile, Options};
+use surefoot_daemon::{Config, Server, rooms};
+use surefoot_hostfs::clock::{monotonic_ns, realtime_offset_ns};
 use surefoot_model::{
     CauseKind, Certainty, CheckState, CheckpointEvent, CheckpointJob, CheckpointLook, DisturbEvent, Event,
-    ExperimentBegan, Health, HostCheck, WhoReport,
+    ExperimentBegan, Health, HostCheck, HostDescription, Interface, InterfaceEvent, InterfaceLook, MemoryEvent,
+    MemoryLook, WhoReport,
 };
 use surefoot_testkit::not_run::not_run;
 
 /// In every word that only root and who sees everything may read.
 const PRIVATE: &str = "PRIVATE-";
+/// In words that everybody may read: modules and interfaces are the host's.
+const PUBLIC: &str = "PUBLIC-";
 const NOBODY: u32 = 65_534;
+/// The history as it was just kept.
+const HISTORY: &str = "/api/v1/history?resolution=second";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     /// Everybody gets the same; nothing private is behind it.
     Same,
+    /// Everybody gets the same, and the room's public word was planted there.
+    Everything,
     /// Root sees private words, others do not.
     WithoutPrivate,
-    /// Nobody else gets an answer: 403 or 404.
+    /// Nobody else gets an answer: 403 or 404, whatever is asked for. Root sees private words.
     Refused,
+    /// The same where root must say more to see anything.
+    RefusedFirst,
 }
 
 /// What a user other than root is shown at each address.
 const TABLE: &[(&str, Shown)] = &[
     ("/", Shown::Same),
-    ("/open", Shown::Refused),
+    ("/open", Shown::RefusedFirst),
     ("/metrics", Shown::WithoutPrivate),
     ("/api/v1", Shown::Same),
     ("/api/v1/overview", Shown::WithoutPrivate),
@@ -42,12 +56,12 @@ const TABLE: &[(&str, Shown)] = &[
     ("/api/v1/snapshot", Shown::WithoutPrivate),
     ("/api/v1/report", Shown::WithoutPrivate),
     ("/api/v1/who", Shown::WithoutPrivate),
-    ("/api/v1/memory", Shown::Same),
+    ("/api/v1/memory", Shown::Everything),
     ("/api/v1/memory/interval", Shown::Same),
     ("/api/v1/checkpoints", Shown::WithoutPrivate),
-    ("/api/v1/nic", Shown::Same),
-    ("/api/v1/nic/campaign", Shown::Same),
-    ("/api/v1/nic/movie", Shown::Refused),
+    ("/api/v1/nic", Shown::Everything),
+    ("/api/v1/nic/campaign", Shown::WithoutPrivate),
+    ("/api/v1/nic/movie", Shown::RefusedFirst),
     ("/api/v1/disturb", Shown::WithoutPrivate),
     ("/api/v1/remedy", Shown::WithoutPrivate),
 ];
@@ -58,7 +72,8 @@ fn private(place: &str) -> String {
 }
 
 fn planted() -> Vec<Event> {
-    let mut window = busy_window(9 * SECOND_NS);
+    // Of now, so that the history shows it.
+    let mut window = busy_window(monotonic_ns());
     let of_task = lost(CauseKind::Preemption, &private("task"), 3, 50_000);
     window.cores[0].user_ns -= of_task.total_ns;
     window.cores[0].lost.push(of_task);
@@ -102,8 +117,15 @@ fn planted() -> Vec<Event> {
         },
         "entry": {"at_realtime_ns": 1, "case": 3, "actor": private("actor"), "action": "opened"},
     });
+    let modules = MemoryLook { unsupported: Some(format!("{PUBLIC}modules")), ..MemoryLook::default() };
+    let interface = Interface { name: format!("{PUBLIC}nic"), ..Interface::default() };
     vec![
-        Event::Host(host()),
+        Event::Memory(MemoryEvent::Look(modules)),
+        Event::Interface(InterfaceEvent::Look(InterfaceLook {
+            interfaces: vec![interface],
+            ..InterfaceLook::default()
+        })),
+        Event::Host(HostDescription { realtime_offset_ns: realtime_offset_ns(), ..host() }),
         Event::Window(window),
         Event::Who(Box::new(report)),
         notice(&private("notice")),
@@ -132,9 +154,14 @@ fn as_user(uid: u32, address: SocketAddr, path: &str) -> (u16, String) {
 /// A server in which every room knows something that is root's, and its run directory.
 fn server() -> (Server, tempfile::TempDir) {
     let run = tempfile::tempdir().unwrap();
+    let campaign = run.path().join(private("campaign"));
+    std::fs::write(&campaign, "no line of a campaign\n").unwrap();
+    let files = vec![Arc::new(CampaignFile::open(&campaign).unwrap())];
+    let campaigns = Options { files, experiments: Vec::new() };
     let config = Config {
         run_directory: Some(run.path().join("run")),
         history: Some(run.path().join("history.db")),
+        rooms: rooms::Options { campaigns, ..rooms::Options::default() },
         ..Config::default()
     };
     std::fs::create_dir(run.path().join("run")).unwrap();
@@ -145,7 +172,24 @@ fn server() -> (Server, tempfile::TempDir) {
         let cases = get_json(address, "/api/v1/remedy")["cases"].as_array().map_or(0, Vec::len);
         (cases == 1).then_some(())
     });
+    wait_for("the history of it", || get(address, HISTORY).text().contains(PRIVATE).then_some(()));
     (server, run)
+}
+
+/// What this user gets while notices of root's come.
+fn while_told(server: &Server, uid: u32, path: &str) -> (u16, String) {
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                server.publish(notice(&private("live")));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let answer = as_user(uid, address(server), path);
+        is_done.store(true, Ordering::Relaxed);
+        answer
+    })
 }
 
 #[test]
@@ -170,19 +214,27 @@ fn every_address_shows_each_viewer_what_the_table_says() {
             faults.push(format!("{path}: no expectation; say in the table what a user without rights is shown"));
             continue;
         };
-        let (of_root, told) = as_user(0, address, path);
-        let (status, answer) = as_user(NOBODY, address, path);
+        let asked = if HISTORY.starts_with(&format!("{path}?")) { HISTORY } else { path };
+        let (of_root, told) = while_told(&server, 0, asked);
+        let (status, answer) = while_told(&server, NOBODY, asked);
         if let Some((_, word)) = answer.split_once(PRIVATE) {
             faults.push(format!("{path}: shows {}", word.chars().take(20).collect::<String>()));
         }
         match shown {
-            Shown::Same if told.contains(PRIVATE) => {
+            Shown::Same | Shown::Everything if told.contains(PRIVATE) => {
                 faults.push(format!("{path}: has private words; it is not the same"))
             }
-            Shown::Same if status != of_root => faults.push(format!("{path}: {status}, for root {of_root}")),
-            Shown::Refused if !matches!(status, 400 | 403 | 404) => faults.push(format!("{path}: {status}")),
+            Shown::Same | Shown::Everything if status != of_root => {
+                faults.push(format!("{path}: {status}, for root {of_root}"));
+            }
+            Shown::Everything if !(told.contains(PUBLIC) && answer.contains(PUBLIC)) => {
+                faults.push(format!("{path}: the planted word is missing, for root: {}", !told.contains(PUBLIC)));
+            }
+            Shown::Refused | Shown::RefusedFirst if !matches!(status, 403 | 404) => {
+                faults.push(format!("{path}: {status}"));
+            }
             Shown::WithoutPrivate if status != 200 => faults.push(format!("{path}: {status}")),
-            Shown::WithoutPrivate if path != "/metrics" && path != "/api/v1/events" && !told.contains(PRIVATE) => {
+            Shown::WithoutPrivate | Shown::Refused if !told.contains(PRIVATE) => {
                 faults.push(format!("{path}: root is shown nothing private, so this shows nothing"));
             }
             _ => {}

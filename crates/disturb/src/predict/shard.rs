@@ -16,6 +16,9 @@ pub struct Header<A> {
     #[serde(rename = "type")]
     kind: String,
     version: u32,
+    /// The release that wrote it; empty where that is not stated.
+    #[serde(default)]
+    pub release: String,
     /// Which shard, from 1.
     pub shard: u32,
     /// Of how many.
@@ -44,7 +47,8 @@ impl<A: Clone + PartialEq> Header<A> {
 impl<A> Header<A> {
     /// That of this shard.
     pub fn new(shard: u32, shards: u32, base_ns: u64, about: A) -> Self {
-        Header { kind: KIND.into(), version: VERSION, shard, shards, base_ns, about }
+        let release = env!("CARGO_PKG_VERSION").to_owned();
+        Header { kind: KIND.into(), version: VERSION, release, shard, shards, base_ns, about }
     }
 }
 

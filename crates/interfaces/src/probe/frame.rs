@@ -37,18 +37,43 @@ impl Probe {
         bytes
     }
 
-    /// Reads one; `None` for anything else that goes by this type of packet, and for another version.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let head = bytes.get(..8)?;
-        let is_answer = match (head.get(..5)? == [MAGIC.as_slice(), &[VERSION]].concat(), head[5]) {
-            (true, REQUEST) => false,
-            (true, ANSWER) => true,
-            _ => return None,
+    /// Reads one.
+    pub fn parse(bytes: &[u8]) -> Frame {
+        let Some(head) = bytes.get(..8).filter(|head| head.starts_with(MAGIC)) else { return Frame::Strange };
+        if head[4] != VERSION {
+            // The direction stays where it is in every version.
+            return Frame::OtherVersion { is_request: head[5] == REQUEST };
+        }
+        let numbers = || {
+            let token = u64::from_be_bytes(*bytes.get(8..)?.first_chunk()?);
+            Some((token, u32::from_be_bytes(*bytes.get(16..)?.first_chunk()?)))
         };
-        let token = u64::from_be_bytes(*bytes.get(8..)?.first_chunk()?);
-        let number = u32::from_be_bytes(*bytes.get(16..)?.first_chunk()?);
-        Some(Probe { is_answer, token, number })
+        match (head[5], numbers()) {
+            (direction @ (REQUEST | ANSWER), Some((token, number))) => {
+                Frame::Probe(Probe { is_answer: direction == ANSWER, token, number })
+            }
+            _ => Frame::Strange,
+        }
     }
+
+    /// What is answered to a request of another version, whose token cannot be read: an answer of this version to no request.
+    pub fn of_this_version() -> Self {
+        Probe { is_answer: true, token: 0, number: 0 }
+    }
+}
+
+/// What comes by the packet type of Surefoot's probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    /// A probe.
+    Probe(Probe),
+    /// A probe of a version that is not known.
+    OtherVersion {
+        /// Whether it is no answer.
+        is_request: bool,
+    },
+    /// Anything else.
+    Strange,
 }
 
 /// Who has this address? From nobody, so that no address of ours is needed and nobody notes one.
@@ -152,10 +177,13 @@ mod tests {
             is_answer: bool, token: u64, number: u32, hostile in proptest::collection::vec(any::<u8>(), 0..80),
         ) {
             let probe = Probe { is_answer, token, number };
-            prop_assert_eq!(Probe::parse(&probe.bytes()), Some(probe));
+            prop_assert_eq!(Probe::parse(&probe.bytes()), Frame::Probe(probe));
             for end in 0..20 {
-                prop_assert_eq!(Probe::parse(&probe.bytes()[..end]), None);
+                prop_assert_eq!(Probe::parse(&probe.bytes()[..end]), Frame::Strange);
             }
+            let mut other = probe.bytes();
+            other[4] = VERSION + 1;
+            prop_assert_eq!(Probe::parse(&other), Frame::OtherVersion { is_request: !is_answer });
             let _ = (Probe::parse(&hostile), echo_answer(V4, &hostile, token), is_arp_answer(&hostile, [0; 6], Ipv4Addr::LOCALHOST));
         }
     }

@@ -8,6 +8,7 @@
 pub mod frame;
 
 use crate::Error;
+use frame::Frame;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -177,7 +178,7 @@ impl Prober {
         for _ in 0..round.count.min(COUNT_MAX) {
             let begun = Instant::now();
             if is_one_by_one {
-                while self.receive(Duration::ZERO)?.is_some() {}
+                while matches!(self.receive(Duration::ZERO)?, Received::Answer(_)) {}
             }
             match self.send() {
                 Ok(number) => {
@@ -211,6 +212,7 @@ impl Prober {
             round_trips: round_trips(&mut tally.trips),
             baseline: None,
             has_answered: self.has_answered,
+            other_version_count: tally.other_version,
         })
     }
 
@@ -224,7 +226,9 @@ impl Prober {
     ) -> Result<(), Error> {
         while !(out.is_empty() && ends_early) {
             let left = until.saturating_duration_since(Instant::now());
-            if let Some(number) = self.receive(left)? {
+            let received = self.receive(left)?;
+            tally.other_version += u64::from(received == Received::OtherVersion);
+            if let Received::Answer(number) = received {
                 // An answer of ARP is that of the newest request.
                 let at = match number {
                     Some(number) => out.iter().position(|(sent, _)| *sent == number),
@@ -254,30 +258,48 @@ impl Prober {
         Ok(number)
     }
 
-    /// The number of the next answer, where it has one. `None` when this time has passed, or something else came.
-    fn receive(&self, wait: Duration) -> Result<Option<Option<u32>>, Error> {
+    /// What comes next within this time.
+    fn receive(&self, wait: Duration) -> Result<Received, Error> {
         let mut buffer = [0; BUFFER_BYTES];
+        let answer = |number: Option<u32>| number.map_or(Received::Nothing, |number| Received::Answer(Some(number)));
         let received = match &self.line {
             Line::Packet(socket, to) => socket.receive(&mut buffer, wait).map(|packet| {
-                let packet = packet.filter(|packet| packet.from == *to)?;
-                let probe = frame::Probe::parse(&buffer[..packet.bytes])?;
-                (probe.is_answer && probe.token == self.token).then_some(Some(probe.number))
+                let packet = packet.filter(|packet| packet.from == *to);
+                match packet.map(|packet| frame::Probe::parse(&buffer[..packet.bytes])) {
+                    Some(Frame::Probe(probe)) => {
+                        answer((probe.is_answer && probe.token == self.token).then_some(probe.number))
+                    }
+                    // It may answer somebody else, and still says of which version it is.
+                    Some(Frame::OtherVersion { is_request: false }) => Received::OtherVersion,
+                    _ => Received::Nothing,
+                }
             }),
             Line::Arp(socket, own, ip) => socket.receive(&mut buffer, wait).map(|packet| {
                 let is_it = packet.is_some_and(|packet| frame::is_arp_answer(&buffer[..packet.bytes], *own, *ip));
-                is_it.then_some(None)
+                if is_it { Received::Answer(None) } else { Received::Nothing }
             }),
             Line::Icmp(socket, ip) => socket
                 .receive(&mut buffer, wait)
-                .map(|bytes| frame::echo_answer(*ip, &buffer[..bytes?], self.token).map(Some)),
+                .map(|bytes| answer(bytes.and_then(|bytes| frame::echo_answer(*ip, &buffer[..bytes], self.token)))),
         };
         match received {
-            Ok(number) => Ok(number),
+            Ok(received) => Ok(received),
             Err(error) if is_gone(&error) => Err(gone(&self.peer, error)),
             // That the interface is down, say: the counts tell it.
-            Err(_) => Ok(None),
+            Err(_) => Ok(Received::Nothing),
         }
     }
+}
+
+/// What a socket gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Received {
+    /// The time has passed, or something else came.
+    Nothing,
+    /// An answer, and its number where it has one.
+    Answer(Option<u32>),
+    /// A probe's answer of another version of Surefoot.
+    OtherVersion,
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -296,6 +318,7 @@ fn gone(peer: &Peer, source: io::Error) -> Error {
 struct Tally {
     sent: u64,
     refused: u64,
+    other_version: u64,
     trips: Vec<u64>,
 }
 

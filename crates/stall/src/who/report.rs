@@ -53,7 +53,8 @@ impl Watch {
         self.table.take_names(patience);
         // With patience this is the end, and what is not there now stays an address.
         let not_named = if patience.is_zero() { 0 } else { self.table.not_named() };
-        report.missing.extend(missing_names(self.table.naming_deaths(), hung_count(), not_named));
+        (report.naming_deaths, report.naming_hung) = (self.table.naming_deaths(), hung_count());
+        report.missing.extend(missing_names(report.naming_deaths, report.naming_hung, not_named));
         for (cpu, ledger) in ledgers {
             match ledger {
                 Ok((core, later)) => {

@@ -4,6 +4,7 @@
 use super::lines::About;
 use crate::ecc::options::ShardChoice;
 use crate::output;
+use crate::shards::expect_same_release;
 use anyhow::{Context, bail, ensure};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -42,6 +43,8 @@ pub fn merge(files: &[PathBuf]) -> anyhow::Result<(About, Prediction)> {
             bail!("{}: shard {} of {} is in {} already", at(), header.shard, header.shards, other.display());
         }
         if let Some((first, ..)) = parts.first() {
+            expect_same_release([&header.release, &first.release])
+                .with_context(|| format!("{} and {}", at(), files[0].display()))?;
             ensure!(
                 header.is_of_the_same(first),
                 "{}: this shard is of another prediction than {}: all options and the number of shards must be the same",

@@ -20,7 +20,7 @@ pub fn run(options: &HealthOptions, interface: &str) -> anyhow::Result<Outcome> 
     let stop = signals::stop_flag()?;
     let say = |answered: Answered, is_first: bool| -> anyhow::Result<()> {
         let mut out = output::patient();
-        let Answered { answered_count, dropped_count, strange_count } = answered;
+        let Answered { answered_count, dropped_count, strange_count, other_version_count } = answered;
         if options.json {
             if is_first {
                 output::stream(&mut out, "nic health")?;
@@ -28,7 +28,14 @@ pub fn run(options: &HealthOptions, interface: &str) -> anyhow::Result<Outcome> 
             let address = address.clone();
             output::line(
                 &mut out,
-                &AnsweringLine { interface, address, answered_count, dropped_count, strange_count },
+                &AnsweringLine {
+                    interface,
+                    address,
+                    answered_count,
+                    dropped_count,
+                    strange_count,
+                    other_version_count,
+                },
             )?;
         } else if is_first {
             writeln!(
@@ -38,7 +45,8 @@ pub fn run(options: &HealthOptions, interface: &str) -> anyhow::Result<Outcome> 
         } else {
             writeln!(
                 out,
-                "{answered_count} probes answered, {dropped_count} dropped, {strange_count} other packets ignored."
+                "{answered_count} probes answered, {dropped_count} dropped, {other_version_count} of another release of Surefoot, {strange_count} \
+                 other packets ignored."
             )?;
         }
         Ok(out.flush()?)

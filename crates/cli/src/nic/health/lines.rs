@@ -43,4 +43,6 @@ pub struct AnsweringLine<'a> {
     pub dropped_count: u64,
     /// Packets of the probes' type that are no probes.
     pub strange_count: u64,
+    /// Probes of another release of Surefoot, whose version is not known here.
+    pub other_version_count: u64,
 }

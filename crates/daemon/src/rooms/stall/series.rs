@@ -83,7 +83,14 @@ impl Series<'_> {
         }
         let help = "Records and marks of raised interrupts that were lost before they could be joined.";
         let mut metric = encoder.encode_descriptor("stall_raiser_records_lost", help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, f64>(&lost, None)
+        metric.encode_counter::<NoLabelSet, _, f64>(&lost, None)?;
+        let (deaths, hung) = self.totals.naming().unwrap_or_default();
+        let help = "How often the process that reads the files of watched programs ended over one of them.";
+        let mut metric = encoder.encode_descriptor("stall_name_reader_deaths", help, None, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, _, f64>(&deaths, None)?;
+        let help = "Processes that read the files of watched programs and hang, because a file system does not answer.";
+        let mut metric = encoder.encode_descriptor("stall_name_readers_hung", help, None, MetricType::Gauge)?;
+        metric.encode_gauge(&hung)
     }
 
     fn gaps(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {

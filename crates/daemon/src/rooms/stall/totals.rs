@@ -54,6 +54,10 @@ pub(crate) struct Totals {
     raised: BTreeMap<(CpuId, CauseKind, String), Risen>,
     /// What was lost on the way to a raiser; `None` where raisers are not watched.
     raisers_lost: Option<Risen>,
+    /// How often the reader of names ended; `None` where raisers are not watched.
+    naming_deaths: Option<Risen>,
+    /// Readers of names that hang now.
+    naming_hung: u64,
     /// When the watch for raisers began whose reports these are.
     raisers_since_ns: u64,
 }
@@ -129,7 +133,8 @@ impl Totals {
     pub(crate) fn set_who(&mut self, who: &WhoReport) {
         if who.start_ns != self.raisers_since_ns {
             self.raisers_since_ns = who.start_ns;
-            self.raised.values_mut().chain(&mut self.raisers_lost).for_each(Risen::begin_anew);
+            let counts = self.raised.values_mut().chain(&mut self.raisers_lost).chain(&mut self.naming_deaths);
+            counts.for_each(Risen::begin_anew);
         }
         let mut raised: BTreeMap<_, u64> = BTreeMap::new();
         for interrupt in &who.interrupts {
@@ -146,6 +151,13 @@ impl Totals {
         }
         let lost = who.records_dropped.saturating_add(who.marks_lost);
         self.raisers_lost.get_or_insert_default().reach(lost);
+        self.naming_deaths.get_or_insert_default().reach(who.naming_deaths);
+        self.naming_hung = who.naming_hung;
+    }
+
+    /// How often the reader of names ended, and how many hang; `None` where raisers are not watched.
+    pub(crate) fn naming(&self) -> Option<(u64, u64)> {
+        self.naming_deaths.map(|risen| (risen.count(), self.naming_hung))
     }
 
     /// Interrupts by core, kind and how sure their raiser is.
@@ -332,6 +344,11 @@ mod tests {
         // Another watch counts from zero.
         totals.set_who(&report(8, &[(Certainty::Certain, 1)], 1, 1));
         assert_eq!((shown(&totals), totals.raisers_lost()), (with_unknown(told(61, 9), 6), Some(4)));
+        assert_eq!(totals.naming(), Some((0, 0)));
+        for (start_ns, naming_deaths, naming_hung) in [(8, 2, 1), (9, 1, 0)] {
+            totals.set_who(&WhoReport { start_ns, naming_deaths, naming_hung, ..WhoReport::default() });
+        }
+        assert_eq!(totals.naming(), Some((3, 0)));
     }
 
     #[test]

@@ -64,11 +64,10 @@ pub(super) fn routes(room: &Arc<Nic>) -> Vec<Route> {
             Ok(json_text(&Answer::of(&reports, &question, why)?))
         }),
         Route::slow("/api/v1/nic/movie", MOVIE_SAYS, move |shared, viewer, uri| {
-            let id = fault_of(uri)?;
             if !viewer.sees_all {
                 return Err(ApiError::new(StatusCode::FORBIDDEN, not_shown(shared, viewer)));
             }
-            of_movie.movies.answer(&id)
+            of_movie.movies.answer(&fault_of(uri)?)
         }),
     ]
 }
