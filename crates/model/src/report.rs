@@ -230,7 +230,7 @@ fn add_cost(sum: &mut SelfCost, cost: &SelfCost) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CauseKind, Histogram, ProbeCost};
+    use crate::{CauseKind, Histogram, LedgerFault, ProbeCost};
 
     fn window(value: u64) -> Event {
         let mut lost = Lost::new(Cause::new(CauseKind::Timer, "local_timer"), value, value, value);
