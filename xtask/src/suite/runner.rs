@@ -232,15 +232,21 @@ mod tests {
                 "touch {place}/{own}; n=0; until [ -e {place}/{other} ]; do sleep 0.01; n=$((n + 1)); [ $n -lt 2000 ]; done"
             )
         };
-        let scripts = [("first", meets("a", "b")), ("second", meets("b", "a")), ("third", "exit 3".into())];
-        let jobs =
-            scripts.iter().map(|(name, script)| Job::new(&workspace, name, |_| shell(&format!("set -e; {script}"))));
-        let mut ended = Vec::new();
-        run(vec![Lane { jobs: jobs.collect(), at_once: 2 }], |ran| {
-            ended.push((ran.name, ran.counts.passed, ran.counts.failed))
-        });
-        ended.sort();
-        let expected = [("first", 1, 0), ("second", 1, 0), ("third", 0, 1)];
-        assert_eq!(ended, expected.map(|(name, passed, failed)| (name.to_owned(), passed, failed)));
+        let job = |name: &str, script: &str| Job::new(&workspace, name, |_| shell(&format!("set -e; {script}")));
+        let jobs = || vec![job("first", &meets("a", "b")), job("second", &meets("b", "a")), job("third", "exit 3")];
+        let split = || {
+            let [first, second, third] = jobs().try_into().ok().unwrap();
+            vec![Lane { jobs: vec![first, third], at_once: 1 }, Lane { jobs: vec![second], at_once: 1 }]
+        };
+        for lanes in [vec![Lane { jobs: jobs(), at_once: 2 }], split()] {
+            for name in ["a", "b"] {
+                let _ = std::fs::remove_file(folder.path().join(name));
+            }
+            let mut ended = Vec::new();
+            run(lanes, |ran| ended.push((ran.name, ran.counts.passed, ran.counts.failed)));
+            ended.sort();
+            let expected = [("first", 1, 0), ("second", 1, 0), ("third", 0, 1)];
+            assert_eq!(ended, expected.map(|(name, passed, failed)| (name.to_owned(), passed, failed)));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Draining nodes of a real API server. Building it takes minutes, so that this is not run but by `make test-kubernetes`.
+//! Draining nodes of a real API server. `make test-kubernetes` builds it, which takes minutes, and every test run uses it then.
 
 use super::order::order;
 use serde_json::{Value, json};
