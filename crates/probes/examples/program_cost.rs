@@ -150,8 +150,9 @@ fn attach(object: &[u8]) -> Result<Attached, Failure> {
         let entries = map.max_entries() as usize;
         match map.name().to_string_lossy().as_ref() {
             // One of each core, however many of them there are in the object.
-            "slots" | "histograms" | "tape" => map.set_max_entries((entries * cpu_count) as u32)?,
-            "late_ring" => map.set_max_entries((entries * cpu_count) as u32)?,
+            "slots" | "histograms" | "tape" | "late_ring" | "names" | "name_ring" => {
+                map.set_max_entries((entries * cpu_count) as u32)?;
+            }
             name if name.ends_with(".config") => {
                 // SAFETY: the struct is repr(C) and made of integers without padding.
                 let bytes = unsafe {
