@@ -58,9 +58,10 @@ impl Health {
     /// The findings of one room that are kept in the file.
     pub const FINDINGS_PER_ROOM_MAX: usize = 20;
 
-    /// Whether this is of the version described here and not older than [`Health::STALE_NS`].
+    /// Whether this is of the version described here and not older than [`Health::STALE_NS`]. What is from further in the future
+    /// was written by another clock than the reader's, so nobody knows how old it is.
     pub fn is_current(&self, now_realtime_ns: u64) -> bool {
-        self.version == Health::VERSION && now_realtime_ns.saturating_sub(self.updated_realtime_ns) <= Health::STALE_NS
+        self.version == Health::VERSION && now_realtime_ns.abs_diff(self.updated_realtime_ns) <= Health::STALE_NS
     }
 
     /// The worst finding of a room at or above a severity.
@@ -116,6 +117,12 @@ mod tests {
             parts: Vec::new(),
         };
         assert!(health.is_current(1_000 + Health::STALE_NS) && !health.is_current(1_001 + Health::STALE_NS));
+        health.updated_realtime_ns += 2 * Health::STALE_NS;
+        assert!(
+            health.is_current(1_000 + Health::STALE_NS) && !health.is_current(999 + Health::STALE_NS),
+            "the future"
+        );
+        health.updated_realtime_ns -= 2 * Health::STALE_NS;
         assert!(health.worst(Room::Memory, Severity::Critical).is_some());
         assert_eq!(health.worst(Room::Stall, Severity::Ok), None);
         health.version = 1;

@@ -166,6 +166,8 @@ pub struct History {
     last_commit: Instant,
     last_commit_passed: bool,
     last_prune: Option<Instant>,
+    /// The newest time in the file when it was opened, nanoseconds since 1970.
+    newest_before_ns: Option<i64>,
     /// Rows of `cause` that this connection knows.
     cause_ids: HashMap<Cause, i64>,
     pruned: Pruned,
@@ -200,12 +202,15 @@ impl History {
             last_commit: Instant::now(),
             last_commit_passed: true,
             last_prune: None,
+            newest_before_ns: None,
             cause_ids: HashMap::new(),
             pruned: Pruned::default(),
             without_host: 0,
             lock,
             in_doubt: false,
         };
+        history.newest_before_ns =
+            prune::newest_ns(&history.connection).map_err(sqlite_error(&history.path, "reading its newest time"))?;
         history.load_causes()?;
         history.load_findings()?;
         Ok(history)

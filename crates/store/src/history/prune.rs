@@ -64,7 +64,25 @@ impl Room {
     }
 }
 
+/// The newest time in the file; `None` where it holds nothing.
+pub(super) fn newest_ns(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let newest =
+        "SELECT max(at_ns) FROM (SELECT max(start_ns) AS at_ns FROM span UNION ALL SELECT max(start_ns) FROM gap
+                  UNION ALL SELECT max(at_ns) FROM notice UNION ALL SELECT max(at_ns) FROM record)";
+    connection.query_row(newest, [], |row| row.get(0))
+}
+
 impl History {
+    /// The time by which old rows go. Where all that was there at the opening would go, either the host was off for so long, or its
+    /// clock is far ahead: then nothing goes but what was old by the newest of those rows, until the next opening.
+    pub(super) fn believed(&self, now_ns: i64) -> i64 {
+        let kept_ns = stored(self.limits.minute_spans_kept_s).saturating_mul(SECOND_NS);
+        match self.newest_before_ns {
+            Some(newest_ns) if now_ns.saturating_sub(newest_ns) > kept_ns => newest_ns,
+            _ => now_ns,
+        }
+    }
+
     /// Commits, removes what has come to its age or number at the time `now_ns` (nanoseconds since 1970), and gives
     /// free pages back to the file system. [`History::commit`] does so by itself once a minute, by the time of the
     /// newest event or of the clock, whichever is earlier; this is for who cannot wait.

@@ -64,7 +64,7 @@ impl History {
         if self.last_prune.is_none_or(|last| last.elapsed() >= PRUNE_INTERVAL) {
             self.last_prune = Some(Instant::now());
             // The earlier of both: neither a clock that was set far ahead nor an event from there takes what is kept.
-            self.prune_aged(self.waiting.newest_ns.min(now_ns()))?;
+            self.prune_aged(self.believed(self.waiting.newest_ns.min(now_ns())))?;
         }
         if self.room()?.is_tight() { self.prune_to_size() } else { Ok(()) }
     }

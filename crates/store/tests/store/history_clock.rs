@@ -142,3 +142,25 @@ fn rows_of_no_core_are_left_out_and_counted() {
     history.commit().unwrap();
     assert!(history.windows(ALL, Resolution::Minute).unwrap().len() >= 3);
 }
+
+/// A host whose clock is far ahead when it starts loses nothing of what it kept, until a later start confirms the time.
+#[test]
+fn a_clock_that_is_far_ahead_behind_or_stopped_takes_nothing_of_what_was_kept() {
+    const DAY: u64 = 86_400;
+    let directory = tempfile::tempdir().unwrap();
+    let texts = |at_s: &[u64], text: &str| -> Vec<String> {
+        let mut history = open(&directory);
+        history.record(&plausible_host(1)).unwrap();
+        for &second in at_s {
+            history.record(&notice(second, text)).unwrap();
+        }
+        history.commit().unwrap();
+        drop(history);
+        let view = View::open(at(&directory)).unwrap();
+        view.notices(ALL).unwrap().iter().map(|(_, text)| text.clone()).collect()
+    };
+    assert_eq!(texts(&[1], "kept"), ["kept"]);
+    assert_eq!(texts(&[60 * DAY], "ahead"), ["kept", "ahead"]);
+    assert_eq!(texts(&[2, 2], "behind").len(), 4, "and stopped");
+    assert_eq!(texts(&[60 * DAY + 1], "confirmed"), ["ahead", "confirmed"], "what is older than a month goes");
+}
