@@ -1,7 +1,7 @@
 //! What on this host can tell of memory errors at all.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_model::{Capability, CapabilityState, Digits, Vendor};
@@ -10,7 +10,7 @@ use surefoot_model::{Capability, CapabilityState, Digits, Vendor};
 const ENTRIES_MAX: usize = 4096;
 
 /// The sources of memory errors that a host has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Presence {
     /// Memory controllers that an EDAC driver looks after.
     pub controllers: usize,
@@ -18,16 +18,24 @@ pub struct Presence {
     pub has_machine_checks: bool,
     /// Memory devices behind CXL.
     pub cxl_devices: usize,
+    /// Which folder could not be read, and why: what lies there is unknown.
+    pub unknown: Option<String>,
 }
 
 impl Presence {
     /// Looks at the folders of a host.
     pub fn of(root: &Root) -> Self {
-        Presence {
-            controllers: numbered(&root.sys("devices/system/edac/mc"), "mc"),
-            has_machine_checks: numbered(&root.sys("devices/system/machinecheck"), "machinecheck") > 0,
-            cxl_devices: numbered(&root.sys("bus/cxl/devices"), "mem"),
-        }
+        let mut unknown = None;
+        let mut count = |folder: &str, word| {
+            numbered(&root.sys(folder), word).unwrap_or_else(|error| {
+                unknown.get_or_insert(format!("/sys/{folder} cannot be read: {error}"));
+                0
+            })
+        };
+        let controllers = count("devices/system/edac/mc", "mc");
+        let has_machine_checks = count("devices/system/machinecheck", "machinecheck") > 0;
+        let cxl_devices = count("bus/cxl/devices", "mem");
+        Presence { controllers, has_machine_checks, cxl_devices, unknown }
     }
 
     /// Whether there is any source.
@@ -38,8 +46,13 @@ impl Presence {
 
 /// Why nothing is known of this host's memory errors, and what to do; `None` where any source exists.
 pub fn unsupported(root: &Root) -> Option<Unsupported> {
-    if Presence::of(root).is_any() {
+    let presence = Presence::of(root);
+    if presence.is_any() {
         return None;
+    }
+    if let Some(why) = presence.unknown {
+        let why = format!("which sources of memory errors this host has is unknown: {why}");
+        return Some(Unsupported::new(why, "run Surefoot as a user who may read /sys"));
     }
     Some(without(root, "no EDAC memory controller, no machine checks and no CXL memory in /sys"))
 }
@@ -97,6 +110,10 @@ pub fn capability(root: &Root) -> Capability {
         count => has.push(format!("{count} CXL memory devices")),
     }
     let has = has.join(", ");
+    if let Some(why) = presence.unknown {
+        let remedy = "run Surefoot as a user who may read /sys";
+        return row(CapabilityState::Reduced, format!("{has}; others are unknown: {why}"), remedy.into());
+    }
     if presence.controllers == 0 {
         let remedy = "load the EDAC driver of this platform, such as skx_edac, i10nm_edac or amd64_edac";
         return row(CapabilityState::Reduced, format!("{has}; no EDAC driver counts by module"), remedy.into());
@@ -104,11 +121,15 @@ pub fn capability(root: &Root) -> Capability {
     row(CapabilityState::Works, has, String::new())
 }
 
-/// Entries whose name is this word and a number.
-fn numbered(folder: &Path, word: &str) -> usize {
-    let names = fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX);
+/// Entries whose name is this word and a number; none where there is no such folder.
+fn numbered(folder: &Path, word: &str) -> io::Result<usize> {
+    let names = match fs::read_dir(folder) {
+        Ok(names) => names.take(ENTRIES_MAX),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
     let is_one = |name: &str| name.strip_prefix(word).is_some_and(|number| number.digits::<u32>().is_some());
-    names.filter(|entry| entry.file_name().to_str().is_some_and(is_one)).count()
+    names.map(|entry| Ok(usize::from(entry?.file_name().to_str().is_some_and(is_one)))).sum()
 }
 
 #[cfg(test)]
@@ -125,6 +146,17 @@ mod tests {
         let row = capability(&Root::at(tree.path()));
         assert_eq!((row.id.as_str(), row.state), ("memory.errors", CapabilityState::Unsupported));
         assert!(row.reason.contains("virtual machine") && row.remedy.contains("physical host"), "{row:?}");
+    }
+
+    #[test]
+    fn sources_that_cannot_be_looked_for_are_unknown_and_not_absent() {
+        let tree = HostTree::new().file("sys/devices/system/edac/mc", "no folder\n");
+        let missing = unsupported(&Root::at(tree.path())).unwrap();
+        assert!(missing.why.contains("is unknown: /sys/devices/system/edac/mc"), "{missing:?}");
+        let tree = tree.file("sys/devices/system/machinecheck/machinecheck0/bank0", "ff\n");
+        let row = capability(&Root::at(tree.path()));
+        assert_eq!(row.state, CapabilityState::Reduced);
+        assert!(row.reason.contains("machine checks; others are unknown"), "{row:?}");
     }
 
     /// Who asks for the row and who looks are told the same.

@@ -261,7 +261,10 @@ pub(crate) fn shows_all_tasks(root: &Root) -> Result<(), String> {
     if !root.is_host() || Namespaces::of_this_process().pids_are_the_kernels() {
         return Ok(());
     }
-    Err(format!("this PID namespace shows its own tasks alone; {REMEDY}"))
+    match numbering() {
+        Numbering::Unknown(missing) => Err(format!("{}; {}", missing.why, missing.remedy)),
+        _ => Err(format!("this PID namespace shows its own tasks alone; {REMEDY}")),
+    }
 }
 
 /// Why a task's program, stacks and place cannot be told here, which are read in /proc; `None` where they can.

@@ -97,12 +97,18 @@ impl Injector for Frozen {
             let (next, dropped) = self.freezer.read(*cpu, *from, &mut records);
             *from = next;
             self.dropped += dropped;
-            into.extend(records.iter().map(|record| Stall {
-                cpu: Some(*cpu),
-                target_ns: record.target_ns,
-                start_ns: record.entered_ns,
-                length_ns: record.left_ns.saturating_sub(record.entered_ns),
-            }));
+            for record in &records {
+                // One that ended before it began says nothing about its length.
+                match record.left_ns.checked_sub(record.entered_ns) {
+                    Some(length_ns) => into.push(Stall {
+                        cpu: Some(*cpu),
+                        target_ns: record.target_ns,
+                        start_ns: record.entered_ns,
+                        length_ns,
+                    }),
+                    None => self.dropped += 1,
+                }
+            }
         }
     }
 

@@ -176,6 +176,13 @@ fn errors_that_nobody_reported_have_no_price() {
 }
 
 #[test]
+fn errors_before_and_after_a_counter_began_anew_are_counted() {
+    let looks = [5, 9, 2, 6, 1].iter().enumerate();
+    let looks: Vec<Event> = looks.map(|(hour, &count)| look(hour as u64 * HOUR_NS, vec![dimm("a", count)])).collect();
+    assert_eq!(tally(&looks).of_dimms()[0].corrected_count, 4 + 2 + 4 + 1);
+}
+
+#[test]
 fn what_is_not_printed_is_not_charged() {
     let quiet = |at_ns, corrected| match look(at_ns, vec![dimm("a", corrected)]) {
         Event::Memory(MemoryEvent::Look(look)) => {

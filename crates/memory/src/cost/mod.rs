@@ -80,7 +80,7 @@ pub struct Tally {
     untold: Vec<(MemorySource, String, u64)>,
     first_look_ns: Option<u64>,
     last_look_ns: u64,
-    corrected_first: Vec<(String, u64)>,
+    corrected_rise: BTreeMap<String, u64>,
     corrected_last: Vec<(String, u64)>,
     /// What the last look said of console logging.
     logs_on_console: Option<bool>,
@@ -155,12 +155,20 @@ impl Tally {
         let counts = |look: &MemoryLook| -> Vec<(String, u64)> {
             look.dimms.iter().map(|dimm: &Dimm| (dimm.id.clone(), dimm.corrected_count)).collect()
         };
+        let now = counts(look);
         if self.first_look_ns.is_none() {
             self.first_look_ns = Some(look.at_ns);
-            self.corrected_first = counts(look);
+        } else {
+            let before: BTreeMap<&str, u64> = self.corrected_last.iter().map(|(id, count)| (&**id, *count)).collect();
+            for (id, count) in &now {
+                // A counter that went back began anew at zero: so many came at least.
+                let rise = count.checked_sub(before.get(&**id).copied().unwrap_or(0)).unwrap_or(*count);
+                let all = self.corrected_rise.entry(id.clone()).or_default();
+                *all = all.saturating_add(rise);
+            }
         }
         self.last_look_ns = look.at_ns;
-        self.corrected_last = counts(look);
+        self.corrected_last = now;
         self.logs_on_console = look.logs_on_console;
     }
 
@@ -213,14 +221,11 @@ impl Tally {
         rises.into_iter().map(of_dimm).collect()
     }
 
-    /// Modules with corrected errors since the first look, and how many.
+    /// Modules with corrected errors since the first look, and how many; those of the last look alone.
     fn rises(&self) -> Vec<(String, u64)> {
-        let first: BTreeMap<&str, u64> = self.corrected_first.iter().map(|(id, count)| (id.as_str(), *count)).collect();
-        let rise = |(id, count): &(String, u64)| {
-            let before = first.get(id.as_str()).copied().unwrap_or(0);
-            (id.clone(), count.saturating_sub(before))
-        };
-        self.corrected_last.iter().map(rise).filter(|(_, rise)| *rise > 0).collect()
+        let rise =
+            |(id, _): &(String, u64)| Some((id.clone(), *self.corrected_rise.get(id).filter(|rise| **rise > 0)?));
+        self.corrected_last.iter().filter_map(rise).collect()
     }
 }
 

@@ -184,7 +184,8 @@ impl Tapes {
 
     /// What a turn is called, whatever it means for a gap.
     pub fn cause(&mut self, probes: &Probes, cpu: CpuId, turn: &Turn) -> Cause {
-        let number = (turn.cause as usize).min(CAUSES - 1);
+        // One that is no cause is not taken for another.
+        let number = Some(usize::from(turn.cause)).filter(|number| *number < CAUSES).unwrap_or(CAUSE_UNKNOWN);
         match number {
             CAUSE_IDLE => return Cause::new(CauseKind::Preemption, "idle"),
             CAUSE_WORK | CAUSE_UNKNOWN => {
