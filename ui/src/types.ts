@@ -868,6 +868,10 @@ export interface CheckpointDrives {
  */
 export interface DriveWear {
   /**
+   * What the drive itself warns of, the bits of byte 0 of log 02h ([`DriveWear::warnings`]); 0 for nothing.
+   */
+  critical_warning?: SourcedUint64 | null;
+  /**
    * The numbers, as `MAJOR:MINOR`, of the device and of all that lies on it: partitions, volumes, arrays, and the
    * numbers that a directory on it shows.
    */
@@ -2647,49 +2651,49 @@ export interface Interface {
   tx_timeout_count: number | null;
 }
 /**
- * Counters of an interface since its driver loaded.
+ * Counters of an interface since its driver loaded; `None` for one that is not told.
  */
 export interface InterfaceCounters {
   /**
    * Bytes received.
    */
-  rx_bytes: number;
+  rx_bytes?: number | null;
   /**
    * Of those, with a wrong checksum.
    */
-  rx_crc_errors: number;
+  rx_crc_errors?: number | null;
   /**
    * Packets that the kernel dropped after they arrived.
    */
-  rx_dropped: number;
+  rx_dropped?: number | null;
   /**
    * Packets that arrived damaged.
    */
-  rx_errors: number;
+  rx_errors?: number | null;
   /**
    * Packets that the device dropped, because nobody fetched them in time.
    */
-  rx_missed_errors: number;
+  rx_missed_errors?: number | null;
   /**
    * Packets received.
    */
-  rx_packets: number;
+  rx_packets?: number | null;
   /**
    * Bytes sent.
    */
-  tx_bytes: number;
+  tx_bytes?: number | null;
   /**
    * Packets that the kernel dropped before they were sent.
    */
-  tx_dropped: number;
+  tx_dropped?: number | null;
   /**
    * Packets that could not be sent.
    */
-  tx_errors: number;
+  tx_errors?: number | null;
   /**
    * Packets sent.
    */
-  tx_packets: number;
+  tx_packets?: number | null;
 }
 /**
  * What probing a peer came to.

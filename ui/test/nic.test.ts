@@ -49,6 +49,7 @@ test("links and bad packets are said", () => {
     ["up", "1000 Mbit/s", "no link", "off"],
   );
   assert.equal(badCount(nic("a", "ok")), 6);
+  assert.equal(badCount(nic("a", "ok", { counters: { rx_errors: 1, rx_missed_errors: 2 } })), undefined, "what is sent badly is not told");
 });
 
 test("an answer that is none is refused", () => {

@@ -146,12 +146,16 @@ impl Namespaces {
     /// # Errors
     /// When that cannot be told.
     pub fn offsets(&self) -> Result<Offsets, Unsupported> {
-        self.offsets.ok_or_else(|| {
-            Unsupported::new(
+        self.offsets.ok_or_else(|| match self.place(Kind::Time) {
+            Place::Unknown => Unsupported::new(
+                "whether this process is in a time namespace is unknown, because /proc/self/ns/time cannot be read",
+                "mount /proc, and start Surefoot as a user who may read /proc/self/ns",
+            ),
+            Place::Initial | Place::Other(_) => Unsupported::new(
                 "this process is in a time namespace, and /proc/self/timens_offsets does not tell how far its clocks are from the \
                  machine's",
                 "start Surefoot outside the time namespace, or as a process that was started in it with its own /proc mounted",
-            )
+            ),
         })
     }
 }
@@ -356,6 +360,8 @@ mod tests {
 
     #[test]
     fn offsets_are_those_of_this_process_or_unknown() {
+        let why = of(&HostTree::new()).offsets().unwrap_err().why;
+        assert!(why.starts_with("whether this process is in a time namespace is unknown"), "{why}");
         let inside = moved(machine(), "time", "time:[4026532177]")
             .file("proc/self/timens_offsets", "monotonic         -86400 999999999\nboottime         1000         0\n");
         assert!(of(&inside).offsets().is_err(), "the file tells of the children's");

@@ -63,11 +63,13 @@ fn claim(state: InterfaceState, certainty: Certainty, why: String) -> Option<Cla
 pub fn judge(now: &mut Interface, before: Option<(&Interface, u64)>, limits: &Limits) {
     let mut claims: Vec<Claim> = now.reporters.iter().filter_map(|one| reporter(one, before)).collect();
     if let Some((before, ago_ns)) = before {
-        let ago = format!("in the last {} s", ago_ns.div_ceil(1_000_000_000));
+        let ago = ago_of(ago_ns);
         claims.extend(stuck(now, before, &ago));
         claims.extend(damaged(now, before, &ago, limits));
         claims.extend(flapping(now, before, &ago, limits));
     }
+    let ago = before.map_or(String::new(), |(_, ago_ns)| ago_of(ago_ns));
+    let unknown = unknown_counters(now, before.map(|(before, _)| before), &ago);
     // Where nothing can pass, silence says nothing more.
     let probe = now.probe.as_ref().filter(|_| closed(now).is_none());
     claims.extend(probe.and_then(|probe| probed(probe, limits)));
@@ -81,8 +83,12 @@ pub fn judge(now: &mut Interface, before: Option<(&Interface, u64)>, limits: &Li
     let worst = claims.first().filter(|claim| claim.state > InterfaceState::Ok);
     (now.state, now.certainty) = match worst {
         Some(worst) => (worst.state, Some(worst.certainty)),
-        None => quiet(now),
+        None => quiet(now, unknown),
     };
+}
+
+fn ago_of(ago_ns: u64) -> String {
+    format!("in the last {} s", ago_ns.div_ceil(1_000_000_000))
 }
 
 /// Why nothing can pass through it; `None` where something could.
@@ -96,8 +102,8 @@ fn closed(now: &Interface) -> Option<&'static str> {
     }
 }
 
-/// The state where nothing speaks against it.
-fn quiet(now: &mut Interface) -> (InterfaceState, Option<Certainty>) {
+/// The state where nothing speaks against it; `unknown` is what its counters do not tell.
+fn quiet(now: &mut Interface, unknown: Option<String>) -> (InterfaceState, Option<Certainty>) {
     if let Some(why) = closed(now) {
         now.evidence.push(why.to_owned());
         return (InterfaceState::Unknown, None);
@@ -114,6 +120,10 @@ fn quiet(now: &mut Interface) -> (InterfaceState, Option<Certainty>) {
         }
         // What the driver says of its health is not understood, and nothing else was asked.
         None if now.reporters.iter().any(|one| one.state == ReporterState::Unknown) => {
+            (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere))
+        }
+        None if unknown.is_some() => {
+            now.evidence.extend(unknown);
             (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere))
         }
         None => {
@@ -150,8 +160,9 @@ fn stuck(now: &Interface, before: &Interface, ago: &str) -> Option<Claim> {
 
 fn damaged(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> Option<Claim> {
     let (now, then) = (&now.counters, &before.counters);
-    // A counter that went back was reset; what came since is not known.
-    let rise = |now: u64, then: u64| now.saturating_sub(then);
+    // What is not known says nothing here, and is told by `unknown_counters`.
+    let rise =
+        |now: Option<u64>, then: Option<u64>| now.zip(then).and_then(|(now, then)| now.checked_sub(then)).unwrap_or(0);
     let parts = [
         ("damaged on arrival", rise(now.rx_errors, then.rx_errors)),
         ("missed by the device", rise(now.rx_missed_errors, then.rx_missed_errors)),
@@ -169,8 +180,31 @@ fn damaged(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> O
     claim(InterfaceState::Losing, Certainty::Certain, why)
 }
 
+/// What the counters do not tell of losses since the earlier look; `None` where they tell all.
+fn unknown_counters(now: &Interface, before: Option<&Interface>, ago: &str) -> Option<String> {
+    let told = |one: &Interface| {
+        let counters = &one.counters;
+        [
+            ("rx_errors", counters.rx_errors),
+            ("rx_missed_errors", counters.rx_missed_errors),
+            ("tx_errors", counters.tx_errors),
+            ("carrier_changes", Some(one.carrier_change_count)),
+        ]
+    };
+    let counts = told(now);
+    let missing: Vec<&str> = counts.iter().filter(|(_, count)| count.is_none()).map(|(name, _)| *name).collect();
+    if !missing.is_empty() {
+        return Some(format!("its losses are unknown: the kernel does not tell {}", missing.join(", ")));
+    }
+    let before = told(before?);
+    let is_back = |((_, now), (_, then)): &(&(&str, Option<u64>), &(&str, Option<u64>))| now < then;
+    let back: Vec<&str> = counts.iter().zip(&before).filter(is_back).map(|((name, _), _)| *name).collect();
+    let why = || format!("its losses {ago} are unknown: its counters were reset ({})", back.join(", "));
+    (!back.is_empty()).then(why)
+}
+
 fn flapping(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> Option<Claim> {
-    let rise = now.carrier_change_count.saturating_sub(before.carrier_change_count);
+    let rise = now.carrier_change_count.checked_sub(before.carrier_change_count)?;
     let is_lost = now.is_up && now.has_carrier == Some(false) && rise > 0;
     let why = match rise {
         _ if is_lost => format!("its link went away {ago}"),

@@ -4,8 +4,26 @@ use surefoot_model::{InterfaceCounters, ProbeKind, RoundTrips, SelfTest, SelfTes
 
 const SECOND: u64 = 1_000_000_000;
 
+/// All counters, and nothing counted.
+fn counters() -> InterfaceCounters {
+    let none = Some(0);
+    InterfaceCounters {
+        rx_packets: none,
+        tx_packets: none,
+        rx_bytes: none,
+        tx_bytes: none,
+        rx_errors: none,
+        rx_crc_errors: none,
+        rx_missed_errors: none,
+        rx_dropped: none,
+        tx_errors: none,
+        tx_dropped: none,
+    }
+}
+
 fn up() -> Interface {
     Interface {
+        counters: counters(),
         name: "eth0".into(),
         is_up: true,
         has_carrier: Some(true),
@@ -104,7 +122,7 @@ fn a_stuck_queue_counts_once_it_is_new() {
 #[test]
 fn damaged_packets_count_by_their_share_and_number() {
     let with = |rx_packets, rx_errors| Interface {
-        counters: InterfaceCounters { rx_packets, rx_errors, ..InterfaceCounters::default() },
+        counters: InterfaceCounters { rx_packets: Some(rx_packets), rx_errors: Some(rx_errors), ..counters() },
         ..up()
     };
     let before = with(0, 0);
@@ -113,6 +131,34 @@ fn damaged_packets_count_by_their_share_and_number() {
     let (state, _, why) = judged(with(1_000, 20), Some(&before));
     assert_eq!(state, InterfaceState::Losing);
     assert_eq!(why, "1.96 % of its packets were lost in the last 10 s: 20 damaged on arrival");
+}
+
+#[test]
+fn what_counters_do_not_tell_is_unknown() {
+    let missing = Interface { counters: InterfaceCounters { tx_errors: None, ..counters() }, ..up() };
+    for before in [None, Some(&missing)] {
+        let (state, certainty, why) = judged(missing.clone(), before);
+        assert_eq!((state, certainty), (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere)));
+        assert_eq!(why, "its losses are unknown: the kernel does not tell tx_errors");
+    }
+    let with =
+        |rx_errors| Interface { counters: InterfaceCounters { rx_errors: Some(rx_errors), ..counters() }, ..up() };
+    let (state, certainty, why) = judged(with(3), Some(&with(4)));
+    assert_eq!((state, certainty), (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere)));
+    assert_eq!(why, "its losses in the last 10 s are unknown: its counters were reset (rx_errors)");
+    // Links that came or went before the reset are not counted any more.
+    let changed = |carrier_change_count| Interface { carrier_change_count, ..up() };
+    assert_eq!(judged(changed(1), Some(&changed(9))).0, InterfaceState::Unknown);
+    let probed =
+        Interface { probe: Some(InterfaceProbe { baseline: Some(trips(100_000)), ..probe(20, 20) }), ..missing };
+    assert_eq!(judged(probed, None).0, InterfaceState::Ok, "it was asked, and answered");
+    // A loss that is known stays one.
+    let lossy = |rx_packets, rx_errors| Interface {
+        counters: InterfaceCounters { rx_packets, rx_errors, tx_errors: None, ..counters() },
+        ..up()
+    };
+    let (state, ..) = judged(lossy(Some(1_000), Some(20)), Some(&lossy(Some(0), Some(0))));
+    assert_eq!(state, InterfaceState::Losing);
 }
 
 #[test]

@@ -253,6 +253,9 @@ mod tests {
             .file("sys/class/net/eth0/flags", "0x1003\n")
             .file("sys/class/net/eth0/carrier", "1\n")
             .file("sys/class/net/eth0/queues/tx-0/tx_timeout", "4\n")
+            .file("sys/class/net/eth0/statistics/rx_errors", "0\n")
+            .file("sys/class/net/eth0/statistics/rx_missed_errors", "0\n")
+            .file("sys/class/net/eth0/statistics/tx_errors", "0\n")
     }
 
     #[test]

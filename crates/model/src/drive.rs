@@ -92,6 +92,9 @@ pub struct DriveWear {
     /// Spare flash left, percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_percent: Option<Sourced<u64>>,
+    /// What the drive itself warns of, the bits of byte 0 of log 02h ([`DriveWear::warnings`]); 0 for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical_warning: Option<Sourced<u64>>,
     /// Errors of the medium that the drive could not correct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_error_count: Option<Sourced<u64>>,
@@ -101,6 +104,28 @@ pub struct DriveWear {
     /// Why something is not known, a sentence without a full stop each.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+impl DriveWear {
+    /// What the drive itself warns of, in words; also a bit that only later specifications define.
+    pub fn warnings(&self) -> Vec<String> {
+        // NVM Express Base Specification 2.0, figure 207.
+        const BITS: [&str; 6] = [
+            "its spare flash is below the drive's own limit",
+            "its temperature is out of range",
+            "its reliability is degraded by errors",
+            "it takes no more writes",
+            "its backup of volatile memory has failed",
+            "its persistent memory takes no more writes",
+        ];
+        let bits = self.critical_warning.as_ref().map_or(0, |bits| bits.value);
+        let is_set = |bit: &u32| bits >> bit & 1 == 1;
+        let word = |bit: u32| match BITS.get(bit as usize) {
+            Some(word) => (*word).to_owned(),
+            None => format!("bit {bit} of its critical warnings, which Surefoot does not know"),
+        };
+        (0..u64::BITS).filter(is_set).map(word).collect()
+    }
 }
 
 /// The drives of a host as a privileged reader saw them: what it publishes for programs without privilege.

@@ -82,30 +82,40 @@ pub struct HealthReporter {
     pub grace_period_ms: Option<u64>,
 }
 
-/// Counters of an interface since its driver loaded.
+/// Counters of an interface since its driver loaded; `None` for one that is not told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct InterfaceCounters {
     /// Packets received.
-    pub rx_packets: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_packets: Option<u64>,
     /// Packets sent.
-    pub tx_packets: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_packets: Option<u64>,
     /// Bytes received.
-    pub rx_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_bytes: Option<u64>,
     /// Bytes sent.
-    pub tx_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_bytes: Option<u64>,
     /// Packets that arrived damaged.
-    pub rx_errors: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_errors: Option<u64>,
     /// Of those, with a wrong checksum.
-    pub rx_crc_errors: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_crc_errors: Option<u64>,
     /// Packets that the device dropped, because nobody fetched them in time.
-    pub rx_missed_errors: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_missed_errors: Option<u64>,
     /// Packets that the kernel dropped after they arrived.
-    pub rx_dropped: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_dropped: Option<u64>,
     /// Packets that could not be sent.
-    pub tx_errors: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_errors: Option<u64>,
     /// Packets that the kernel dropped before they were sent.
-    pub tx_dropped: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_dropped: Option<u64>,
 }
 
 /// How a peer is probed.

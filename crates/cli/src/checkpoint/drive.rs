@@ -96,6 +96,9 @@ fn text(report: &DriveReport) -> String {
         for line in sources(wear) {
             text += &format!("{}: {line}\n", wear.name);
         }
+        for warning in wear.warnings() {
+            text += &format!("{}: the drive warns: {warning}\n", wear.name);
+        }
         let (rate, said) = bears(wear);
         let head = if rate.is_some() { "" } else { "its endurance limits nothing: " };
         text += &format!("{}: {head}{said}\n", wear.name);
@@ -119,6 +122,7 @@ fn sources(wear: &DriveWear) -> Vec<String> {
         said("used", &wear.percent_used),
         said("amplification", &wear.write_amplification),
         said("spare", &wear.spare_percent),
+        said("warnings", &wear.critical_warning),
         said("age", &wear.power_on_hours),
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();

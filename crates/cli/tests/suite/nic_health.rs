@@ -32,6 +32,19 @@ fn host() -> HostTree {
             .file(file("carrier_changes"), "3\n")
             .file(file("statistics/rx_packets"), "123456\n")
             .file(file("statistics/rx_errors"), "7\n");
+        let others = [
+            "tx_packets",
+            "rx_bytes",
+            "tx_bytes",
+            "rx_crc_errors",
+            "rx_missed_errors",
+            "rx_dropped",
+            "tx_errors",
+            "tx_dropped",
+        ];
+        for counter in others {
+            tree = tree.file(file(&format!("statistics/{counter}")), "0\n");
+        }
         if name != "bond0" {
             let device = format!("sys/devices/0000:3b:00.{}", &name[3..]);
             tree = tree

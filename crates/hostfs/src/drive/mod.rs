@@ -249,6 +249,7 @@ fn from_logs(wear: &mut DriveWear, logs: Logs) {
             wear.percent_used = of(log.percent_used.into(), "");
             wear.written_bytes = log.written_bytes.and_then(|bytes| of(bytes, ""));
             wear.spare_percent = log.spare_percent.and_then(|percent| of(percent.into(), ""));
+            wear.critical_warning = of(log.critical_warning.into(), "");
             wear.media_error_count = of(log.media_error_count, "");
             wear.power_on_hours = log.power_on_hours.and_then(|hours| of(hours, ""));
         }

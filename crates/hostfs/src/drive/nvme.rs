@@ -29,6 +29,8 @@ const UNITS_FOR_RATIO: u128 = 100;
 /// Log page 02h: what the whole drive counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HealthLog {
+    /// What the drive warns of, a bit for each.
+    pub critical_warning: u8,
     /// The drive's estimate of its life used; 100 is the end of the maker's prediction, and 255 is where it stops.
     pub percent_used: u8,
     /// Spare flash left, percent; `None` where the page says what is no share.
@@ -51,6 +53,7 @@ impl HealthLog {
         let written = number(page, 48).saturating_mul(HEALTH_UNIT_BYTES);
         let hours = number(page, 128);
         Ok(HealthLog {
+            critical_warning: page[0],
             percent_used: page[5],
             spare_percent: Some(page[3]).filter(|&percent| percent <= 100),
             written_bytes: counted(written),
@@ -234,6 +237,7 @@ mod tests {
     fn counts_stand_where_the_specification_puts_them() {
         let health = HealthLog::parse(&health_page(1_000_000, 12_345)).unwrap();
         let wanted = HealthLog {
+            critical_warning: 0x01,
             percent_used: 112,
             spare_percent: Some(97),
             written_bytes: Some(512_000_000_000),

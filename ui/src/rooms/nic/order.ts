@@ -18,9 +18,10 @@ export function byNeed(a: Interface, b: Interface): number {
   return rank(b) - rank(a) || (a.name < b.name ? -1 : 1);
 }
 
-/** Packets that were damaged, missed or not sent. */
-export function badCount({ counters }: Interface): number {
-  return counters.rx_errors + counters.rx_missed_errors + counters.tx_errors;
+/** Packets that were damaged, missed or not sent; undefined where one of the counters is not told. */
+export function badCount({ counters: { rx_errors, rx_missed_errors, tx_errors } }: Interface): number | undefined {
+  if (typeof rx_errors !== "number" || typeof rx_missed_errors !== "number" || typeof tx_errors !== "number") return undefined;
+  return rx_errors + rx_missed_errors + tx_errors;
 }
 
 /** The link in a word or two. */

@@ -49,7 +49,11 @@ fn row(one: &Interface) -> Vec<String> {
         link(one),
         one.tx_timeout_count.map_or("-".into(), |count| count.to_string()),
         one.carrier_change_count.to_string(),
-        errors.iter().fold(0u64, |sum, count| sum.saturating_add(*count)).to_string(),
+        // One that is not told may be any number.
+        errors
+            .iter()
+            .try_fold(0u64, |sum, count| Some(sum.saturating_add((*count)?)))
+            .map_or("unknown".into(), |sum| sum.to_string()),
         reporters,
         one.probe.as_ref().and_then(|probe| probe.round_trips).map_or("-".into(), |trips| duration(trips.p50_ns)),
         if one.carries.is_empty() { "-".into() } else { one.carries.join(", ") },

@@ -210,6 +210,11 @@ fn of_drive(drive: &DriveWear) -> Vec<Finding> {
         let sentence = format!("Drive {name} has used {} % of its rated life.", used.value);
         findings.push(say("worn", subject.clone(), severity, sentence).with_evidence(vec![used.source.label().into()]));
     }
+    if let Some(source) = drive.critical_warning.as_ref().filter(|bits| bits.value > 0).map(|bits| bits.source) {
+        let sentence = format!("Drive {name} warns: {}.", drive.warnings().join("; "));
+        let evidence = vec![format!("critical warning of {}", source.label())];
+        findings.push(say("drive-warning", subject.clone(), Severity::Warning, sentence).with_evidence(evidence));
+    }
     if let Some(spare) = drive.spare_percent.as_ref().filter(|spare| spare.value < SPARE_PERCENT_MIN) {
         let sentence = format!("Drive {name} has {} % of its spare flash left.", spare.value);
         let evidence = vec![spare.source.label().into()];
@@ -329,6 +334,7 @@ mod tests {
             percent_used,
             spare_percent,
             media_error_count,
+            critical_warning: wear(0b1000_0001),
             ..DriveWear::default()
         };
         let drives = Some(surefoot_model::CheckpointDrives { read_realtime_ns: 1, drives: vec![drive] });
@@ -343,13 +349,17 @@ mod tests {
                 "checkpoint/jobs/host",
                 "checkpoint/problems/host",
                 "checkpoint/worn/drive/nvme0n1",
+                "checkpoint/drive-warning/drive/nvme0n1",
                 "checkpoint/spare/drive/nvme0n1",
                 "checkpoint/media-errors/drive/nvme0n1"
             ]
         );
         assert_eq!(found[1].sentence, "2 files among the checkpoints are damaged or of another kind.");
         assert_eq!(found[1].evidence, ["/a: it is a link", "/b: it is a link"]);
-        assert_eq!((found[2].severity, found[3].severity), (Severity::Warning, Severity::Warning));
+        let warnings = "Drive nvme0n1 warns: its spare flash is below the drive's own limit; bit 7 of its critical warnings, which \
+                        Surefoot does not know.";
+        assert_eq!(found[3].sentence, warnings);
+        assert!(found[2..5].iter().all(|finding| finding.severity == Severity::Warning));
     }
 
     /// Any user can have more than is looked at.

@@ -36,13 +36,13 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
         ("nic_carrier_changes", "Times that the link of the interface came or went.", &|one| {
             Some(one.carrier_change_count)
         }),
-        ("nic_receive_errors", "Packets that arrived damaged.", &|one| Some(one.counters.rx_errors)),
+        ("nic_receive_errors", "Packets that arrived damaged.", &|one| one.counters.rx_errors),
         ("nic_receive_missed", "Packets that the device dropped because nobody fetched them.", &|one| {
-            Some(one.counters.rx_missed_errors)
+            one.counters.rx_missed_errors
         }),
-        ("nic_transmit_errors", "Packets that could not be sent.", &|one| Some(one.counters.tx_errors)),
+        ("nic_transmit_errors", "Packets that could not be sent.", &|one| one.counters.tx_errors),
         ("nic_transmit_dropped", "Packets that the kernel dropped before they were sent.", &|one| {
-            Some(one.counters.tx_dropped)
+            one.counters.tx_dropped
         }),
     ];
     for (name, help, value) in families {

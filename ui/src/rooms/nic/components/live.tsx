@@ -9,6 +9,10 @@ import * as state from "../state.ts";
 import { InterfaceCard, Steps } from "./card.tsx";
 import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
 
+function countOrUnknown(number: number | undefined): string {
+  return number === undefined ? "unknown" : count(number);
+}
+
 const COLUMNS: readonly Folding<Interface>[] = [
   {
     title: "interface",
@@ -30,7 +34,7 @@ const COLUMNS: readonly Folding<Interface>[] = [
   { title: "link", cell: linkWords },
   { title: "tx timeouts", kind: "number", cell: ({ tx_timeout_count }) => (tx_timeout_count === null ? "–" : count(tx_timeout_count)) },
   { title: "carrier changes", kind: "number", cell: ({ carrier_change_count }) => count(carrier_change_count) },
-  { title: "bad packets", kind: "number", cell: (one) => count(badCount(one)) },
+  { title: "bad packets", kind: "number", cell: (one) => countOrUnknown(badCount(one)) },
   {
     title: "reporters",
     kind: "number",
