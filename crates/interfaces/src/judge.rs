@@ -197,8 +197,8 @@ fn unknown_counters(now: &Interface, before: Option<&Interface>, ago: &str) -> O
         return Some(format!("its losses are unknown: the kernel does not tell {}", missing.join(", ")));
     }
     let before = told(before?);
-    let is_back = |((_, now), (_, then)): &(&(&str, Option<u64>), &(&str, Option<u64>))| now < then;
-    let back: Vec<&str> = counts.iter().zip(&before).filter(is_back).map(|((name, _), _)| *name).collect();
+    let both = counts.iter().zip(&before);
+    let back: Vec<&str> = both.filter(|(now, then)| now.1 < then.1).map(|(now, _)| now.0).collect();
     let why = || format!("its losses {ago} are unknown: its counters were reset ({})", back.join(", "));
     (!back.is_empty()).then(why)
 }
