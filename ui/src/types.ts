@@ -3121,7 +3121,7 @@ export interface SelfCost {
   attach_interrupts?: number | null;
   /**
    * Time that was moved between parts of ledgers so that they add up: a context that was read before it was known to be
-   * another one. Microseconds; where it is more, the core's ledger is in [`crate::Window::faulty`].
+   * another one. Microseconds, or up to 1 % without eBPF; where it is more, the core's ledger is in [`crate::Window::faulty`].
    */
   balanced_ns?: number;
   /**

@@ -39,7 +39,7 @@ pub struct SelfCost {
     #[serde(default)]
     pub untraced_interrupts: u64,
     /// Time that was moved between parts of ledgers so that they add up: a context that was read before it was known to be
-    /// another one. Microseconds; where it is more, the core's ledger is in [`crate::Window::faulty`].
+    /// another one. Microseconds, or up to 1 % without eBPF; where it is more, the core's ledger is in [`crate::Window::faulty`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub balanced_ns: u64,
     /// Time that turned out after the end of its window to have been taken from somebody who waited. It stays counted as it
