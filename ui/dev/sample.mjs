@@ -378,6 +378,8 @@ export function makeWho(scenario, endNs) {
     records_without_stack: scenario === "large" ? 120 : 0,
     records_dropped: 0,
     records_unmatched: 2,
+    naming_deaths: 0,
+    naming_hung: 0,
     marks_lost: 0,
     loops: [{ pid: 6370, tid: 6371, name: "rx <b>queue</b> 0", threshold_ns: 2_000, gap_count: 812, total_ns: 9_100_000, overwritten: 4, not_listed: 810 }],
     loop_gaps: [
