@@ -297,8 +297,13 @@ fn a_removal_takes_one_of_two_directories_that_exchange_their_names() {
         let tiers = Tiers::new();
         let config = tiers.config(memory_only());
         job(1, &config, |mut rank| saves(&mut rank, 1));
-        let (one, other) = (path(&tiers, "memory"), path(&tiers, "other"));
-        assert!(std::process::Command::new("cp").arg("-a").args([&one, &other]).status().unwrap().success());
+        // The tier itself is a link in these tests.
+        let (one, other) = (path(&tiers, "one"), path(&tiers, "other"));
+        for copy in [&one, &other] {
+            fs::create_dir(copy).unwrap();
+            let copied = std::process::Command::new("cp").arg("-a").args([&path(&tiers, "memory/."), copy]).status();
+            assert!(copied.unwrap().success());
+        }
         let before = files(&one).len();
         let removed = while_exchanged(&one, &other, || {
             let mut jobs = inspect::job(std::slice::from_ref(&one), "job").ok()?;
