@@ -350,6 +350,7 @@ fn too_long(bytes: u64, bytes_max: u64) -> io::Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::openings::Openings;
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -357,30 +358,6 @@ mod tests {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
         // SAFETY: the path ends in a zero.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o666) }, 0);
-    }
-
-    /// Watches whether a file is opened; holding it with `O_PATH` is no opening.
-    struct Openings(std::os::fd::OwnedFd);
-
-    impl Openings {
-        fn of(path: &Path) -> Self {
-            use std::os::fd::{AsRawFd, FromRawFd};
-            let name = CString::new(path.as_os_str().as_bytes()).unwrap();
-            // SAFETY: the name ends in a zero; the descriptor is new and nobody else has it.
-            let (watch, added) = unsafe {
-                let watch = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
-                (std::os::fd::OwnedFd::from_raw_fd(watch), libc::inotify_add_watch(watch, name.as_ptr(), libc::IN_OPEN))
-            };
-            assert!(added >= 0 && watch.as_raw_fd() >= 0, "{}", io::Error::last_os_error());
-            Openings(watch)
-        }
-
-        fn any(&self) -> bool {
-            use std::os::fd::AsRawFd;
-            let mut events = [0u8; 4096];
-            // SAFETY: the buffer is as long as is said.
-            unsafe { libc::read(self.0.as_raw_fd(), events.as_mut_ptr().cast(), events.len()) > 0 }
-        }
     }
 
     #[test]

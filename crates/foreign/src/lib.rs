@@ -24,6 +24,8 @@
 //! ```
 
 mod held;
+#[cfg(test)]
+mod openings;
 pub mod way;
 
 pub use held::{About, Held, Regular, hold, hold_beneath, hold_in, hold_link, hold_name, text};
