@@ -42,6 +42,12 @@ pub struct End {
 }
 
 impl End {
+    /// That of a run that only this ends.
+    #[cfg(test)]
+    pub(crate) fn never(stop: &'static AtomicBool) -> Self {
+        End { stop, is_closed: Arc::default(), deadline: None }
+    }
+
     /// Whether what a source is at should end at once. The time alone lets it finish its turn.
     pub fn is_asked_for(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed)

@@ -6,7 +6,7 @@ mod source;
 mod state;
 mod view;
 
-pub use source::source;
+pub use source::{look_apart, source, use_program};
 pub use state::State;
 pub use view::{Answer, JobView, JournalState};
 

@@ -234,7 +234,7 @@ impl Drop for Helper {
 }
 
 /// Whether a process has or wants a processor, and the processor time that it has used, clock ticks.
-fn activity(pid: u32) -> (bool, u64) {
+pub fn activity(pid: u32) -> (bool, u64) {
     let root = Root::host();
     let stat = root.read(root.proc(format!("{pid}/stat"))).unwrap_or_default();
     let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();

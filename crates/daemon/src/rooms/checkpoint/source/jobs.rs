@@ -27,7 +27,7 @@ type Parts<'a> = (Vec<&'a Copy>, Vec<&'a Journal>);
 pub(super) type TierOf<'a> = &'a dyn Fn(&Path, u32) -> CheckpointTier;
 
 /// A job as one look finds it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Found {
     pub(super) job: CheckpointJob,
     /// The lines of its journal that were read, oldest first.
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_journal_without_copies_is_a_job_by_the_name_that_it_gives() {
         let (job, policy, shared) = ("of/its/own".into(), "surefoot".into(), "/scratch/own".into());
-        let opened = Event::Opened { job, ranks: 1, policy, shared, is_repeated: false };
+        let opened = Event::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
         let entries = vec![Entry { realtime_ns: 1, lost_count: 2, event: opened }];
         let history = History { entries, skipped_count: 4, left_out_count: 5 };
         let journals = [("/dev/shm/own".into(), OWN, history)];
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_directory_is_shared_for_the_jobs_of_whom_says_so() {
         let (job, policy, shared) = ("a/job".into(), "surefoot".into(), "/ssd".into());
-        let opened = Event::Opened { job, ranks: 1, policy, shared, is_repeated: false };
+        let opened = Event::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
         let entries = vec![Entry { realtime_ns: 1, lost_count: 0, event: opened }];
         let journals = [("/tmp/x".into(), 1000, History { entries, ..History::default() })];
         assert_eq!(super::shared(&journals), BTreeSet::from([(1000, PathBuf::from("/ssd"))]));

@@ -45,18 +45,28 @@ impl Looker {
         Looker { root, directories, own: surefoot_hostfs::privilege::effective_user() }
     }
 
-    /// What there is to be seen now, and the jobs.
-    pub(super) fn look(&self) -> (CheckpointLook, Vec<Found>) {
+    /// What there is to be seen now, and the jobs. `begins` is told the number of a directory before anything is asked for
+    /// there.
+    pub(super) fn look(&self, begins: &mut dyn FnMut(usize)) -> (CheckpointLook, Vec<Found>) {
         let begun = Instant::now();
         let mut answer = CheckpointLook { looked_realtime_ns: clock::realtime_ns(), ..CheckpointLook::default() };
         let mounts = Mounts::read(&self.root).unwrap_or_default();
         let mut copies = Vec::new();
         let mut journals = BTreeSet::new();
-        for directory in &self.directories {
-            let view = self.survey(directory, &mounts, begun, &mut copies, &mut journals, &mut answer);
+        let mut places = Vec::new();
+        for (at, directory) in self.directories.iter().enumerate() {
+            begins(at);
+            let path = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+            let view = self.survey(directory, &path, (&mounts, begun), &mut copies, &mut journals, &mut answer);
             answer.directories.push(view);
+            places.push(path);
         }
-        let journals = read_journals(journals, &mut answer);
+        let mut begins_below = |path: &Path| {
+            if let Some(at) = places.iter().position(|place| path.starts_with(place)) {
+                begins(at);
+            }
+        };
+        let journals = read_journals(journals, &mut begins_below, &mut answer);
         let shared = jobs::shared(&journals);
         let tier_of = |path: &Path, owner: u32| {
             let is_said = |(who, known): &(u32, PathBuf)| *who == owner && path.starts_with(known);
@@ -66,13 +76,13 @@ impl Looker {
                 found => found.unwrap_or(CheckpointTier::Durable),
             }
         };
-        self.see_tiers(&copies, &tier_of, &mounts, &mut answer);
+        see_tiers(&places, &copies, &tier_of, &mounts, &mut answer);
         // Of directories within each other, a copy is found twice.
         let mut seen = BTreeSet::new();
         copies.retain(|copy| seen.insert((copy.directory.clone(), copy.image.clone())));
         let mut found = jobs::jobs(&copies, &journals, &tier_of, self.own);
         say_astray(&copies, &mut answer);
-        self.see_who_runs(&copies, &mut found);
+        self.see_who_runs(&copies, &mut begins_below, &mut found);
         cut(&mut answer, &mut found);
         match drives::read(&self.root) {
             Some(Ok(report)) => answer.drives = Some(drives::beneath(report, &mut answer.directories)),
@@ -87,13 +97,12 @@ impl Looker {
     fn survey(
         &self,
         directory: &Path,
-        mounts: &Mounts,
-        begun: Instant,
+        path: &Path,
+        (mounts, begun): (&Mounts, Instant),
         copies: &mut Vec<Copy>,
         journals: &mut BTreeSet<(PathBuf, u32)>,
         answer: &mut CheckpointLook,
     ) -> CheckpointDirectory {
-        let path = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
         let mut view = CheckpointDirectory { path: text(directory), ..CheckpointDirectory::default() };
         let limits = SurveyLimits {
             entries_max: ENTRIES_MAX,
@@ -109,8 +118,8 @@ impl Looker {
                 return view;
             }
         };
-        view.file_system = mounts.on(&path).map(|mount| mount.kind.clone());
-        view.free_bytes = Disk.free_bytes(&path).ok();
+        view.file_system = mounts.on(path).map(|mount| mount.kind.clone());
+        view.free_bytes = Disk.free_bytes(path).ok();
         copies.append(&mut survey.copies);
         journals.extend(survey.journals);
         answer.is_cut |= survey.is_cut;
@@ -121,41 +130,54 @@ impl Looker {
         view
     }
 
-    /// Says what is kept in each directory, or could be.
-    fn see_tiers(&self, copies: &[Copy], tier_of: jobs::TierOf<'_>, mounts: &Mounts, answer: &mut CheckpointLook) {
-        for (view, directory) in answer.directories.iter_mut().zip(&self.directories) {
-            let Ok(path) = fs::canonicalize(directory) else { continue };
-            let below = copies.iter().filter(|copy| copy.directory.starts_with(&path));
-            let tiers: BTreeSet<CheckpointTier> = below.map(|copy| jobs::tier(copy, tier_of)).collect();
-            view.tiers = match tiers.is_empty() {
-                true => file_systems::tier(mounts, &path).into_iter().collect(),
-                false => tiers.into_iter().collect(),
-            };
-        }
-    }
-
     /// Looks whether somebody holds the lock of one of the ranks in memory.
-    fn see_who_runs(&self, copies: &[Copy], jobs: &mut [Found]) {
+    fn see_who_runs(&self, copies: &[Copy], begins: &mut dyn FnMut(&Path), jobs: &mut [Found]) {
         let locks = Locks::read(&self.root);
         for Found { job, .. } in jobs {
             let directories = job.directories.iter().map(PathBuf::from);
             let first = directories.map(|directory| directory.join("rank-00000"));
             let of_job = copies.iter().filter(|copy| job.directories.contains(&text(&copy.job_directory)));
             let ranks: BTreeSet<PathBuf> = of_job.map(|copy| copy.directory.clone()).chain(first).collect();
-            let held = ranks.iter().filter_map(|directory| locks.holds(&directory.join("lock")));
+            let held = ranks.iter().filter_map(|directory| {
+                begins(directory);
+                locks.holds(&directory.join("lock"))
+            });
             job.is_running = held.fold(None, |any, is_held| Some(any.unwrap_or(false) || is_held));
         }
     }
 }
 
+/// Says what is kept in each directory, or could be; `places` are these without links.
+fn see_tiers(
+    places: &[PathBuf],
+    copies: &[Copy],
+    tier_of: jobs::TierOf<'_>,
+    mounts: &Mounts,
+    answer: &mut CheckpointLook,
+) {
+    for (view, path) in answer.directories.iter_mut().zip(places) {
+        let below = copies.iter().filter(|copy| copy.directory.starts_with(path));
+        let tiers: BTreeSet<CheckpointTier> = below.map(|copy| jobs::tier(copy, tier_of)).collect();
+        view.tiers = match tiers.is_empty() {
+            true => file_systems::tier(mounts, path).into_iter().collect(),
+            false => tiers.into_iter().collect(),
+        };
+    }
+}
+
 /// Reads the journals, in turn of each user, so that one who has many keeps nobody else's from being read.
-fn read_journals(directories: BTreeSet<(PathBuf, u32)>, answer: &mut CheckpointLook) -> Vec<Journal> {
+fn read_journals(
+    directories: BTreeSet<(PathBuf, u32)>,
+    begins: &mut dyn FnMut(&Path),
+    answer: &mut CheckpointLook,
+) -> Vec<Journal> {
     let lines_max = (ROWS_MAX / directories.len().clamp(1, JOURNALS_MAX)).min(ROWS_OF_JOB_MAX);
     let mut journals = Vec::new();
     answer.is_cut |= directories.len() > JOURNALS_MAX;
     for (directory, owner) in
         in_turn(directories.into_iter().collect(), |(_, owner)| *owner).into_iter().take(JOURNALS_MAX)
     {
+        begins(&directory);
         match journal::read_of(&directory, owner, lines_max) {
             Ok(Some(history)) => journals.push((directory, owner, history)),
             Ok(None) => {}

@@ -3,6 +3,7 @@
 //! Directories, manifests and journals belong to whoever may write there, so that nothing in them is trusted and every
 //! look has an end: so many copies, jobs, lines, bytes, seconds. Nothing here writes or takes a lock.
 
+mod apart;
 mod changes;
 mod drives;
 mod jobs;
@@ -11,8 +12,9 @@ mod look;
 mod mounts;
 
 use crate::sources::{End, Source, Start};
+use apart::Looks;
+pub use apart::{look_apart, use_program};
 use changes::Changes;
-use look::Looker;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_hostfs::Root;
@@ -26,18 +28,18 @@ const REST_FACTOR: u32 = 9;
 /// The source of checkpoints: the jobs whose checkpoints lie in these directories, which are absolute. A directory that
 /// cannot be looked at is part of what is seen, and no error.
 pub fn source(root: &Root, directories: Vec<PathBuf>) -> Start {
-    let looker = Looker::new(root.clone(), directories);
-    Box::new(move || Ok(Box::new(Checkpoints { looker, changes: Changes::default() })))
+    let looks = Looks::new(root.clone(), directories);
+    Box::new(move || Ok(Box::new(Checkpoints { looks, changes: Changes::default() })))
 }
 
 struct Checkpoints {
-    looker: Looker,
+    looks: Looks,
     changes: Changes,
 }
 
 impl Source for Checkpoints {
-    fn turn(&mut self, _: &End) -> Result<Vec<Event>, String> {
-        let (look, found) = self.looker.look();
+    fn turn(&mut self, end: &End) -> Result<Vec<Event>, String> {
+        let Some((look, found)) = self.looks.look(end)? else { return Ok(Vec::new()) };
         Ok(self.changes.take(look, found).into_iter().map(Event::Checkpoint).collect())
     }
 
