@@ -126,6 +126,54 @@ fn checkpoints_are_listed_checked_scrubbed_and_restored() {
 }
 
 #[test]
+fn what_is_not_protected_not_durable_or_dated_ahead_is_said() {
+    let Some(_turn) = turn("what_is_not_protected_not_durable_or_dated_ahead_is_said", Need::Nothing) else { return };
+    let home = match tempfile::tempdir_in("/dev/shm") {
+        Ok(home) => home,
+        Err(error) => return not_run("what_is_not_protected_not_durable_or_dated_ahead_is_said", &error.to_string()),
+    };
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let mut config = Config::new("training", &memory, Some(ssd.clone()));
+    config.policy = Policy::Fixed(Fixed::Durable);
+    for (name, value) in [("durable.allow_memory", "yes"), ("partner", "yes"), ("drive_file", "none")] {
+        config.set(name, value).unwrap();
+    }
+    let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+    fs::write(job.route_file("state.bin").unwrap(), content(1, BYTES)).unwrap();
+    job.checkpoint().unwrap();
+    job.finish().unwrap();
+    drop(job);
+    let list = |words: &str| checkpoint("list").words(words).arg(home.path()).run();
+    let of_job = || list("--json").expect_code(0).json().into_iter().find(|line| line["type"] == "job").unwrap();
+    let weakness = "partner=yes protects nothing: this job has one rank";
+    let text = list("").stdout;
+    assert!(text.contains(&format!("Job training: {weakness}")) && !text.contains("in the future"), "{text}");
+    assert!(of_job()["weakness"].as_str().unwrap().starts_with(weakness) && of_job()["age_s"].as_f64() >= Some(0.0));
+    // A clock that was an hour ahead wrote it.
+    let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(3_600);
+    let mut folders = vec![home.path().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry.clone());
+            }
+            fs::File::open(entry).unwrap().set_modified(ahead).unwrap();
+        }
+    }
+    let text = list("").stdout;
+    assert!(text.contains(" in the future") && !text.contains("0.00 s"), "{text}");
+    assert!(of_job()["age_s"].as_f64() < Some(-3_000.0));
+    fs::remove_dir_all(&memory).unwrap();
+    let out = home.path().join("out");
+    let restore = checkpoint("restore --job training").arg("--to").arg(&out).arg(home.path()).run();
+    assert!(restore.expect_code(0).stdout.contains("from the durable directory, which is in memory"), "{restore:#?}");
+    fs::remove_dir_all(&out).unwrap();
+    let lines = checkpoint("restore --job training --json").arg("--to").arg(&out).arg(home.path()).run().json();
+    assert_eq!((lines[0]["tier"].as_str(), lines[0]["is_durable"].as_bool()), (Some("durable"), Some(false)));
+}
+
+#[test]
 fn a_running_job_is_not_scrubbed() {
     let Some(_turn) = turn("a_running_job_is_not_scrubbed", Need::Nothing) else { return };
     let tiers = Tiers::with_job();

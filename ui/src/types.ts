@@ -96,6 +96,11 @@ export type JournalEntry1 =
        * The directory that several nodes share, where there is one: below it the job's copies are no SSD's.
        */
       shared?: string;
+      /**
+       * What the redundancy that is set does not protect from, in a sentence; empty where it does what it is there for, or none
+       * is set. `None` from a release that did not say.
+       */
+      weakness?: string | null;
     }
   | (Decided & {
       event: "decision";
@@ -117,6 +122,11 @@ export type JournalEntry1 =
        * Its number.
        */
       generation: number;
+      /**
+       * Whether the tier survives the loss of power on all ranks; `None` where a medium is not known, or the release did
+       * not look.
+       */
+      is_durable?: boolean | null;
       /**
        * `durable` on the node's own drive, `shared` in the shared directory.
        */

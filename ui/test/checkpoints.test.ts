@@ -28,6 +28,13 @@ test("a decision is told as a sentence with its reasons", () => {
   assert.equal(placeWords("constructor"), "To constructor", "a word of the server is no key of an object's own");
   assert.equal(placeWords("a_new_place"), "To a new place");
   assert.equal(eventWords({ event: "durable", tier: "shared", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 }).what, "It is in the shared directory: 1.00 GiB written in 4.0 s.");
+  const arrived = { event: "durable", tier: "durable", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 } as const;
+  assert.deepEqual(eventWords({ ...arrived, is_durable: true }), { what: "It is durable: 1.00 GiB written in 4.0 s.", why: "" });
+  // Of an unknown medium, and of a release that did not look.
+  assert.deepEqual(eventWords(arrived), { what: "It is in the durable directory: 1.00 GiB written in 4.0 s.", why: "The medium there is not known." });
+  const opened = { event: "opened", realtime_ns: 0, job: "a", ranks: 1, policy: "surefoot" } as const;
+  assert.equal(eventWords(opened).why, "");
+  assert.equal(eventWords({ ...opened, weakness: "partner=yes protects nothing: this job has one rank" }).why, "partner=yes protects nothing: this job has one rank.");
   assert.equal(eventWords({ event: "unheard_of", realtime_ns: 1 } as unknown as JournalEntry).what, "An event that this page does not know.");
   const asked: JournalEntry = { event: "asked", realtime_ns: 0, place: "memory", reasons: ["it pays"], asked_count: 7, durable_age_s: 1, session_s: 1 };
   assert.deepEqual(eventWords(asked), { what: "The job asked whether a checkpoint pays (7 times): into memory.", why: "Because it pays." });

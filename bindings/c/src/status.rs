@@ -75,7 +75,7 @@ impl Failure {
                 Error::Group { .. } => SurefootStatus::Group,
                 Error::OtherRank { .. } => SurefootStatus::OtherRank,
                 Error::NothingIntact { .. } => SurefootStatus::NothingIntact,
-                Error::NoRoom { .. } | Error::NoTier { .. } => SurefootStatus::NoRoom,
+                Error::NoRoom { .. } | Error::NoSlot { .. } | Error::NoTier { .. } => SurefootStatus::NoRoom,
                 Error::OtherRanks { .. } => SurefootStatus::OtherRanks,
                 // An error that is newer than this table.
                 _ => SurefootStatus::Internal,
@@ -150,7 +150,8 @@ mod tests {
             (Error::Group { why: "why".into() }, -5),
             (Error::OtherRank { rank: 1, why: "why".into() }, -6),
             (Error::NothingIntact { why: "why".into() }, -7),
-            (Error::NoRoom { path, needed_bytes: 2, available_bytes: 1 }, -8),
+            (Error::NoRoom { path: path.clone(), needed_bytes: 2, available_bytes: 1 }, -8),
+            (Error::NoSlot { path, why: "why".into() }, -8),
             (Error::NoTier { age_s: 3.0, why: "why".into() }, -8),
         ];
         for (error, number) in errors {

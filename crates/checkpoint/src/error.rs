@@ -86,6 +86,14 @@ pub enum Error {
         /// What is there.
         available_bytes: u64,
     },
+    /// There is no slot of memory to write to.
+    #[error("{}: no slot can take another checkpoint: {why}", path.display())]
+    NoSlot {
+        /// Where.
+        path: PathBuf,
+        /// What holds them, and what can be done.
+        why: String,
+    },
     /// A checkpoint was asked for, and no tier can take it: there is none newer than before.
     #[error("no checkpoint was taken since {age_s:.0} s: {why}")]
     NoTier {

@@ -28,7 +28,7 @@ impl JournalEntry {
                 JournalEvent::Asked(answered) => size_of_val(&**answered) + texts(&answered.reasons),
                 JournalEvent::Restart { report, .. } => report.len(),
                 JournalEvent::NotDurable { why, .. } => why.len(),
-                JournalEvent::Opened { job, .. } => job.len(),
+                JournalEvent::Opened { job, weakness, .. } => job.len() + weakness.as_ref().map_or(0, String::len),
                 JournalEvent::Durable { .. } => 0,
             }
     }
@@ -67,6 +67,10 @@ pub enum JournalEvent {
         /// The directory that several nodes share, where there is one: below it the job's copies are no SSD's.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         shared: String,
+        /// What the redundancy that is set does not protect from, in a sentence; empty where it does what it is there for, or none
+        /// is set. `None` from a release that did not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        weakness: Option<String>,
         /// Whether it began in the file before this one, and the line is here so that it is not forgotten.
         #[serde(default, skip_serializing_if = "is_no")]
         is_repeated: bool,
@@ -75,7 +79,7 @@ pub enum JournalEvent {
     Decision(Box<Decided>),
     /// The job asked whether a checkpoint pays, and the answer is another than the last that was written.
     Asked(Box<Answered>),
-    /// A checkpoint that was written in the background is durable.
+    /// A checkpoint that was written in the background has come to a durable tier.
     Durable {
         /// `durable` on the node's own drive, `shared` in the shared directory.
         tier: String,
@@ -87,6 +91,10 @@ pub enum JournalEvent {
         took_s: f64,
         /// Bytes that all ranks wrote.
         bytes: u64,
+        /// Whether the tier survives the loss of power on all ranks; `None` where a medium is not known, or the release did
+        /// not look.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        is_durable: Option<bool>,
     },
     /// A checkpoint on its way did not become durable.
     NotDurable {

@@ -37,6 +37,8 @@ pub struct RankFiles {
     pub rank: u32,
     /// Where it was read.
     pub tier: Tier,
+    /// The image there.
+    pub image: PathBuf,
     /// What was met on the way.
     pub tally: Tally,
     /// How many files there are.
@@ -256,6 +258,7 @@ impl Building {
         progress: Progress<'_>,
     ) -> Result<RankFiles, Failed> {
         let geometry = manifest.geometry().map_err(|error| Failed::Copy(error.to_string()))?;
+        let shown = copy.image.clone();
         let (_directory, copy) = held(copy).map_err(|error| Failed::Copy(error.to_string()))?;
         let image = Disk.open_file(&copy.image, false).map_err(|error| Failed::Copy(error.to_string()))?;
         expect_enough(&geometry, &*image).map_err(Failed::Copy)?;
@@ -275,7 +278,7 @@ impl Building {
         read.map_err(|lost| Failed::Copy(lost.to_string()))?;
         let file_count = files.finish().map_err(Failed::Here)?;
         let (rank, tier, tally) = (copy.rank, copy.tier, healer.tally());
-        Ok(RankFiles { rank, tier, tally, file_count, payload_bytes: manifest.payload_bytes })
+        Ok(RankFiles { rank, tier, image: shown, tally, file_count, payload_bytes: manifest.payload_bytes })
     }
 }
 

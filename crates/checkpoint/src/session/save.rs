@@ -324,9 +324,10 @@ impl Checkpointer {
         let (number, took_s) = (drain.generation().number, drain.took_s());
         let target = self.tiers.targets().find(|target| target.kind == kind);
         let (volatile, place) = target.map(|target| (target.is_volatile(), target.place())).unwrap_or_default();
-        let is_known = target.and_then(Target::is_durable).is_some();
+        let is_durable = target.and_then(Target::is_durable);
+        let is_known = is_durable.is_some();
         match &volatile {
-            None => self.record_drain(kind, drain, size_bytes),
+            None => self.record_drain(kind, drain, size_bytes, is_durable),
             Some(why) => self.record_not_durable(kind, drain.generation(), why),
         }
         let healed = match written.healed_pages {

@@ -1,6 +1,8 @@
 //! Memory: a few slots on a memory file system, taken once and used again and again.
 
 mod room;
+#[cfg(test)]
+mod tests;
 
 use super::ahead::{Ahead, Making, Unused};
 use super::mapping::Mapping;
@@ -202,6 +204,37 @@ impl Memory {
         self.next_slot(bytes as u64, free.min(limit), &slot_bytes)
     }
 
+    /// What holds all slots, and what can be done, where there is none to write to.
+    pub(crate) fn held(&self) -> Option<String> {
+        if let Some(fault) = &self.fault {
+            return Some(fault.clone());
+        }
+        let number = |slot: &usize| self.slots[*slot].manifest.as_ref().map(|manifest| manifest.generation.number);
+        let newest = (0..self.slots.len()).filter(|slot| number(slot).is_some()).max_by_key(number);
+        let read: Vec<usize> = (0..self.slots.len()).filter(|slot| !self.is_free(SlotId(*slot))).collect();
+        let is_kept = newest.is_some_and(|newest| !read.contains(&newest));
+        if read.len() + usize::from(is_kept) < self.slots.len() {
+            return None;
+        }
+        let of_generation = |slot: &usize| match number(slot) {
+            Some(number) => format!("slot {slot} (generation {number})"),
+            None => format!("slot {slot}"),
+        };
+        let mut held: Vec<String> =
+            read.iter().map(|slot| format!("{} is still being copied elsewhere", of_generation(slot))).collect();
+        held.extend(newest.filter(|_| is_kept).map(|slot| format!("{} holds the newest", of_generation(&slot))));
+        let more = match self.slots.len() {
+            SLOTS_MAX => String::new(),
+            count => format!(", or set memory.slots to {} at the next start", count + 1),
+        };
+        Some(format!("{}. Save again when the copies are written{more}", held.join(", ")))
+    }
+
+    fn no_slot(&self) -> Error {
+        let why = self.held().unwrap_or_else(|| "they were held until now; save again".to_owned());
+        Error::NoSlot { path: self.directory.clone(), why }
+    }
+
     /// Makes all slots ready for images of this geometry, so that no checkpoint has to wait for memory.
     ///
     /// # Errors
@@ -222,7 +255,7 @@ impl Memory {
     /// filled in. `step` is called now and then, with the rows that are done.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] when every slot is being read or holds the only checkpoint; [`Error::Storage`].
+    /// [`Error::NoSlot`] when every slot is being read or holds the newest checkpoint; [`Error::Storage`].
     pub fn save(
         &mut self,
         mut manifest: Manifest,
@@ -231,11 +264,7 @@ impl Memory {
     ) -> Result<SlotId, Error> {
         let geometry = manifest.geometry()?;
         let bytes = geometry.file_bytes();
-        let slot = self.slot_now(bytes).ok_or_else(|| Error::NoRoom {
-            path: self.directory.clone(),
-            needed_bytes: bytes as u64,
-            available_bytes: 0,
-        })?;
+        let slot = self.slot_now(bytes).ok_or_else(|| self.no_slot())?;
         self.forget(slot)?;
         self.take_all_made();
         let (is_first_use, begun) = (self.slots[slot.0].mapping.is_none(), Instant::now());
@@ -277,8 +306,7 @@ impl Memory {
     /// As [`Memory::save`].
     pub fn begin_receiving(&mut self, manifest: &Manifest) -> Result<SlotId, Error> {
         let bytes = manifest.geometry()?.file_bytes();
-        let full = || Error::NoRoom { path: self.directory.clone(), needed_bytes: bytes as u64, available_bytes: 0 };
-        let slot = self.slot_now(bytes).ok_or_else(full)?;
+        let slot = self.slot_now(bytes).ok_or_else(|| self.no_slot())?;
         self.forget(slot)?;
         self.make_room(slot, bytes)?;
         Ok(slot)

@@ -1,11 +1,12 @@
 //! What jobs occupy, for `list` and `remove`.
 
-use super::words::{size, time};
+use super::words::{moment, size, time};
 use crate::table::Table;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use surefoot_checkpoint::inspect::Job;
+use surefoot_checkpoint::session::journal::{self, Event};
 
 /// What a job of one user occupies in the directories that were looked at.
 #[derive(Serialize)]
@@ -21,11 +22,15 @@ pub struct JobLine {
     /// Routed files and the journal.
     pub other_bytes: u64,
     pub newest_realtime_ns: u64,
+    /// Seconds since the newest checkpoint was written; negative where its time lies in the future.
     pub age_s: f64,
     /// Whether a process on this machine holds a lock of it.
     pub is_running: bool,
     /// Whether it was marked as completed.
     pub is_completed: bool,
+    /// What the redundancy of its last session does not protect from; empty where it does what it is there for, or none
+    /// is set. `null` where no journal says it.
+    pub weakness: Option<String>,
 }
 
 impl JobLine {
@@ -40,10 +45,10 @@ impl JobLine {
             durable_bytes,
             other_bytes,
             newest_realtime_ns,
-            // A clock that was set back makes nothing younger than now.
-            age_s: now_ns.saturating_sub(newest_realtime_ns) as f64 / 1e9,
+            age_s: (i128::from(now_ns) - i128::from(newest_realtime_ns)) as f64 / 1e9,
             is_running: job.is_running(),
             is_completed: job.is_completed(),
+            weakness: weakness(job),
         }
     }
 
@@ -62,17 +67,28 @@ impl JobLine {
     /// In the middle of a sentence.
     pub fn words(&self) -> String {
         format!(
-            "{} in memory, {} on SSD or shared, {} of files; the newest checkpoint is {} old",
+            "{} in memory, {} on SSD or shared, {} of files; the newest checkpoint is {}",
             size(self.memory_bytes as f64),
             size(self.durable_bytes as f64),
             size(self.other_bytes as f64),
-            time(self.age_s)
+            moment(self.age_s)
         )
     }
 
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.directories.iter().map(PathBuf::as_path)
     }
+}
+
+/// As the newest session of the job says in a journal that its user wrote.
+fn weakness(job: &Job) -> Option<String> {
+    let read = |path| journal::read_of(path, job.owner, usize::MAX).ok().flatten();
+    let entries = job.directories.iter().filter_map(|found| read(found.path())).flat_map(|history| history.entries);
+    let opened = entries.filter_map(|entry| match entry.event {
+        Event::Opened { weakness, .. } => Some((entry.realtime_ns, weakness)),
+        _ => None,
+    });
+    opened.max_by_key(|(realtime_ns, _)| *realtime_ns).and_then(|(_, weakness)| weakness)
 }
 
 /// `CLOCK_REALTIME`, nanoseconds.
@@ -91,7 +107,7 @@ pub fn table(lines: &[JobLine]) -> String {
             size(line.memory_bytes as f64),
             size(line.durable_bytes as f64),
             size(line.other_bytes as f64),
-            time(line.age_s),
+            if line.age_s < 0.0 { moment(line.age_s) } else { time(line.age_s) },
             line.state().into(),
         ]);
     }

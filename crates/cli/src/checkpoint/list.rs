@@ -69,6 +69,11 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
         if !jobs.is_empty() {
             write!(out, "\n{}", jobs::table(&jobs))?;
         }
+        for job in &jobs {
+            if let Some(weakness) = job.weakness.as_deref().filter(|weakness| !weakness.is_empty()) {
+                writeln!(out, "Job {}: {weakness}", job.job)?;
+            }
+        }
         for (path, why) in &problems {
             writeln!(out, "Problem: {}: {}", people::path(path), one_line(why))?;
         }

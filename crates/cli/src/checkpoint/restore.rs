@@ -1,5 +1,6 @@
 //! `surefoot checkpoint restore`.
 
+use super::list::is_durable;
 use super::options::RestoreOptions;
 use super::progress::Bar;
 use super::words::{size, utc};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use surefoot_checkpoint::Error;
-use surefoot_checkpoint::inspect::{self, Wanted};
+use surefoot_checkpoint::inspect::{self, RankFiles, Tier, Wanted};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -22,6 +23,8 @@ pub struct Line<'a> {
     taken_realtime: String,
     rank: u32,
     tier: &'static str,
+    /// Whether it was read from where a loss of power leaves it; `null` where that is not known.
+    is_durable: Option<bool>,
     directory: &'a Path,
     file_count: u64,
     payload_bytes: u64,
@@ -57,6 +60,7 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
                     taken_realtime: rfc3339(restored.taken_realtime_ns),
                     rank: files.rank,
                     tier: files.tier.label(),
+                    is_durable: durable(files),
                     directory: &options.to,
                     file_count: files.file_count,
                     payload_bytes: files.payload_bytes,
@@ -76,7 +80,7 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
             files.rank,
             files.file_count,
             size(files.payload_bytes as f64),
-            files.tier.label()
+            place(files)
         )?;
     }
     if !options.json {
@@ -86,4 +90,22 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
     }
     out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// Whether a part was read from where a loss of power leaves it.
+fn durable(files: &RankFiles) -> Option<bool> {
+    match files.tier {
+        Tier::Memory => Some(false),
+        Tier::Durable => is_durable(&files.image),
+    }
+}
+
+/// Where a part was read, in the middle of a sentence.
+fn place(files: &RankFiles) -> &'static str {
+    match (files.tier, durable(files)) {
+        (Tier::Memory, _) => "memory",
+        (Tier::Durable, Some(true)) => "durable",
+        (Tier::Durable, Some(false)) => "the durable directory, which is in memory",
+        (Tier::Durable, None) => "the durable directory (unknown medium)",
+    }
 }

@@ -21,6 +21,14 @@ pub fn time(seconds: f64) -> String {
     format!("{} {}", three(seconds / unit.1), unit.0)
 }
 
+/// How long ago something was: `5.00 min old`, or how far from the future it is.
+pub fn moment(age_s: f64) -> String {
+    match age_s < 0.0 {
+        true => format!("{} in the future", time(-age_s)),
+        false => format!("{} old", time(age_s)),
+    }
+}
+
 fn three(value: f64) -> String {
     let digits = match value {
         value if value >= 99.95 => 0,

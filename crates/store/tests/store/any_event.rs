@@ -230,14 +230,28 @@ fn journal_event() -> impl Strategy<Value = JournalEvent> {
             Answered { place, reasons, asked_count, durable_age_s, session_s: 1.5 }
         });
     prop_oneof![
-        (text(), any::<u32>(), text(), text(), any::<bool>()).prop_map(|(job, ranks, policy, shared, is_repeated)| {
-            JournalEvent::Opened { job, ranks, policy, shared, is_repeated }
-        }),
+        (text(), any::<u32>(), text(), text(), option::of(text()), any::<bool>()).prop_map(
+            |(job, ranks, policy, shared, weakness, is_repeated)| JournalEvent::Opened {
+                job,
+                ranks,
+                policy,
+                shared,
+                weakness,
+                is_repeated
+            }
+        ),
         decided.prop_map(|decided| JournalEvent::Decision(Box::new(decided))),
         answered.prop_map(|answered| JournalEvent::Asked(Box::new(answered))),
-        (text(), number(), seconds(), seconds(), number()).prop_map(|(tier, generation, age_s, took_s, bytes)| {
-            JournalEvent::Durable { tier, generation, age_s, took_s, bytes }
-        }),
+        (text(), number(), seconds(), seconds(), number(), option::of(any::<bool>())).prop_map(
+            |(tier, generation, age_s, took_s, bytes, is_durable)| JournalEvent::Durable {
+                tier,
+                generation,
+                age_s,
+                took_s,
+                bytes,
+                is_durable
+            }
+        ),
         (text(), number(), text()).prop_map(|(tier, generation, why)| JournalEvent::NotDurable {
             tier,
             generation,

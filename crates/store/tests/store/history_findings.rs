@@ -196,6 +196,7 @@ fn a_journal_that_is_read_again_is_recorded_once() {
         ranks: 4,
         policy: "endurance".into(),
         shared: String::new(),
+        weakness: None,
         is_repeated,
     };
     let mut entries = vec![

@@ -50,7 +50,7 @@ export function eventWords(event: JournalEntry): { what: string; why: string } {
   const because = (reasons: readonly string[]) => (reasons.length > 0 ? ended(`Because ${reasons.join("; ")}`) : "");
   switch (event.event) {
     case "opened":
-      return { what: `A session began: ${event.ranks === 1 ? "one rank" : `${event.ranks} ranks`}, policy ${event.policy}.`, why: "" };
+      return { what: `A session began: ${event.ranks === 1 ? "one rank" : `${event.ranks} ranks`}, policy ${event.policy}.`, why: ended(event.weakness ?? "") };
     case "decision": {
       if (event.failure !== undefined && event.failure !== "") {
         return { what: `${placeWords(event.place)}, but it could not be saved: ${ended(event.failure)}`, why: because(event.reasons) };
@@ -63,8 +63,11 @@ export function eventWords(event: JournalEntry): { what: string; why: string } {
       const answer = event.place === "skip" ? "none pays" : lowered(placeWords(event.place));
       return { what: `The job asked whether a checkpoint pays${times}: ${answer}.`, why: because(event.reasons) };
     }
-    case "durable":
-      return { what: `It is ${event.tier === "shared" ? "in the shared directory" : "durable"}: ${bytes(event.bytes)} written in ${seconds(event.took_s)}.`, why: "" };
+    case "durable": {
+      const known = event.is_durable === true;
+      const place = event.tier === "shared" ? "in the shared directory" : known ? "durable" : "in the durable directory";
+      return { what: `It is ${place}: ${bytes(event.bytes)} written in ${seconds(event.took_s)}.`, why: known ? "" : "The medium there is not known." };
+    }
     case "not_durable":
       return { what: event.tier === "shared" ? "It did not reach the shared directory." : "It did not become durable.", why: ended(event.why) };
     case "restart":

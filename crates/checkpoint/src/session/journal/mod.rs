@@ -62,7 +62,8 @@ mod tests {
 
     pub(super) fn opened(is_repeated: bool) -> Event {
         let (job, policy, shared) = ("job".into(), "surefoot".into(), "/scratch".into());
-        Event::Opened { job, ranks: 4, policy, shared, is_repeated }
+        let weakness = Some("partner=yes protects nothing".into());
+        Event::Opened { job, ranks: 4, policy, shared, weakness, is_repeated }
     }
 
     pub(super) fn journal(directory: &Path) -> Journal {
@@ -90,7 +91,14 @@ mod tests {
         let events = [
             opened(false),
             decision(1),
-            Event::Durable { tier: "durable".into(), generation: 1, age_s: 2.5, took_s: 2.0, bytes: 4 << 30 },
+            Event::Durable {
+                tier: "durable".into(),
+                generation: 1,
+                age_s: 2.5,
+                took_s: 2.0,
+                bytes: 4 << 30,
+                is_durable: Some(true),
+            },
             Event::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
             Event::Restart { generation: Some(1), report: "rank 0: all good".into() },
             Event::Restart { generation: None, report: String::new() },

@@ -38,6 +38,7 @@ impl Checkpointer {
             ranks: self.ranks.size(),
             policy: policy.to_owned(),
             shared: shared.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            weakness: Some(self.weakness.as_deref().map(sentence).unwrap_or_default()),
             is_repeated,
         };
         let (first, repeated) = (opened(false), opened(true));
@@ -101,11 +102,13 @@ impl Checkpointer {
         })));
     }
 
-    /// Writes down that a checkpoint came to a durable tier; bytes of all ranks.
-    pub(in super::super) fn record_drain(&mut self, kind: Tier, drain: &Drain, bytes: u64) {
+    /// Writes down that a checkpoint came to a durable tier, which is not durable where its medium is not known; bytes of all
+    /// ranks.
+    pub(in super::super) fn record_drain(&mut self, kind: Tier, drain: &Drain, bytes: u64, is_durable: Option<bool>) {
         let (generation, took_s) = (drain.generation().number, drain.took_s());
         let age_s = (self.schedule.now_s() - drain.began_s(self.schedule.began)).max(0.0);
-        self.journal.append(Event::Durable { tier: kind.as_str().to_owned(), generation, age_s, took_s, bytes });
+        let tier = kind.as_str().to_owned();
+        self.journal.append(Event::Durable { tier, generation, age_s, took_s, bytes, is_durable });
     }
 
     /// Writes down that one did not.

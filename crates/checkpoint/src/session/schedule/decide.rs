@@ -238,11 +238,10 @@ impl Checkpointer {
                 false => format!("make room in {place}: {needed} are needed, {free} bytes are free"),
             }
         };
-        let memory = self
-            .tiers
-            .memory
-            .as_ref()
-            .map(|memory| said(memory.directory(), facts.memory_needed_bytes, Some(facts.memory_available_bytes)));
+        let memory = self.tiers.memory.as_ref().map(|memory| match memory.held() {
+            Some(why) => format!("{}: no slot can take another checkpoint: {why}", memory.directory().display()),
+            None => said(memory.directory(), facts.memory_needed_bytes, Some(facts.memory_available_bytes)),
+        });
         let durable =
             self.tiers.durable.as_ref().map(|durable| {
                 said(durable.tier.directory(), facts.durable_needed_bytes, facts.durable_available_bytes)

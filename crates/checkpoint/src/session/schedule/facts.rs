@@ -204,18 +204,29 @@ pub(in crate::session) fn health_doubt(path: &Path) -> Option<String> {
         None => "it cannot be read".to_owned(),
         Some(Err(error)) => format!("it is no health file: {error}"),
         Some(Ok(health)) => match health.get("version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version == u64::from(Health::VERSION) => {
-                serde_json::from_value::<Health>(health).err().map(|error| format!("it is no health file: {error}"))?
-            }
+            Some(version) if version == u64::from(Health::VERSION) => match serde_json::from_value::<Health>(health) {
+                Err(error) => format!("it is no health file: {error}"),
+                Ok(health) => untimely(&health, clock::realtime_ns())?,
+            },
             Some(version) => format!("it has version {version}, and this release knows {}", Health::VERSION),
             None => "it has no version".to_owned(),
         },
     };
     Some(format!(
-        "whether this host's memory can be trusted is unknown: {}: {why}. Run the same release of surefoot watch and of this \
-         library, or set health_file",
+        "whether this host's memory can be trusted is unknown: {}: {why}. Check that surefoot watch runs and is of the \
+         release of this library, or set health_file",
         path.display()
     ))
+}
+
+/// Why the time of a file of this version says that it tells nothing of now.
+fn untimely(health: &Health, now_ns: u64) -> Option<String> {
+    let apart_s = now_ns.abs_diff(health.updated_realtime_ns) / 1_000_000_000;
+    match () {
+        () if health.is_current(now_ns) => None,
+        () if health.updated_realtime_ns > now_ns => Some(format!("it is from {apart_s} s in the future")),
+        () => Some(format!("it was last written {apart_s} s ago")),
+    }
 }
 
 /// A regular file that is no longer than a health file; a pipe in its place is not waited for.

@@ -15,7 +15,11 @@ fn seconds(seconds: f64) -> String {
 
 fn journal(event: &JournalEvent) -> String {
     match event {
-        JournalEvent::Opened { ranks, policy, .. } => format!("session began: {ranks} ranks, policy {policy}"),
+        JournalEvent::Opened { ranks, policy, weakness, .. } => {
+            let weakness = weakness.as_deref().filter(|weakness| !weakness.is_empty());
+            let weakness = weakness.map_or(String::new(), |weakness| format!("; {weakness}"));
+            format!("session began: {ranks} ranks, policy {policy}{weakness}")
+        }
         JournalEvent::Decision(decided) => {
             let place = decided.place.replace('_', " ");
             let what = match decided.generation {
@@ -32,9 +36,10 @@ fn journal(event: &JournalEvent) -> String {
             let why = answered.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
             format!("asked, told {}{why}", answered.place.replace('_', " "))
         }
-        JournalEvent::Durable { tier, generation, age_s, took_s, .. } => {
+        JournalEvent::Durable { tier, generation, age_s, took_s, is_durable, .. } => {
             let (age, took) = (seconds(*age_s), seconds(*took_s));
-            format!("checkpoint {generation} is {tier} at an age of {age}; writing took {took}")
+            let doubt = if is_durable == &Some(true) { "" } else { " (the medium is not known)" };
+            format!("checkpoint {generation} is {tier}{doubt} at an age of {age}; writing took {took}")
         }
         JournalEvent::NotDurable { tier, generation, why } => {
             format!("checkpoint {generation} did not become {tier}: {why}")
@@ -62,8 +67,18 @@ mod tests {
             (json!({"realtime_ns": 1, "event": "opened", "job": "t", "ranks": 4, "policy": "endurance"}), "4 ranks"),
             (
                 json!({"realtime_ns": 1, "event": "durable", "tier": "shared", "generation": 7, "age_s": 1.5,
-                       "took_s": 0.5, "bytes": 1}),
+                       "took_s": 0.5, "bytes": 1, "is_durable": true}),
                 "checkpoint 7 is shared at an age of 1.50 s; writing took 500 ms",
+            ),
+            (
+                json!({"realtime_ns": 1, "event": "durable", "tier": "durable", "generation": 7, "age_s": 1.5,
+                       "took_s": 0.5, "bytes": 1}),
+                "checkpoint 7 is durable (the medium is not known) at an age",
+            ),
+            (
+                json!({"realtime_ns": 1, "event": "opened", "job": "t", "ranks": 4, "policy": "endurance",
+                       "weakness": "partner=yes protects nothing: all ranks are on one node"}),
+                "policy endurance; partner=yes protects nothing: all ranks",
             ),
             (
                 json!({"realtime_ns": 1, "event": "not_durable", "tier": "durable", "generation": 7, "why": "full"}),

@@ -103,8 +103,20 @@ fn problems(look: &CheckpointLook) -> Vec<Finding> {
 pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
     let mut findings = vec![durable(job, now_realtime_ns)];
     findings.extend(damaged(job));
+    findings.extend(weak(job));
     findings.into_iter().map(|finding| finding.of_user(job.seen.uid)).collect()
 }
+
+/// Which loss the redundancy of the job's newest session does not protect from, as it says.
+fn weak(job: &Job) -> Option<Finding> {
+    let weakness = job.weakness().filter(|weakness| !weakness.is_empty())?;
+    let weakness: String = surefoot_model::one_line(weakness).chars().take(WEAKNESS_CHARACTERS_MAX).collect();
+    let sentence = format!("{}: {weakness}.", clipped(&job.seen.name));
+    Some(say("redundancy", subject(job), Severity::Notice, sentence))
+}
+
+/// Characters of a job's word on its redundancy that are shown.
+const WEAKNESS_CHARACTERS_MAX: usize = 300;
 
 /// Clocks of machines that share a directory are so far apart without anybody noticing.
 const CLOCKS_APART_NS: u64 = 1_000_000_000;

@@ -194,6 +194,15 @@ impl Job {
         Some(now_realtime_ns.saturating_sub(since) as f64 / 1e9)
     }
 
+    /// What the newest session says that its redundancy does not protect from; empty where it does, `None` where it does not
+    /// say.
+    pub(super) fn weakness(&self) -> Option<&str> {
+        self.entries.iter().rev().find_map(|entry| match &entry.event {
+            JournalEvent::Opened { weakness, .. } => Some(weakness.as_deref()),
+            _ => None,
+        })?
+    }
+
     /// What the newest decision says of the job.
     pub(super) fn standing(&self) -> Option<Standing> {
         let policy = self.entries.iter().rev().find_map(|entry| match &entry.event {
@@ -255,7 +264,7 @@ mod tests {
             ..Decided::default()
         };
         let (job, policy, shared) = ("of/its/own".into(), "surefoot".into(), "/scratch/own".into());
-        let opened = JournalEvent::Opened { job, ranks: 1, policy, shared, is_repeated: false };
+        let opened = JournalEvent::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
         let opened = JournalEntry { realtime_ns: 1, lost_count: 2, event: opened };
         let job = with_lines(vec![opened, decided(2, Decided::default()), decided(200_000_000_000, newest.clone())]);
         let standing = job.standing().unwrap();
