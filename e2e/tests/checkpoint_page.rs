@@ -7,7 +7,7 @@
 use crate::browser::{in_a_shell, missing, run_script};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -17,6 +17,7 @@ use surefoot_checkpoint::{Alone, Checkpointer, Config, Policy};
 use surefoot_e2e::command::surefoot;
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
+use surefoot_testkit::hanging::HangingFileSystem;
 use surefoot_testkit::not_run::not_run;
 
 /// Long enough for a strip with a dozen durable copies.
@@ -131,6 +132,39 @@ fn the_page_shows_a_running_job_s_checkpoints_in_a_browser() {
     let checked = in_a_shell(command, folder.path());
     let text = String::from_utf8_lossy(&checked.stdout);
     assert!(text.contains("cfd/wing") && text.contains("whole") && !text.contains("odd:"), "{text}");
+}
+
+#[test]
+fn a_directory_that_does_not_answer_hides_no_other_job_and_keeps_no_watch_from_ending() {
+    let test = "a_directory_that_does_not_answer_hides_no_other_job_and_keeps_no_watch_from_ending";
+    let Some(_turn) = turn(test, Need::Nothing) else { return };
+    let mounted = match HangingFileSystem::mount(Path::new("/bin/true")) {
+        Ok(mounted) => mounted,
+        Err(why) => return not_run(test, &why),
+    };
+    let (tiers, folder) = (Tiers::new(), tempfile::tempdir().unwrap());
+    let program = Program::start(&tiers, 100_000, 5.0, Duration::from_millis(100));
+    let silent = mounted.program().parent().unwrap().to_owned();
+    mounted.hang();
+    let watch = surefoot("watch --port 0 --no-history --run-directory").arg(folder.path());
+    let watch = watch.arg("--checkpoints").arg(&silent).arg("--checkpoints").arg(tiers.memory.path());
+    let mut running = watch.start();
+    let line = running.line_where(|line| line.starts_with("page: "));
+    let address = line.trim().strip_prefix("page: http://").and_then(|rest| rest.strip_suffix('/')).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(300);
+    loop {
+        let answer: Value = serde_json::from_str(&http::get(address, "/api/v1/checkpoints").body).unwrap();
+        let problem = answer["directories"][0]["problem"].as_str().unwrap_or_default();
+        if problem.contains("does not answer") && answer["jobs"][0]["name"] == "cfd/wing" {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{answer:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(mounted.unanswered() > 0, "it was never asked");
+    running.ask_to_end();
+    running.finish().expect_code(0);
+    drop((program, mounted));
 }
 
 #[test]

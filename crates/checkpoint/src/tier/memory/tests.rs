@@ -22,7 +22,7 @@ fn manifest(number: u64) -> Manifest {
 fn slots_that_are_all_read_are_named_with_what_holds_them_and_no_bytes_are_asked_for() {
     let home = tempfile::tempdir().unwrap();
     let mut memory = Memory::open(home.path(), "job", 0, 2).unwrap();
-    let mut save = |memory: &mut Memory, number| memory.save(manifest(number), &Source::new(Vec::new()), &mut |_| {});
+    let save = |memory: &mut Memory, number| memory.save(manifest(number), &Source::new(Vec::new()), &mut |_| {});
     save(&mut memory, 4).unwrap();
     let newest = save(&mut memory, 5).unwrap();
     assert_eq!(memory.held(), None);

@@ -21,7 +21,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::Root;
+use surefoot_hostfs::privilege::Capabilities;
+use surefoot_hostfs::{Root, shed};
 use surefoot_model::{CheckpointDirectory, CheckpointLook, CheckpointTier};
 use surefoot_stall::who::names::activity;
 
@@ -35,6 +36,9 @@ const END: Duration = Duration::from_millis(200);
 const REST: Duration = Duration::from_secs(60);
 /// The longest line of a child: some times what a look may hold.
 const LINE_BYTES_MAX: u64 = 256 << 20;
+
+/// All that a child needs: directories and manifests are other users'.
+const READS: &str = "CAP_DAC_READ_SEARCH";
 
 /// What is said of a directory on such a file system.
 const SILENT: &str = "its file system does not answer";
@@ -63,8 +67,10 @@ enum Line {
 /// What the child does: it answers the questions that come by its standard input, a socket, until that ends.
 ///
 /// # Errors
-/// When whoever asks is gone, or is not understood.
+/// When whoever asks is gone, or is not understood, or when the kernel refuses to take capabilities away.
 pub fn look_apart() -> io::Result<()> {
+    // It may have been started before the watch gave up what was for its beginning.
+    shed::keep_only(&Root::host(), Capabilities::of(&[READS])).map_err(io::Error::other)?;
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let say = |line: &Line| -> io::Result<()> {
         let mut line = serde_json::to_vec(line)?;
