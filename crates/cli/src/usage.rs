@@ -39,9 +39,10 @@ fn read(arguments: &[OsString]) -> Result<(Arguments, Vec<PathBuf>), clap::Error
     Ok((parsed.map_err(|error| error.format(&mut Arguments::command()))?, paths))
 }
 
-/// The values of all options that are paths.
+/// The values of all options that are paths, but directories of checkpoints to watch: a child of the watch looks there, and one
+/// that does not answer is shown.
 fn add_paths(matches: &ArgMatches, paths: &mut Vec<PathBuf>) {
-    for id in matches.ids() {
+    for id in matches.ids().filter(|id| id.as_str() != "checkpoints") {
         // Values of another type are no paths.
         if let Ok(Some(values)) = matches.try_get_many::<PathBuf>(id.as_str()) {
             paths.extend(values.cloned());
@@ -80,8 +81,9 @@ mod tests {
             paths.iter().map(|path| path.to_string_lossy()).collect::<std::collections::BTreeSet<_>>(),
             ["a", "b", "c"].map(Into::into).into()
         );
-        let (_, paths) = parse(["surefoot", "watch", "--checks", "x", "--port", "0"].map(Into::into))
-            .unwrap_or_else(|error| panic!("{error}"));
+        let (_, paths) =
+            parse(["surefoot", "watch", "--checks", "x", "--checkpoints", "y", "--port", "0"].map(Into::into))
+                .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(paths, [PathBuf::from("x")]);
     }
 
