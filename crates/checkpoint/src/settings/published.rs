@@ -3,6 +3,7 @@
 //! It is private to the user, replaced at each opening and never synced: it tells, and nothing depends on it.
 
 use super::Told;
+use crate::storage::Named;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -28,6 +29,7 @@ struct Published {
 
 /// Puts the settings into a job's directory.
 pub(crate) fn publish(directory: &Path, settings: Vec<Told>) -> io::Result<()> {
+    let directory = Named::directory(directory)?;
     let new = directory.join(NEW_NAME);
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -6,6 +6,7 @@
 
 use super::mapping::{Checked, Mapping};
 use super::memory::SlotId;
+use crate::storage::Named;
 use crate::{Disk, Storage};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -73,10 +74,17 @@ impl Making {
     /// Opens a slot's file, or creates it.
     pub(super) fn open(slot: SlotId, path: &Path, bytes: usize) -> io::Result<Self> {
         let lost_bytes = limits::memory_lost_bytes(Path::new("/"));
-        let file = match surefoot_foreign::hold_name(path).and_then(|held| held.regular()?.open_to_write()) {
+        let named = Named::of(path)?;
+        let file = match surefoot_foreign::hold_name(&named).and_then(|held| held.regular()?.open_to_write()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut options = OpenOptions::new();
-                options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)?
+                options
+                    .read(true)
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .custom_flags(libc::O_NOFOLLOW)
+                    .open(&named)?
             }
             opened => opened?,
         };

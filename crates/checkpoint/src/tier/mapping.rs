@@ -1,5 +1,6 @@
 //! A file of a memory file system, mapped.
 
+use crate::storage::Named;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -120,7 +121,7 @@ pub(crate) struct FileRoom(Mapping);
 
 /// Maps a whole regular file; no link is followed. `None` stands for an empty one.
 fn map_whole(path: &Path, is_written: bool) -> io::Result<Option<Mapping>> {
-    let found = surefoot_foreign::hold_name(path)?.regular()?;
+    let found = surefoot_foreign::hold_name(&Named::of(path)?)?.regular()?;
     let file = if is_written { found.open_to_write()? } else { found.open()? };
     let metadata = file.metadata()?;
     let protection = if is_written { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };

@@ -1,6 +1,6 @@
 //! The real file system.
 
-use super::{LISTED_MAX, Storage, StoredFile};
+use super::{LISTED_MAX, Named, Storage, StoredFile};
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -15,11 +15,11 @@ pub struct Disk;
 
 impl Storage for Disk {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        DirBuilder::new().mode(0o700).create(path)
+        DirBuilder::new().mode(0o700).create(Named::of(path)?)
     }
 
     fn expect_own_directory(&self, path: &Path) -> io::Result<()> {
-        let metadata = fs::symlink_metadata(path)?;
+        let metadata = fs::symlink_metadata(Named::of(path)?)?;
         // SAFETY: it only reads a number.
         let user = unsafe { libc::geteuid() };
         let why = match () {
@@ -32,16 +32,17 @@ impl Storage for Disk {
     }
 
     fn create_file(&self, path: &Path, bytes: u64, direct: bool) -> io::Result<Box<dyn StoredFile>> {
+        let path = Named::of(path)?;
         let open = |flags: i32| {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true).mode(0o600);
-            options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | flags).open(path)
+            options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | flags).open(&path)
         };
         // A file system that cannot pass the page cache says so at opening; then through the cache is right as well.
         let file = match direct {
             true => open(libc::O_DIRECT).or_else(|error| match error.raw_os_error() {
                 Some(libc::EINVAL) => {
-                    let _ = fs::remove_file(path);
+                    let _ = fs::remove_file(&path);
                     open(0)
                 }
                 _ => Err(error),
@@ -51,7 +52,7 @@ impl Storage for Disk {
         if bytes > 0
             && let Err(error) = allocate(&file, bytes)
         {
-            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(&path);
             return Err(error);
         }
         Ok(Box::new(file))
@@ -59,30 +60,31 @@ impl Storage for Disk {
 
     fn open_file(&self, path: &Path, writable: bool) -> io::Result<Box<dyn StoredFile>> {
         // A pipe or a device in place of a file is not opened.
-        let found = surefoot_foreign::hold_name(path)?.regular()?;
+        let found = surefoot_foreign::hold_name(&Named::of(path)?)?.regular()?;
         let file = if writable { found.open_to_write()? } else { found.open()? };
         Ok(Box::new(file))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        fs::rename(Named::of(from)?, Named::of(to)?)
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        fs::remove_file(Named::of(path)?)
     }
 
     fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path)
+        fs::remove_dir(Named::of(path)?)
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        File::open(Named::directory(path)?)?.sync_all()
     }
 
     fn list_directory(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(path)? {
+        let directory = Named::directory(path)?;
+        for entry in fs::read_dir(&directory)? {
             if names.len() == LISTED_MAX {
                 return Err(io::Error::other(format!("it has more than {LISTED_MAX} entries")));
             }
@@ -95,7 +97,8 @@ impl Storage for Disk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)?;
+        let file =
+            options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(Named::of(path)?)?;
         // SAFETY: the descriptor is open; no memory is passed.
         match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
             0 => Ok(Box::new(file)),
@@ -104,6 +107,7 @@ impl Storage for Disk {
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let path = Named::directory(path)?;
         let path = CString::new(path.as_os_str().as_bytes())?;
         let status = room(|status| {
             // SAFETY: the path ends in a zero; the kernel fills the struct when it returns 0.
@@ -241,6 +245,50 @@ mod tests {
         symlink(&directory, &elsewhere).unwrap();
         assert!(Disk.expect_own_directory(&elsewhere).unwrap_err().to_string().contains("symbolic link"));
         assert!(Disk.expect_own_directory(&path).is_err());
+    }
+
+    #[test]
+    fn root_does_nothing_behind_a_link_that_another_user_puts_in_a_directory_s_place() {
+        if surefoot_foreign::way::own_user() != 0 {
+            return surefoot_testkit::not_run::not_run(
+                "a link in a directory's place",
+                "only root can give a link away",
+            );
+        }
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        for directory in ["theirs", "theirs/drive", "theirs/drive/job", "victim", "victim/job", "victim/job/empty"] {
+            fs::create_dir(at(directory)).unwrap();
+        }
+        fs::write(at("victim/job/file"), b"root's").unwrap();
+        let (job, file) = (at("theirs/drive/job"), at("theirs/drive/job/file"));
+        let give_away = |path: &str| std::os::unix::fs::lchown(at(path), Some(65_534), Some(65_534)).unwrap();
+        give_away("theirs");
+        Disk.create_file(&file, 0, false).unwrap();
+        fs::rename(at("theirs/drive"), at("theirs/away")).unwrap();
+        symlink(at("victim"), at("theirs/drive")).unwrap();
+        give_away("theirs/drive");
+        let refused = [
+            Disk.create_directory(&job.join("new")).err(),
+            Disk.expect_own_directory(&job).err(),
+            Disk.create_file(&job.join("new"), 0, true).err(),
+            Disk.open_file(&file, true).err(),
+            Disk.rename(&file, &job.join("new")).err(),
+            Disk.remove_file(&file).err(),
+            Disk.remove_directory(&job.join("empty")).err(),
+            Disk.sync_directory(&job).err(),
+            Disk.list_directory(&job).err(),
+            Disk.lock(&job.join("lock")).err(),
+            Disk.free_bytes(&job).err(),
+        ];
+        for (number, refused) in refused.into_iter().enumerate() {
+            let why = refused.map(|error| error.to_string()).unwrap_or_default();
+            assert!(why.contains("root does not follow"), "{number}: {why:?}");
+        }
+        let mut left: Vec<_> =
+            fs::read_dir(at("victim/job")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["empty", "file"]);
     }
 
     #[test]

@@ -3,11 +3,13 @@
 pub mod beneath;
 mod directory;
 mod disk;
+mod named;
 
 pub use directory::open_at;
 pub use directory::{Directory, Kind};
 pub use disk::Disk;
 pub use disk::allocate;
+pub use named::Named;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 use super::super::ahead::{Ahead, Allowance, Making, Wish};
 use super::super::mapping::Mapping;
 use super::{MANIFESTS, Memory, SlotId};
+use crate::storage::Named;
 use crate::{Disk, Error, Storage};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -137,5 +138,5 @@ impl Memory {
 }
 
 fn open_for_mapping(path: &Path) -> io::Result<File> {
-    surefoot_foreign::hold_name(path)?.regular()?.open_to_write()
+    surefoot_foreign::hold_name(&Named::of(path)?)?.regular()?.open_to_write()
 }
