@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn parts_of_all_ranks_are_found_and_those_of_none_are_not() {
         let home = tempfile::tempdir().unwrap();
-        assert_eq!(parts(home.path(), "job").unwrap(), []);
+        assert_eq!(parts(&home.path().join("job"), "job").unwrap(), []);
         for rank in 0..3 {
             save(home.path(), rank, 3, 1);
         }
@@ -194,7 +194,7 @@ mod tests {
         std::fs::create_dir(job.join("rank-00007")).unwrap();
         std::fs::copy(job.join("rank-00000/slot-0.manifest"), job.join("rank-00007/slot-0.manifest")).unwrap();
         std::fs::rename(job.join("rank-00002"), job.join("rank-2")).unwrap();
-        let found: Vec<(u32, u64)> = parts(home.path(), "job")
+        let found: Vec<(u32, u64)> = parts(&home.path().join("job"), "job")
             .unwrap()
             .iter()
             .map(|part| (part.manifest.rank, part.manifest.generation.number))
