@@ -101,10 +101,18 @@ fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copie
             found.entry(manifest.age()).or_default().entry(copy.rank).or_default().push((copy, manifest));
         }
     }
-    let refuse = |option: &'static str, why: String| Err(Error::Option { option, why });
+    // What is wanted may be where nothing could be read.
+    let unread = match survey.problems.as_slice() {
+        [] => String::new(),
+        [first, ..] => {
+            let count = survey.problems.len() as u64 + survey.problems_left_out as u64;
+            format!("; {count} paths could not be read, the first: {}: {}", first.path.display(), first.why)
+        }
+    };
+    let refuse = |option: &'static str, why: String| Err(Error::Option { option, why: why + &unread });
     if !jobs.contains(&wanted.job.as_str()) {
         let known =
-            if jobs.is_empty() { "no checkpoint is there".into() } else { format!("there are {}", jobs.join(", ")) };
+            if jobs.is_empty() { "no checkpoint was found".into() } else { format!("there are {}", jobs.join(", ")) };
         return refuse("job", format!("there is none called {:?}; {known}", wanted.job));
     }
     if found.is_empty() {

@@ -65,7 +65,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
             output::line(&mut out, &ProblemLine { path, why })?;
         }
     } else {
-        out.write_all(text(&rows).as_bytes())?;
+        out.write_all(text(&rows, problems.is_empty()).as_bytes())?;
         if !jobs.is_empty() {
             write!(out, "\n{}", jobs::table(&jobs))?;
         }
@@ -82,7 +82,8 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
         }
     }
     out.flush()?;
-    Ok(Outcome::Done)
+    // What could not be looked at may hold more.
+    Ok(if problems.is_empty() && survey.problems_left_out == 0 { Outcome::Done } else { Outcome::Found })
 }
 
 fn rows(survey: &Survey) -> Vec<Row> {
@@ -167,9 +168,11 @@ fn split(error: Error) -> (PathBuf, String) {
     }
 }
 
-fn text(rows: &[Row]) -> String {
-    if rows.is_empty() {
-        return "No checkpoints found.\n".into();
+fn text(rows: &[Row], is_all_read: bool) -> String {
+    match (rows.is_empty(), is_all_read) {
+        (true, true) => return "No checkpoints found.\n".into(),
+        (true, false) => return "No checkpoints could be read:\n".into(),
+        (false, _) => {}
     }
     let header = ["job", "tier", "generation", "ranks", "bytes", "on disk", "taken (UTC)", "committed", "protection"];
     let mut table = Table::new(&header, &[0, 1, 6, 7, 8]);
