@@ -93,8 +93,7 @@ for first in range(size):
 
 with opened() as job:
     assert job.load_state() == state(2)
-sys.stdout.write(f"rank {rank} is through\\n")
-sys.stdout.flush()
+open(os.path.join(os.environ["THROUGH"], str(rank)), "w").close()
 """
 
 
