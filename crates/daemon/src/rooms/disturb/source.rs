@@ -229,13 +229,26 @@ impl Journal {
         if (!is_held || is_full) && !self.is_over && self.began.is_some() {
             self.is_over = true;
             let outcome = ExperimentOutcome::Vanished;
-            let ended = ExperimentEnded::new(name.to_owned(), now, outcome, VANISHED.to_owned());
+            let at = self.last_written(&file, now);
+            let ended = ExperimentEnded::new(name.to_owned(), at, outcome, VANISHED.to_owned());
             events.push(DisturbEvent::Ended(ended));
         }
         // One that is full, or that no process writes any more, says nothing else.
         if !self.is_over && !is_full && is_held {
             self.file = Some(file);
         }
+    }
+
+    /// When it was last written to: the same for every watch that finds it later, so that the history has its end once. Not before
+    /// the experiment began, and not after this look.
+    fn last_written(&self, file: &GrowingFile, now: (u64, u64)) -> (u64, u64) {
+        let (now_ns, now_realtime_ns) = now;
+        let began_ns = self.began.as_ref().map_or(0, |began| began.at_realtime_ns).min(now_realtime_ns);
+        let since_1970 = file.file().metadata().and_then(|about| about.modified()).ok();
+        let since_1970 = since_1970.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let written_ns = since_1970.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(now_realtime_ns);
+        let at_realtime_ns = written_ns.clamp(began_ns, now_realtime_ns);
+        (now_ns.saturating_sub(now_realtime_ns - at_realtime_ns), at_realtime_ns)
     }
 
     /// What a line says, as far as it can be believed.
@@ -420,7 +433,19 @@ mod tests {
         let mut source = experiments(home.path());
         assert_eq!(source.look().len(), 2);
         drop(file);
-        assert_eq!(words(&source.look()), ["ended vanished", "look 0"]);
+        let events = source.look();
+        assert_eq!(words(&events), ["ended vanished", "look 0"]);
+        // A watch that begins later finds the same end: it is in the history once.
+        std::thread::sleep(Duration::from_millis(20));
+        let later = experiments(home.path()).look();
+        let at = |events: &[DisturbEvent]| {
+            let ended = events.iter().find_map(|event| match event {
+                DisturbEvent::Ended(ended) => Some(ended.at_realtime_ns),
+                _ => None,
+            });
+            ended.unwrap()
+        };
+        assert_eq!(at(&events), at(&later));
         assert_eq!(words(&source.look()), ["look 0"]);
     }
 
