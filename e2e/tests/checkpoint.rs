@@ -210,7 +210,7 @@ fn directories_that_cannot_be_used_are_refused() {
         fs::write(&manifest, &hostile).unwrap();
         fs::write(&copy, &hostile).unwrap();
         let listed = tiers.run("list");
-        assert!(listed.expect_code(0).stdout.contains(words), "{words}: {listed:#?}");
+        assert!(listed.expect_code(1).stdout.contains(words), "{words}: {listed:#?}");
         tiers.run("verify").expect_code(1);
     }
     fs::remove_file(&manifest).unwrap();
@@ -218,7 +218,7 @@ fn directories_that_cannot_be_used_are_refused() {
     symlink("/dev/zero", &manifest).unwrap();
     symlink(tiers.home.path(), tiers.path("ssd/loop")).unwrap();
     let listed = tiers.run("list");
-    assert!(listed.expect_code(0).stdout.contains("symbolic link"), "{listed:#?}");
+    assert!(listed.expect_code(1).stdout.contains("symbolic link"), "{listed:#?}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn another_users_checkpoints_are_out_of_reach() {
     fs::set_permissions(tiers.path("memory"), fs::Permissions::from_mode(0o755)).unwrap();
     checkpoint("list").arg(tiers.path("memory/training")).as_nobody().run().expect_refusal(2, &["Permission denied"]);
     let listed = checkpoint("list").arg(tiers.path("memory")).as_nobody().run();
-    assert!(listed.expect_code(0).stdout.contains("Permission denied"), "{listed:#?}");
+    assert!(listed.expect_code(1).stdout.contains("Permission denied"), "{listed:#?}");
 }
 
 struct Foreign {

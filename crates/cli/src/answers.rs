@@ -1,11 +1,7 @@
 //! Commands keep answering Ctrl-C while a file system does not answer them.
 
 use crate::args::{Command, StallCommand};
-use crate::disturb::DisturbCommand;
-use crate::memory::MemoryCommand;
 use crate::people;
-use crate::remedy::RemedyCommand;
-use crate::rooms::RoomCommand;
 use std::path::PathBuf;
 use surefoot_hostfs::answering::{self, Ended};
 
@@ -35,12 +31,7 @@ pub fn go_on(command: &Command, paths: &[PathBuf]) -> anyhow::Result<Option<u8>>
 fn only_reads(command: &Command) -> bool {
     match command {
         Command::History(_) | Command::Stall { command: StallCommand::Replay(_) } => true,
-        Command::Room(command) => matches!(
-            command,
-            RoomCommand::Memory { command: MemoryCommand::Import(_) | MemoryCommand::Simulate(_) }
-                | RoomCommand::Disturb { command: DisturbCommand::Report(_) | DisturbCommand::Predict(_) }
-                | RoomCommand::Remedy { command: RemedyCommand::Simulate(_) }
-        ),
+        Command::Room(command) => command.only_reads(),
         _ => false,
     }
 }

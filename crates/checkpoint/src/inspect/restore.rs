@@ -105,7 +105,7 @@ fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copie
     let unread = match survey.problems.as_slice() {
         [] => String::new(),
         [first, ..] => {
-            let count = survey.problems.len() as u64 + survey.problems_left_out as u64;
+            let count = survey.problems.len() as u64 + survey.problems_left_out;
             format!("; {count} paths could not be read, the first: {}: {}", first.path.display(), first.why)
         }
     };

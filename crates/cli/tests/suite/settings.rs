@@ -91,6 +91,8 @@ fn a_job_shows_what_its_program_said_when_it_was_opened() {
     let variables = vec![("SUREFOOT_CHECKPOINT_MEMORY_SLOTS".into(), "4".into())];
     let mut wished = Settings::of(&Surroundings { variables, host_file: None }, "train", tier.path()).unwrap();
     wished.set("policy", "every:7").unwrap();
+    // What a watch of this host has published, or has left behind, is not what this is about.
+    wished.set("health_file", "/nowhere/health.json").unwrap();
     let mut job = Checkpointer::open(wished.config().clone(), Box::new(Alone)).unwrap();
     job.publish_settings(wished.told());
     assert_eq!(job.take_notices(), Vec::<String>::new());
