@@ -376,6 +376,7 @@ mod tests {
         std::fs::create_dir(&ssd).unwrap();
         let mut config = Config { drive_file: None, ..Config::new("job", &memory, Some(ssd)) };
         config.policy = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
+        config.health_file = home.path().join("health.json");
         (home, config)
     }
 
