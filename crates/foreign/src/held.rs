@@ -40,13 +40,26 @@ impl About {
     /// # Errors
     /// What `statx` says.
     pub fn of(file: impl AsFd) -> io::Result<Self> {
+        About::at(file.as_fd(), c"", libc::AT_EMPTY_PATH)
+    }
+
+    /// Of what has this name in a directory, without holding it: a look at many names opens nothing. What it is by the time that it
+    /// is held may be something else.
+    ///
+    /// # Errors
+    /// What `statx` says.
+    pub fn in_directory(directory: impl AsFd, name: &OsStr) -> io::Result<Self> {
+        About::at(directory.as_fd(), &CString::new(name.as_bytes())?, libc::AT_SYMLINK_NOFOLLOW)
+    }
+
+    fn at(file: BorrowedFd<'_>, name: &CStr, how: libc::c_int) -> io::Result<Self> {
         // SAFETY: statx is made of integers for which zero is a value.
         let mut found: libc::statx = unsafe { std::mem::zeroed() };
-        let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
+        let flags = how | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
         let wanted = libc::STATX_BASIC_STATS | libc::STATX_MNT_ID;
-        let number = file.as_fd().as_raw_fd();
+        let number = file.as_raw_fd();
         // SAFETY: the name ends in a zero, and the kernel writes no more than the structure that both outlive the call.
-        if unsafe { libc::statx(number, c"".as_ptr(), flags, wanted, &raw mut found) } != 0 {
+        if unsafe { libc::statx(number, name.as_ptr(), flags, wanted, &raw mut found) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let ns = |at: libc::statx_timestamp| at.tv_sec.saturating_mul(1_000_000_000).saturating_add(at.tv_nsec.into());

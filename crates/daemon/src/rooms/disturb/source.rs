@@ -8,10 +8,11 @@ use crate::rooms::turns::in_turn;
 use crate::sources::{End, Source, Start};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fs::TryLockError;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use surefoot_foreign::About;
 use surefoot_hostfs::clock;
 use surefoot_journal::{GrowingFile, Place};
 use surefoot_model::{
@@ -131,8 +132,8 @@ impl Experiments {
                 }
             };
             look.directories.push(one_line(&directory.to_string_lossy()));
-            // Beneath it no name is asked for by its path: a user can mount a file system over a file of theirs.
-            let held = match surefoot_foreign::way::directory(directory) {
+            // No file in it is asked for by its path, and none has to answer: a user can mount a file system over a file of theirs.
+            let held = match held(directory) {
                 Ok(held) => held,
                 Err(error) => {
                     problem(look, directory, &error.to_string());
@@ -143,15 +144,12 @@ impl Experiments {
             for path in entries.by_ref().take(ENTRIES_MAX) {
                 let Some(name) = ExperimentBegan::name_of(&path).map(str::to_owned) else { continue };
                 let Some(file) = path.file_name() else { continue };
-                let uid = match surefoot_foreign::hold_in(&held, file) {
+                let uid = match About::in_directory(&held, file) {
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                    // A link, or a file system mounted on it: why it is not read is told in its turn.
                     Err(_) => UNKNOWN_USER,
                     // One in which there is nothing yet takes no other's place.
-                    Ok(held) if held.about().bytes == 0 && held.about().mode & libc::S_IFMT == libc::S_IFREG => {
-                        continue;
-                    }
-                    Ok(held) => held.about().owner,
+                    Ok(about) if about.is_regular() && about.bytes == 0 => continue,
+                    Ok(about) => about.owner,
                 };
                 found.push(Candidate { name, path, uid });
             }
@@ -184,6 +182,11 @@ struct Candidate {
     name: String,
     path: PathBuf,
     uid: u32,
+}
+
+/// A directory, to ask for names in it; nothing is opened for reading.
+fn held(directory: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(directory)
 }
 
 fn problem(look: &mut ExperimentLook, path: &Path, why: &str) {
@@ -330,7 +333,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::state::tests::told;
     use super::*;
-    use std::fs::{self, File};
+    use std::fs;
     use std::io::Write;
 
     fn experiments(directory: &Path) -> Experiments {
