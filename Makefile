@@ -26,7 +26,7 @@ setup: ## install what running and testing need and this machine lacks
 
 run: ## build surefoot and watch this host, in the terminal and on a web page
 	@sh xtask/setup.sh run
-	cargo build --release --locked --package surefoot-cli
+	cargo build --profile quick --locked --package surefoot-cli
 	@sh xtask/run.sh $(ARGS)
 
 test: ## set up, then run every check and every test

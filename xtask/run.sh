@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts the built surefoot, as root where that shows more and only if the user allows it.
+# Starts the surefoot that `make run` built (profile quick), as root where that shows more and only if the user allows it.
 #
 #   xtask/run.sh watch [OPTION...]
 #
@@ -7,7 +7,7 @@
 set -eu
 
 cd "$(dirname "$0")/.."
-surefoot=${CARGO_TARGET_DIR:-target}/release/surefoot
+surefoot=${CARGO_TARGET_DIR:-target}/quick/surefoot
 sudo=${SUDO-sudo}
 
 for argument in "$@"; do

@@ -65,6 +65,13 @@ const COMPLETE: &[&str] = &[
     "prometheus-alertmanager",
 ];
 
+/// The profile that `make run` builds in, where `run.sh` must look for what it starts.
+fn profile_of_make_run() -> String {
+    let makefile = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Makefile")).unwrap();
+    let (_, profile) = makefile.split_once("cargo build --profile ").unwrap();
+    profile.split_whitespace().next().unwrap().to_owned()
+}
+
 struct Machine {
     folder: tempfile::TempDir,
 }
@@ -158,9 +165,9 @@ impl Machine {
     }
 
     fn run(&self, sudo: Option<&str>, arguments: &[&str]) -> (i32, String) {
-        let release = self.path("target/release");
-        fs::create_dir_all(&release).unwrap();
-        self.write_program(&release.join("surefoot"), "echo \"surefoot $*\" >>\"$MACHINE/log\"\nexit 7");
+        let built = self.path("target").join(profile_of_make_run());
+        fs::create_dir_all(&built).unwrap();
+        self.write_program(&built.join("surefoot"), "echo \"surefoot $*\" >>\"$MACHINE/log\"\nexit 7");
         let mut command = self.script("run.sh");
         if let Some(sudo) = sudo {
             command.env("SUDO", sudo);

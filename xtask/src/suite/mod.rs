@@ -41,8 +41,8 @@ pub fn test(workspace: &Workspace) -> ExitCode {
     checks(&mut suite);
     page_checks(&mut suite);
     let lints = cargo_checks(workspace);
-    let binaries = suite.value("build", || binaries::build(workspace));
-    let command = suite.value("build of surefoot", || binaries::build_command(workspace));
+    let binaries = suite.value(tally::BUILD, || binaries::build(workspace));
+    let command = suite.value(&format!("{} of surefoot", tally::BUILD), || binaries::build_command(workspace));
     if let (Some(binaries), Some(command)) = (binaries, command) {
         let root = root_words();
         let groups = binaries::groups(workspace, &binaries, &command, &root);

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// How many of the slowest parts are listed at the end.
 const SLOWEST: usize = 10;
 
+/// How the names of the steps begin that only compile.
+pub const BUILD: &str = "build";
+
 /// A check of this program's own.
 pub type Check = fn(&Workspace) -> Result<Checked, String>;
 
@@ -152,6 +155,9 @@ impl<'a> Suite<'a> {
                 println!("{:<26} {took_s:>7.1} s {computed_s:>7.1} s of processors  {}", step.name, step.result);
             }
         }
+        if let Some(line) = self.building() {
+            println!("{line}");
+        }
         if self.parts.len() > SLOWEST {
             print_slowest("steps and test binaries", &mut self.parts);
             print_slowest("tests of binaries that run one test at a time", &mut self.tests);
@@ -172,6 +178,14 @@ impl<'a> Suite<'a> {
 }
 
 impl Suite<'_> {
+    /// How long the steps took that only compile; `None` if there were none.
+    fn building(&self) -> Option<String> {
+        let steps: Vec<&Step> = self.steps.iter().filter(|step| step.name.starts_with(BUILD)).collect();
+        let took_s: f64 = steps.iter().map(|step| step.took.as_secs_f64()).sum();
+        let computed_s: f64 = steps.iter().map(|step| step.computed_s).sum();
+        (!steps.is_empty()).then(|| format!("building took {took_s:.0} s and {computed_s:.0} s of processor time"))
+    }
+
     /// The step or test binary to look at first: the first that failed, else the one that takes longest.
     fn look_at_first(&self) -> Option<String> {
         if let Some((name, tests)) = self.failed.first() {
@@ -251,6 +265,10 @@ mod tests {
             Command::new("sh").args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; exit 3"])
         ));
         assert!(suite.steps.last().unwrap().computed_s > 0.0, "what a step computed is in the table");
+        assert_eq!(suite.building(), None);
+        suite.value("build of nothing", || Ok(()));
+        suite.steps.last_mut().unwrap().computed_s = 7.0;
+        assert_eq!(suite.building().as_deref(), Some("building took 0 s and 7 s of processor time"));
         suite.check("broken", |_| Ok(Checked::Faults(vec!["x".into()])));
         assert_eq!(suite.counts.failed, 2);
         assert_eq!(suite.look_at_first().as_deref(), Some("look first at: fails"));
