@@ -45,7 +45,7 @@ const cut = (page) =>
 const CHECKS = {
   async "without an alert there is no case"({ part }) {
     assert.equal(await part("headline").getAttribute("data-severity"), "ok");
-    assert.match(await part("headline").innerText(), /No case is open\./);
+    assert.match(await part("headline").innerText(), /No open cases\./);
   },
   async "everything is paused after a second word, and goes on"({ part, api }) {
     await part("pause-everything").click();
@@ -65,7 +65,7 @@ const CHECKS = {
     await page.locator("[data-testid=case][data-state=needs_approval]").waitFor();
     const { cases } = await api("api/v1/cases");
     assert.deepEqual([cases.length, cases[0].host, cases[0].fault], [1, "n1", "memory/rate"]);
-    assert.match(await part("headline").innerText(), /1 case is open; 1 waits for a person: n1\./);
+    assert.match(await part("headline").innerText(), /1 open case; 1 needs manual action: n1\./);
     assert.equal(await part("board").locator("[data-state=needs_approval] [data-testid=case]").count(), 1);
     // A second telling changes nothing.
     await tell("n1", true);
@@ -85,7 +85,7 @@ const CHECKS = {
     assert.equal(await page.evaluate(() => document.activeElement?.id), "story");
     assert.match(await part("evidence").innerText(), /312 corrected errors/);
     assert.match(await part("story").innerText(), /The host is out of service/);
-    assert.match(await part("to-do").innerText(), /Approve the step/);
+    assert.match(await part("to-do").innerText(), /Approve \S+, or cancel the case\./);
     const actions = await part("trail").locator("tbody tr").evaluateAll((/** @type {HTMLElement[]} */ rows) => rows.map(({ dataset }) => dataset.action));
     assert.equal(actions[0], "opened");
     const steps = await part("step").evaluateAll((/** @type {HTMLElement[]} */ all) => all.map(({ dataset }) => dataset.state));

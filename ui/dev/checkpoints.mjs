@@ -3,7 +3,7 @@
 
 /** @typedef {import("../src/types.ts").Checkpoints} Checkpoints */
 /** @typedef {import("../src/types.ts").Job} Job */
-/** @typedef {import("../src/types.ts").JournalEntry} JournalEvent */
+/** @typedef {import("../src/types.ts").EntryView} JournalEvent */
 
 const GIB = 2 ** 30;
 
@@ -18,7 +18,7 @@ export const WHY_NOT = "No checkpoint directory is configured; start with: suref
  * @returns {import("../src/types.ts").Finding}
  */
 function finding(job, rule, severity, sentence, sinceNs, evidence = []) {
-  return { key: `checkpoint/${rule}/job/${job}`, room: "checkpoint", subject: { kind: "job", name: job }, severity, certainty: "certain", sentence, evidence, since_realtime_ns: severity === "ok" ? 0 : sinceNs };
+  return { key: `checkpoint/${rule}/job/${job}`, rule, room: "checkpoint", subject: { kind: "job", name: job }, severity, certainty: "certain", sentence, evidence, since_realtime_ns: severity === "ok" ? 0 : sinceNs };
 }
 
 /**
@@ -28,7 +28,7 @@ function finding(job, rule, severity, sentence, sinceNs, evidence = []) {
 export function makeJob(name, checkpoints, everyS, nowNs) {
   const beganNs = nowNs - checkpoints * everyS * 1e9;
   /** @type {JournalEvent[]} */
-  const events = [{ event: "opened", realtime_ns: beganNs, job: name, ranks: 4, policy: "surefoot" }];
+  const events = [{ severity: "ok", event: "opened", realtime_ns: beganNs, job: name, ranks: 4, policy: "surefoot" }];
   let durableNs = beganNs;
   let durableBytes = 0;
   /** @type {Record<string, number>} */
@@ -40,6 +40,7 @@ export function makeJob(name, checkpoints, everyS, nowNs) {
     const ageS = (atNs - durableNs) / 1e9;
     decided[place] += 1;
     events.push({
+      severity: "ok",
       event: "decision",
       realtime_ns: atNs,
       place,
@@ -58,11 +59,11 @@ export function makeJob(name, checkpoints, everyS, nowNs) {
     if (!isDurable || number + 1 > checkpoints) continue;
     const isLost = number % 400 === 0;
     const doneNs = atNs + 4e9;
-    if (isLost) events.push({ event: "not_durable", tier: "durable", realtime_ns: doneNs, generation: number, why: "cannot sync /ssd/job: Input/output error (os error 5)" });
+    if (isLost) events.push({ severity: "warning", event: "not_durable", tier: "durable", realtime_ns: doneNs, generation: number, why: "cannot sync /ssd/job: Input/output error (os error 5)" });
     else {
       durableNs = atNs;
       durableBytes += 8 * GIB;
-      events.push({ event: "durable", tier: "durable", realtime_ns: doneNs, generation: number, age_s: 4, took_s: 3.8, bytes: 8 * GIB });
+      events.push({ severity: "ok", event: "durable", tier: "durable", realtime_ns: doneNs, generation: number, age_s: 4, took_s: 3.8, bytes: 8 * GIB });
     }
   }
   /** @param {number} number @param {"memory" | "durable" | "shared"} tier @returns {import("../src/types.ts").Generation} */
@@ -133,7 +134,7 @@ export function makeCheckpoints(scenario, nowNs) {
   hostile.findings = [finding("broken", "damaged", "warning", "The newest checkpoint on the SSD, number 16, is damaged; a restart takes an older one.", nowNs - 120e9, ["rank 2: <img src=x onerror=alert(1)>"])];
   hostile.is_running = false;
   hostile.generations[2] = { ...hostile.generations[2], state: "damaged", missing: "rank 2: <img src=x onerror=alert(1)>" };
-  hostile.events.push({ event: "restart", realtime_ns: nowNs - 1e9, generation: null, report: "no checkpoint can be restored: \u202etxet <b>bold</b>" });
+  hostile.events.push({ severity: "warning", event: "restart", realtime_ns: nowNs - 1e9, generation: null, report: "no checkpoint can be restored: \u202etxet <b>bold</b>" });
   // What a newer server may say.
   hostile.events.push(/** @type {any} */ ({ event: "unheard_of", realtime_ns: nowNs }));
   return {

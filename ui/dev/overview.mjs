@@ -16,7 +16,7 @@ const ORDER = /** @type {const} */ (["ok", "notice", "warning", "critical"]);
  */
 function finding(room, rule, subject, severity, sentence, more = {}) {
   const key = [room, rule, subject.kind, subject.name].filter((part) => part !== "").join("/");
-  return { key, room, subject, severity, certainty: "certain", sentence, evidence: [], since_realtime_ns: 0, ...more };
+  return { key, rule, room, subject, severity, certainty: "certain", sentence, evidence: [], since_realtime_ns: 0, ...more };
 }
 
 const HOST = /** @type {const} */ ({ kind: "host", name: "" });
@@ -45,7 +45,7 @@ function lostTime(scenario, nowNs) {
 function room(name, title, findings, more = {}) {
   const severity = findings.reduce((worst, one) => (ORDER.indexOf(one.severity) > ORDER.indexOf(worst) ? one.severity : worst), /** @type {Finding["severity"]} */ ("ok"));
   const sorted = [...findings].sort((a, b) => ORDER.indexOf(b.severity) - ORDER.indexOf(a.severity));
-  return { room: name, title, severity, is_watched: true, why: "", findings: sorted, findings_left_out: 0, chart: null, ...more };
+  return { room: name, title, severity, needs_action: ORDER.indexOf(severity) >= 2, is_watched: true, why: "", findings: sorted, findings_left_out: 0, chart: null, ...more };
 }
 
 /** @param {import("../src/types.ts").Window[]} windows @param {number} offsetNs @returns {[number, number][]} */
@@ -124,16 +124,18 @@ export function makePast(scenario, fromS, toS, resolution, nowS) {
   const middle = ((fromS + toS) / 2) * 1e9;
   const isThere = windows.length > 0;
   const jobs = isThere && scenario !== "quiet" ? makeJob("cfd/wing", Math.min(200, Math.max(1, Math.floor((toS - fromS) / 30))), 30, toS * 1e9) : null;
+  const [worst] = lostTime(scenario, middle);
   return {
     schema: 2,
+    headline: isThere ? { severity: worst.severity, sentence: worst.sentence } : { severity: "notice", sentence: "The history has no findings in this range." },
     from_s: fromS,
     to_s: toS,
     resolution,
     windows,
     gaps,
     clock_changes: [], notices: isThere ? [{ at_realtime_ns: middle, text: "Core 1 went offline and came back after 3.1 s." }] : [],
-    findings: isThere ? lostTime(scenario, middle).map((one) => ({ finding: one, from_realtime_ns: middle - 30e9, last_seen_realtime_ns: toS < nowS - 3600 ? middle + 45e9 : nowS * 1e9, until_realtime_ns: toS < nowS - 3600 ? middle + 45e9 : null })) : [],
+    findings: isThere ? lostTime(scenario, middle).map((one) => ({ finding: one, needs_action: ORDER.indexOf(one.severity) >= 2, from_realtime_ns: middle - 30e9, last_seen_realtime_ns: toS < nowS - 3600 ? middle + 45e9 : nowS * 1e9, until_realtime_ns: toS < nowS - 3600 ? middle + 45e9 : null })) : [],
     unknown_count: 0,
-    records: (jobs?.events ?? []).map(({ realtime_ns, ...body }) => ({ room: "checkpoint", kind: "journal", subject: { kind: /** @type {const} */ ("job"), name: "cfd/wing" }, at_realtime_ns: realtime_ns, body: { realtime_ns, ...body } })),
+    records: (jobs?.events ?? []).map(({ realtime_ns, severity, ...body }) => ({ room: "checkpoint", kind: "journal", severity, subject: { kind: /** @type {const} */ ("job"), name: "cfd/wing" }, at_realtime_ns: realtime_ns, body: { realtime_ns, ...body } })),
   };
 }

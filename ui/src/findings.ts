@@ -1,7 +1,7 @@
 // The findings that are shown: those that hold now, as the overview says them, or those that held in a range of the past.
 
 import { computed } from "@preact/signals";
-import { byUrgency, isAboveOk } from "./severity.ts";
+import { byUrgency } from "./severity.ts";
 import { overview, past, pastAnswer } from "./state.ts";
 import type { Chart, Finding, Headline, Overview, PastAnswer, PastFinding, Severity } from "./types.ts";
 import { views } from "./view.ts";
@@ -18,6 +18,8 @@ export interface RoomShown {
   title: string;
   /** `null` in the past where nothing is known. */
   severity: Severity | null;
+  /** Whether somebody should act. */
+  needsAction: boolean;
   isWatched: boolean;
   why: string;
   /** The worst first. */
@@ -32,6 +34,7 @@ export function roomsNow(answer: Overview): RoomShown[] {
     room: room.room,
     title: room.title,
     severity: room.severity,
+    needsAction: room.needs_action,
     isWatched: room.is_watched,
     why: room.why,
     findings: [...room.findings].sort(byUrgency).map((finding) => ({ finding, held: null })),
@@ -55,6 +58,7 @@ export function roomsThen(answer: PastAnswer, now: Overview | null, charts: Read
       room,
       title: titles.get(room) ?? room,
       severity: sorted[0]?.finding.severity ?? null,
+      needsAction: sorted.some(({ needs_action }) => needs_action),
       isWatched: true,
       why: "",
       findings: sorted.map(({ finding, from_realtime_ns: fromNs, until_realtime_ns: untilNs }) => ({ finding, held: { fromNs, untilNs } })),
@@ -62,17 +66,6 @@ export function roomsThen(answer: PastAnswer, now: Overview | null, charts: Read
       chart: charts[room] ?? null,
     };
   });
-}
-
-/** The fold of `Headline::of` in crates/model over findings of the past, which the server tells for now only. */
-export function headlineThen(rooms: readonly RoomShown[]): Headline {
-  const all = rooms.flatMap(({ findings }) => findings.map(({ finding }) => finding)).sort(byUrgency);
-  const [worst] = all;
-  if (!worst) return { severity: "notice", sentence: "The history holds no finding of this range." };
-  const others = new Set(all.filter(isAboveOk).map(({ key }) => key));
-  others.delete(worst.key);
-  const more = !isAboveOk(worst) || others.size === 0 ? "" : others.size === 1 ? " One more finding." : ` ${others.size} more findings.`;
-  return { severity: worst.severity, sentence: `${worst.sentence}${more}` };
 }
 
 /** `null` until an answer came. */
@@ -86,5 +79,5 @@ export const rooms = computed<RoomShown[] | null>(() => {
 
 export const headline = computed<Headline | null>(() => {
   if (past.value === null) return overview.value?.headline ?? null;
-  return rooms.value && headlineThen(rooms.value);
+  return pastAnswer.value?.headline ?? null;
 });

@@ -12,20 +12,30 @@ export function known(severity: Severity): Severity {
   return SEVERITIES.includes(severity) ? severity : "notice";
 }
 
+/** The worst of these; `null` without any. */
+export function worst(all: readonly Severity[]): Severity | null {
+  return all.reduce<Severity | null>((one, other) => (one === null || rank(other) > rank(one) ? other : one), null);
+}
+
+/** From well to bad, for an order. */
+export function rank(severity: Severity): number {
+  return SEVERITIES.indexOf(known(severity));
+}
+
 const SURENESS = ["certain", "probable", "cannot_tell_apart_here"];
 
 /** The worst first; of equals the surer, then the older: the order of `by_urgency` in crates/model. */
 export function byUrgency(a: Finding, b: Finding): number {
   return (
-    SEVERITIES.indexOf(known(b.severity)) - SEVERITIES.indexOf(known(a.severity)) ||
+    rank(b.severity) - rank(a.severity) ||
     SURENESS.indexOf(a.certainty) - SURENESS.indexOf(b.certainty) ||
     a.since_realtime_ns - b.since_realtime_ns ||
     (a.key < b.key ? -1 : 1)
   );
 }
 
-export function isAboveOk(finding: Finding): boolean {
-  return known(finding.severity) !== "ok";
+export function isAboveOk({ severity }: Pick<Finding, "severity">): boolean {
+  return known(severity) !== "ok";
 }
 
 const SUBJECTS: Record<string, string> = { dimm: "DIMM", host: "this host" };

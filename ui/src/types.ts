@@ -5,6 +5,10 @@
  */
 export type CapabilityState = "works" | "reduced" | "unsupported";
 /**
+ * Why work depends on an interface.
+ */
+export type CarriedKind = "default_route" | "ssh_session" | "unknown";
+/**
  * Where a case stands.
  */
 export type CaseState = "waiting" | "needs_approval" | "running" | "paused" | "with_person" | "returned" | "cleared" | "cancelled";
@@ -20,6 +24,10 @@ export type Severity = "ok" | "notice" | "warning" | "critical";
  * How far a step has come.
  */
 export type StepState = "pending" | "running" | "in_doubt" | "done" | "failed" | "skipped";
+/**
+ * What a case waits for, where programs must tell it apart; [`Case::waits_for`] has the words.
+ */
+export type CaseWait = "all_paused" | "no_policy" | "limit" | "other";
 /**
  * What took time from a core. The order is that of the tables.
  */
@@ -61,9 +69,9 @@ export type CheckpointTier = "memory" | "durable" | "shared";
  */
 export type DriveSource = "nvme_health_log" | "nvme_endurance_log" | "smartctl" | "file_system" | "since_boot" | "rating_table";
 /**
- * One line of a job's journal: what the job decided about its checkpoints, or what became of one.
+ * A line of the journal, and how bad what it says is.
  */
-export type JournalEntry = {
+export type EntryView = {
   /**
    * Lines before this one that could not be written, since the session began.
    */
@@ -72,8 +80,9 @@ export type JournalEntry = {
    * `CLOCK_REALTIME` of the writing, nanoseconds.
    */
   realtime_ns: number;
-} & JournalEntry1;
-export type JournalEntry1 =
+  severity: Severity;
+} & EntryView1;
+export type EntryView1 =
   | {
       event: "opened";
       /**
@@ -158,10 +167,18 @@ export type JournalEntry1 =
        */
       generation: number | null;
       /**
-       * What rank 0 met, or why nothing came back.
+       * How it ended; `None` in a journal of an older release: see [`JournalEvent::is_failure`].
+       */
+      outcome?: RestartOutcome | null;
+      /**
+       * What rank 0 found, or why nothing came back.
        */
       report: string;
     };
+/**
+ * How a job's request for its newest checkpoint ended.
+ */
+export type RestartOutcome = "restored" | "no_checkpoint" | "failed" | "unknown";
 /**
  * The part of Surefoot that a finding comes from: one per capability, and the watch itself.
  */
@@ -332,13 +349,13 @@ export type ReporterState = "healthy" | "error" | "unknown";
  */
 export type Vendor = "intel" | "amd" | "other";
 /**
- * How a peer is probed.
- */
-export type ProbeKind = "packet" | "arp" | "icmp";
-/**
  * How an interface does its work. The order is from well to bad, but for [`InterfaceState::Unknown`], which comes first.
  */
 export type InterfaceState = "unknown" | "ok" | "slow" | "losing" | "hung";
+/**
+ * How a peer is probed.
+ */
+export type ProbeKind = "packet" | "arp" | "icmp";
 /**
  * What a live client is sent. Its type is also the name of the server-sent event.
  */
@@ -603,6 +620,16 @@ export interface Capability {
   state: CapabilityState;
 }
 /**
+ * One reason why work depends on an interface.
+ */
+export interface Carried {
+  kind: CarriedKind;
+  /**
+   * In words: `the default route of IPv4, through bond0`.
+   */
+  what: string;
+}
+/**
  * A fault of one host, from the alert to the host's return.
  */
 export interface Case {
@@ -703,6 +730,7 @@ export interface Case {
    * Its ticket, once it is a person's; empty for none.
    */
   ticket?: string;
+  wait?: CaseWait;
   /**
    * What it waits for, in words; empty for nothing.
    */
@@ -830,6 +858,53 @@ export interface Chart {
    * `ns_per_s`, `s` or `count`.
    */
   unit: string;
+}
+/**
+ * A check, and how bad its state is.
+ */
+export interface CheckView {
+  /**
+   * When it ended, `CLOCK_MONOTONIC`.
+   */
+  at_ns: number;
+  /**
+   * When it ended, `CLOCK_REALTIME`.
+   */
+  at_realtime_ns: number;
+  /**
+   * What that rests on, a line each.
+   */
+  evidence?: string[];
+  /**
+   * Whether the run before this one found another state, or there was none.
+   */
+  is_change: boolean;
+  /**
+   * The name of the check.
+   */
+  name: string;
+  /**
+   * How often it is run.
+   */
+  period_ns: number;
+  /**
+   * The processor time that it took: of its thread, and of its program with all that this waited for.
+   */
+  processor_ns: number;
+  /**
+   * One sentence for people, with its full stop.
+   */
+  sentence: string;
+  severity: Severity;
+  /**
+   * Since when it is in this state, `CLOCK_REALTIME`.
+   */
+  since_realtime_ns: number;
+  state: CheckState;
+  /**
+   * How long the run took.
+   */
+  took_ns: number;
 }
 /**
  * A directory that was named.
@@ -1053,7 +1128,7 @@ export interface Job {
   /**
    * The journal, oldest line first.
    */
-  events: JournalEntry[];
+  events: EntryView[];
   /**
    * Lines before those.
    */
@@ -1184,11 +1259,15 @@ export interface Finding {
    */
   evidence?: string[];
   /**
-   * Names the same trouble of the same thing for as long as it lasts, also after a restart: room, rule and subject, as
-   * [`Finding::key_of`] joins them.
+   * Identifies the finding for as long as it lasts, across restarts: room, rule and subject, joined by
+   * [`Finding::key_of`].
    */
   key: string;
   room: Room;
+  /**
+   * The rule of that room, such as `lost-time`.
+   */
+  rule: string;
   /**
    * One sentence for people, with its full stop.
    */
@@ -1399,6 +1478,10 @@ export interface DetailView {
    * Core by core, of all stalls that are kept; none where several disturbances took turns, whose rows tell of them.
    */
   cores: CoreStalls[];
+  /**
+   * Cores beyond those.
+   */
+  cores_left_out: number;
   /**
    * Its name.
    */
@@ -1618,9 +1701,81 @@ export interface DetectorRow {
   detected_by: string;
 }
 /**
- * A memory module and everything that was reported of it.
+ * What reporting the errors of a module costs.
  */
-export interface Dimm {
+export interface DimmCost {
+  /**
+   * Corrected errors since the watch began.
+   */
+  corrected_count: number;
+  /**
+   * [`Dimm::id`].
+   */
+  id: string;
+  /**
+   * Nanoseconds of cores per day, by its share of these errors.
+   */
+  per_day_ns: number | null;
+}
+/**
+ * The fault that the errors of a module point to.
+ */
+export interface DimmFault {
+  action: MemoryAction;
+  /**
+   * The same for a person, in a sentence or two.
+   */
+  advice: string;
+  /**
+   * The cells with the most errors.
+   */
+  cells: ErrorCell[];
+  /**
+   * Cells beyond those.
+   */
+  cells_left_out: number;
+  certainty: Certainty;
+  /**
+   * Why, in one sentence.
+   */
+  evidence: string;
+  mode: FaultMode;
+  persistence: Persistence;
+  urgency: Severity;
+}
+/**
+ * Errors at one cell of the map that is the evidence for a fault.
+ */
+export interface ErrorCell {
+  /**
+   * Bank, with its group: `bank_group * 4 + bank` where there are groups.
+   */
+  bank: number;
+  /**
+   * Column.
+   */
+  column: number;
+  /**
+   * Errors there.
+   */
+  count: number;
+  /**
+   * Rank.
+   */
+  rank: number;
+  /**
+   * Row.
+   */
+  row: number;
+}
+/**
+ * A module, and what the room says of it.
+ */
+export interface DimmView {
+  /**
+   * What to do; `null` where no error of it was ever counted.
+   */
+  advice: string | null;
   /**
    * The controller that it hangs on, as [`MemoryController::id`]; empty where it is not known.
    */
@@ -1678,6 +1833,7 @@ export interface Dimm {
    * [`Dimm::id`] only where it is certain.
    */
   serial_certainty: Certainty | null;
+  severity: Severity;
   /**
    * Size; 0 where it is not known.
    */
@@ -1699,57 +1855,6 @@ export interface Dimm {
    * How long that window was, seconds; 0 where there was none.
    */
   worst_window_s: number;
-}
-/**
- * The fault that the errors of a module point to.
- */
-export interface DimmFault {
-  action: MemoryAction;
-  /**
-   * The same for a person, in a sentence or two.
-   */
-  advice: string;
-  /**
-   * The cells with the most errors.
-   */
-  cells: ErrorCell[];
-  /**
-   * Cells beyond those.
-   */
-  cells_left_out: number;
-  certainty: Certainty;
-  /**
-   * Why, in one sentence.
-   */
-  evidence: string;
-  mode: FaultMode;
-  persistence: Persistence;
-  urgency: Severity;
-}
-/**
- * Errors at one cell of the map that is the evidence for a fault.
- */
-export interface ErrorCell {
-  /**
-   * Bank, with its group: `bank_group * 4 + bank` where there are groups.
-   */
-  bank: number;
-  /**
-   * Column.
-   */
-  column: number;
-  /**
-   * Errors there.
-   */
-  count: number;
-  /**
-   * Rank.
-   */
-  rank: number;
-  /**
-   * Row.
-   */
-  row: number;
 }
 /**
  * How many different places errors were seen at.
@@ -1781,23 +1886,6 @@ export interface Spread {
   rows: number;
 }
 /**
- * What reporting the errors of a module costs.
- */
-export interface DimmCost {
-  /**
-   * Corrected errors since the watch began.
-   */
-  corrected_count: number;
-  /**
-   * [`Dimm::id`].
-   */
-  id: string;
-  /**
-   * Nanoseconds of cores per day, by its share of these errors.
-   */
-  per_day_ns: number | null;
-}
-/**
  * Everything about experiments at one moment.
  */
 export interface Disturb {
@@ -1818,6 +1906,10 @@ export interface Disturb {
    * Predictions from the files that were named.
    */
   predictions: PredictionView[];
+  /**
+   * Predictions beyond those.
+   */
+  predictions_left_out: number;
   /**
    * What could not be read.
    */
@@ -2415,6 +2507,10 @@ export interface Health {
    */
   parts?: Part2[];
   /**
+   * Parts that are not listed: no room in the file, or a serial number that is not unique.
+   */
+  parts_left_out: number;
+  /**
    * What each room that watches this host has found. A room that is not here says nothing of the host.
    */
   rooms: {
@@ -2433,6 +2529,10 @@ export interface Health {
  * What one room has found.
  */
 export interface RoomHealth {
+  /**
+   * Lines of evidence of the findings here that had no room in the file.
+   */
+  evidence_left_out: number;
   /**
    * Its findings above `ok`, the worst first.
    */
@@ -2484,52 +2584,6 @@ export interface HealthReporter {
    */
   recover_count: number;
   state: ReporterState;
-}
-/**
- * One run of a periodic check.
- */
-export interface HostCheck {
-  /**
-   * When it ended, `CLOCK_MONOTONIC`.
-   */
-  at_ns: number;
-  /**
-   * When it ended, `CLOCK_REALTIME`.
-   */
-  at_realtime_ns: number;
-  /**
-   * What that rests on, a line each.
-   */
-  evidence?: string[];
-  /**
-   * Whether the run before this one found another state, or there was none.
-   */
-  is_change: boolean;
-  /**
-   * The name of the check.
-   */
-  name: string;
-  /**
-   * How often it is run.
-   */
-  period_ns: number;
-  /**
-   * The processor time that it took: of its thread, and of its program with all that this waited for.
-   */
-  processor_ns: number;
-  /**
-   * One sentence for people, with its full stop.
-   */
-  sentence: string;
-  /**
-   * Since when it is in this state, `CLOCK_REALTIME`.
-   */
-  since_realtime_ns: number;
-  state: CheckState;
-  /**
-   * How long the run took.
-   */
-  took_ns: number;
 }
 /**
  * What stays true about a host while it is watched; opens every recording.
@@ -2598,67 +2652,27 @@ export interface Listed {
   path: string;
 }
 /**
- * A network interface.
+ * An interface came into another state.
  */
-export interface Interface {
+export interface InterfaceChange {
   /**
-   * Times that the link came or went.
+   * When that was seen, `CLOCK_MONOTONIC`.
    */
-  carrier_change_count: number;
+  at_ns: number;
   /**
-   * Why work hangs on it: it carries a default route, or an SSH session. Empty where nothing says so.
+   * When that was seen, `CLOCK_REALTIME`.
    */
-  carries: string[];
+  at_realtime_ns: number;
   /**
-   * How sure that is; `None` where the state is not known.
-   */
-  certainty: Certainty | null;
-  counters: InterfaceCounters;
-  /**
-   * Bus and device below it, such as `pci/0000:00:03.0`; `None` for one that is made of software.
-   */
-  device: string | null;
-  /**
-   * The driver; `None` where nothing names it.
-   */
-  driver: string | null;
-  /**
-   * What the state rests on, a line each.
+   * What it rests on.
    */
   evidence: string[];
+  from: InterfaceState;
   /**
-   * Whether it has a link; `None` where the kernel does not say, as of one that is switched off.
+   * Which.
    */
-  has_carrier: boolean | null;
-  /**
-   * Whether it is switched on.
-   */
-  is_up: boolean;
-  /**
-   * The kernel's name.
-   */
-  name: string;
-  /**
-   * What probing came to; `None` where nobody asked for it.
-   */
-  probe: InterfaceProbe | null;
-  /**
-   * Its health reporters.
-   */
-  reporters: HealthReporter[];
-  /**
-   * Its self-test; `None` where nobody asked for it.
-   */
-  self_test: SelfTest | null;
-  /**
-   * Speed of the link, Mbit/s; `None` where the driver does not say.
-   */
-  speed_mbit_per_s: number | null;
-  state: InterfaceState;
-  /**
-   * Times that the kernel found a send queue stuck, all queues, since the driver loaded; `None` where it has no such counter.
-   */
-  tx_timeout_count: number | null;
+  interface: string;
+  to: InterfaceState;
 }
 /**
  * Counters of an interface since its driver loaded; `None` for one that is not told.
@@ -2769,6 +2783,87 @@ export interface RoundTrips {
   p99_ns: number;
 }
 /**
+ * What could not be read.
+ */
+export interface InterfaceProblem {
+  /**
+   * The file, or the part of the kernel that was asked.
+   */
+  path: string;
+  /**
+   * Why not, and what helps.
+   */
+  why: string;
+}
+/**
+ * An interface, and what the room says of it.
+ */
+export interface InterfaceView {
+  /**
+   * Times that the link came or went.
+   */
+  carrier_change_count: number;
+  /**
+   * Why work depends on it; empty if no reason is known.
+   */
+  carries: Carried[];
+  /**
+   * How sure that is; `None` where the state is not known.
+   */
+  certainty: Certainty | null;
+  counters: InterfaceCounters;
+  /**
+   * Bus and device below it, such as `pci/0000:00:03.0`; `None` for one that is made of software.
+   */
+  device: string | null;
+  /**
+   * The driver; `None` where nothing names it.
+   */
+  driver: string | null;
+  /**
+   * What the state rests on, a line each.
+   */
+  evidence: string[];
+  /**
+   * Whether it has a link; `None` where the kernel does not say, as of one that is switched off.
+   */
+  has_carrier: boolean | null;
+  /**
+   * Whether it is switched on.
+   */
+  is_up: boolean;
+  /**
+   * Its link in a word or two.
+   */
+  link: string;
+  /**
+   * The kernel's name.
+   */
+  name: string;
+  /**
+   * What probing came to; `None` where nobody asked for it.
+   */
+  probe: InterfaceProbe | null;
+  /**
+   * Its health reporters.
+   */
+  reporters: HealthReporter[];
+  /**
+   * Its self-test; `None` where nobody asked for it.
+   */
+  self_test: SelfTest | null;
+  severity: Severity;
+  /**
+   * Speed of the link, Mbit/s; `None` where the driver does not say.
+   */
+  speed_mbit_per_s: number | null;
+  state: InterfaceState;
+  /**
+   * Times that the kernel found a send queue stuck, all queues, since the driver loaded; `None` where it has no such counter.
+   */
+  tx_timeout_count: number | null;
+}
+/**
  * A self-test of the driver.
  */
 export interface SelfTest {
@@ -2801,42 +2896,6 @@ export interface SelfTestPart {
    * The driver's value; what other values than 0 mean is the driver's own.
    */
   value: number;
-}
-/**
- * An interface came into another state.
- */
-export interface InterfaceChange {
-  /**
-   * When that was seen, `CLOCK_MONOTONIC`.
-   */
-  at_ns: number;
-  /**
-   * When that was seen, `CLOCK_REALTIME`.
-   */
-  at_realtime_ns: number;
-  /**
-   * What it rests on.
-   */
-  evidence: string[];
-  from: InterfaceState;
-  /**
-   * Which.
-   */
-  interface: string;
-  to: InterfaceState;
-}
-/**
- * What could not be read.
- */
-export interface InterfaceProblem {
-  /**
-   * The file, or the part of the kernel that was asked.
-   */
-  path: string;
-  /**
-   * Why not, and what helps.
-   */
-  why: string;
 }
 /**
  * One kind of interrupt on one core: what it cost and who raised it.
@@ -3373,7 +3432,7 @@ export interface Memory {
   /**
    * The modules, by controller and place.
    */
-  dimms: Dimm[];
+  dimms: DimmView[];
   /**
    * Modules beyond those.
    */
@@ -3387,9 +3446,13 @@ export interface Memory {
    */
   looked_realtime_ns: number | null;
   /**
-   * Reports that are not listed.
+   * Reports that the sources did not list.
    */
   lost: LostReports[];
+  /**
+   * Updates for further reasons that were dropped, because there are too many reasons.
+   */
+  lost_left_out: number;
   /**
    * What could not be read.
    */
@@ -3406,6 +3469,10 @@ export interface Memory {
    * Reports that were told since the start.
    */
   reports_count: number;
+  /**
+   * Controllers, checks, lost reports and costs of modules that the longest answer has no room for.
+   */
+  rows_left_out: number;
   /**
    * [`crate::SCHEMA`].
    */
@@ -3621,9 +3688,13 @@ export interface Nic {
    */
   changes: InterfaceChange[];
   /**
-   * The interfaces, by name.
+   * Changes before those.
    */
-  interfaces: Interface[];
+  changes_left_out: number;
+  /**
+   * The interfaces, the worst first, then by name.
+   */
+  interfaces: InterfaceView[];
   /**
    * Interfaces beyond those.
    */
@@ -3640,6 +3711,10 @@ export interface Nic {
    * What could not be read.
    */
   problems: InterfaceProblem[];
+  /**
+   * Problems beyond those.
+   */
+  problems_left_out: number;
   /**
    * [`crate::SCHEMA`].
    */
@@ -4061,6 +4136,10 @@ export interface RoomOverview {
    */
   findings_left_out: number;
   is_watched: boolean;
+  /**
+   * Whether that asks somebody to act.
+   */
+  needs_action: boolean;
   room: Room;
   severity: Severity;
   title: string;
@@ -4089,6 +4168,7 @@ export interface PastAnswer {
    * The longest gaps.
    */
   gaps: PastGap[];
+  headline: Headline;
   /**
    * The newest.
    */
@@ -4140,6 +4220,10 @@ export interface PastFinding {
    * When it was last seen to hold, within ten seconds.
    */
   last_seen_realtime_ns: number;
+  /**
+   * Whether it asked somebody to act.
+   */
+  needs_action: boolean;
   /**
    * When it went; `null` while it holds.
    */
@@ -4196,6 +4280,7 @@ export interface PastRecord {
    */
   kind: string;
   room: Room;
+  severity: Severity;
   subject: Subject;
 }
 /**
@@ -4221,7 +4306,7 @@ export interface Remedy {
   /**
    * The newest run of each check, by name.
    */
-  checks: HostCheck[];
+  checks: CheckView[];
   /**
    * Results of checks that are not kept, because there are too many.
    */

@@ -6,7 +6,7 @@ import { verifyCommand } from "../src/rooms/checkpoint/command.ts";
 import { agesOf, cornersFrom, eventWords, isFailure, marksOf, markWords, nearest, placeWords } from "../src/rooms/checkpoint/journal.ts";
 import { journalsOf } from "../src/rooms/checkpoint/past.ts";
 import { agePath, ageScale, lanePath, timeOf, xOf, type Strip } from "../src/rooms/checkpoint/strip.ts";
-import type { Job, JournalEntry, PastRecord } from "../src/types.ts";
+import type { EntryView, Job, PastRecord } from "../src/types.ts";
 
 const NOW = 1_700_000_000e9;
 
@@ -21,28 +21,28 @@ test("a decision is told as a sentence with its reasons", () => {
     what: "Into memory, 2.00 GiB in 210 ms.",
     why: "Because the durable copy is 30 s old; every 240 s wastes least.",
   });
-  const failed: JournalEntry = { ...decision, generation: null, failure: "cannot write /dev/shm/x: No space left on device (os error 28)" };
+  const failed: EntryView = { ...decision, severity: "warning", generation: null, failure: "cannot write /dev/shm/x: No space left on device (os error 28)" };
   assert.equal(eventWords(failed).what, "Into memory, but it could not be saved: cannot write /dev/shm/x: No space left on device (os error 28).");
   assert.ok(isFailure(failed) && !isFailure(decision));
   assert.equal(eventWords({ ...decision, place: "skip", generation: null }).what, "None taken.");
   assert.equal(placeWords("constructor"), "To constructor", "a word of the server is no key of an object's own");
   assert.equal(placeWords("a_new_place"), "To a new place");
-  assert.equal(eventWords({ event: "durable", tier: "shared", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 }).what, "It is in the shared directory: 1.00 GiB written in 4.0 s.");
-  const arrived = { event: "durable", tier: "durable", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 } as const;
+  assert.equal(eventWords({ severity: "ok" as const, event: "durable", tier: "shared", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 }).what, "It is in the shared directory: 1.00 GiB written in 4.0 s.");
+  const arrived = { severity: "ok" as const, event: "durable", tier: "durable", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 } as const;
   assert.deepEqual(eventWords({ ...arrived, is_durable: true }), { what: "It is durable: 1.00 GiB written in 4.0 s.", why: "" });
   // Of an unknown medium, and of a release that did not look.
   assert.deepEqual(eventWords(arrived), { what: "It is in the durable directory: 1.00 GiB written in 4.0 s.", why: "The medium there is not known." });
-  const opened = { event: "opened", realtime_ns: 0, job: "a", ranks: 1, policy: "surefoot" } as const;
+  const opened = { severity: "ok", event: "opened", realtime_ns: 0, job: "a", ranks: 1, policy: "surefoot" } as const;
   assert.equal(eventWords(opened).why, "");
   assert.equal(eventWords({ ...opened, weakness: "partner=yes protects nothing: this job has one rank" }).why, "partner=yes protects nothing: this job has one rank.");
-  assert.equal(eventWords({ event: "unheard_of", realtime_ns: 1 } as unknown as JournalEntry).what, "An event that this page does not know.");
-  const asked: JournalEntry = { event: "asked", realtime_ns: 0, place: "memory", reasons: ["it pays"], asked_count: 7, durable_age_s: 1, session_s: 1 };
+  assert.equal(eventWords({ event: "unheard_of", realtime_ns: 1 } as unknown as EntryView).what, "An event that this page does not know.");
+  const asked: EntryView = { severity: "ok", event: "asked", realtime_ns: 0, place: "memory", reasons: ["it pays"], asked_count: 7, durable_age_s: 1, session_s: 1 };
   assert.deepEqual(eventWords(asked), { what: "The job asked whether a checkpoint pays (7 times): into memory.", why: "Because it pays." });
   assert.equal(eventWords({ ...asked, place: "skip", asked_count: 1 }).what, "The job asked whether a checkpoint pays: none pays.");
-  const none: JournalEntry = { event: "restart", realtime_ns: 0, generation: null, report: "there was no checkpoint" };
+  const none: EntryView = { severity: "ok", event: "restart", realtime_ns: 0, generation: null, report: "there was no checkpoint" };
   assert.equal(eventWords(none).what, "The job began without a checkpoint.");
-  assert.equal(eventWords({ ...none, report: "all are lost" }).what, "The job asked for its newest checkpoint; none could be read.");
-  assert.ok(!isFailure(none) && isFailure({ ...none, report: "no checkpoint can be restored: all are lost" }));
+  assert.equal(eventWords({ ...none, severity: "warning", report: "all are lost" }).what, "The job asked for its newest checkpoint; none could be read.");
+  assert.ok(!isFailure(none) && isFailure({ ...none, severity: "warning" }));
 });
 
 test("the line of ages rises with time and falls when a copy lands", () => {
@@ -65,7 +65,7 @@ test("the line of ages rises with time and falls when a copy lands", () => {
   assert.deepEqual(agesOf(job({ events: [], generations: [] }), NOW), [], "nothing is known");
   const stale = agesOf(job({ events: [] }), NOW);
   assert.ok(stale.length >= 2 && stale.at(-1)!.ageS > 0, "copies without a journal still have an age");
-  const failing = job({ events: job().events.map((event): JournalEntry => (event.event === "durable" ? { event: "not_durable", tier: "durable", realtime_ns: event.realtime_ns, generation: event.generation, why: "x" } : event)), generations: [] });
+  const failing = job({ events: job().events.map((event): EntryView => (event.event === "durable" ? { severity: "warning", event: "not_durable", tier: "durable", realtime_ns: event.realtime_ns, generation: event.generation, why: "x" } : event)), generations: [] });
   assert.ok(agesOf(failing, NOW).at(-1)!.ageS > 2600, "what did not become durable makes nothing younger");
 });
 
@@ -103,7 +103,7 @@ test("the command names every directory as a shell needs it", () => {
 
 test("the history's records give each job its journal, and other records are counted", () => {
   const subject = { kind: "job", name: "b" } as const;
-  const record = (change: Partial<PastRecord>): PastRecord => ({ room: "checkpoint", kind: "journal", subject, at_realtime_ns: 5, body: { event: "restart", generation: null, report: "" }, ...change });
+  const record = (change: Partial<PastRecord>): PastRecord => ({ room: "checkpoint", kind: "journal", severity: "ok", subject, at_realtime_ns: 5, body: { event: "restart", generation: null, report: "" }, ...change });
   const { jobs, others } = journalsOf([
     record({ at_realtime_ns: 9 }),
     record({ subject: { kind: "job", name: "a" } }),

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { makeOverview, makePast } from "../dev/overview.mjs";
 import { makeStream } from "../dev/sample.mjs";
 import { checkOverview } from "../src/api.ts";
-import { headlineThen, roomsNow, roomsThen } from "../src/findings.ts";
+import { roomsNow, roomsThen } from "../src/findings.ts";
 import { boxOf, pathsOf, runsOf, usable, valueWords } from "../src/overview/chart.ts";
 import { lostChart } from "../src/rooms/stall/chart.ts";
 import { historyOf } from "../src/rooms/stall/state.ts";
@@ -11,11 +11,11 @@ import { byUrgency, subjectWords } from "../src/severity.ts";
 import type { Finding, PastAnswer } from "../src/types.ts";
 
 function finding(change: Partial<Finding>): Finding {
-  return { key: "stall/x/host", room: "stall", subject: { kind: "host", name: "" }, severity: "notice", certainty: "certain", sentence: "It is.", since_realtime_ns: 5, ...change };
+  return { key: "stall/x/host", rule: "x", room: "stall", subject: { kind: "host", name: "" }, severity: "notice", certainty: "certain", sentence: "It is.", since_realtime_ns: 5, ...change };
 }
 
 function past(findings: PastAnswer["findings"]): PastAnswer {
-  return { schema: 2, unknown_count: 0, from_s: 0, to_s: 60, resolution: "second", windows: [], gaps: [], notices: [], clock_changes: [], findings, records: [] };
+  return { schema: 2, headline: { severity: "notice", sentence: "" }, unknown_count: 0, from_s: 0, to_s: 60, resolution: "second", windows: [], gaps: [], notices: [], clock_changes: [], findings, records: [] };
 }
 
 test("findings are read the worst first, then the surer, then the older", () => {
@@ -48,16 +48,14 @@ test("rooms of now are told as the server tells them", () => {
 test("the past has the findings that held, by room, and one sentence", () => {
   const now = makeOverview(makeStream("small", 10), 0);
   const answer = past([
-    { finding: finding({ key: "a", sentence: "It was." }), from_realtime_ns: 10, last_seen_realtime_ns: 10, until_realtime_ns: 20 },
-    { finding: finding({ key: "b", severity: "critical", room: "checkpoint", sentence: "It is lost." }), from_realtime_ns: 10, last_seen_realtime_ns: 10, until_realtime_ns: null },
-    { finding: finding({ key: "a", sentence: "It was." }), from_realtime_ns: 30, last_seen_realtime_ns: 30, until_realtime_ns: 40 },
-    { finding: finding({ key: "m", room: "memory" }), from_realtime_ns: 30, last_seen_realtime_ns: 30, until_realtime_ns: 40 },
+    { needs_action: false, finding: finding({ key: "a", sentence: "It was." }), from_realtime_ns: 10, last_seen_realtime_ns: 10, until_realtime_ns: 20 },
+    { needs_action: true, finding: finding({ key: "b", severity: "critical", room: "checkpoint", sentence: "It is lost." }), from_realtime_ns: 10, last_seen_realtime_ns: 10, until_realtime_ns: null },
+    { needs_action: false, finding: finding({ key: "a", sentence: "It was." }), from_realtime_ns: 30, last_seen_realtime_ns: 30, until_realtime_ns: 40 },
+    { needs_action: false, finding: finding({ key: "m", room: "memory" }), from_realtime_ns: 30, last_seen_realtime_ns: 30, until_realtime_ns: 40 },
   ]);
   const rooms = roomsThen(answer, now, {});
   assert.deepEqual(rooms.map(({ room, severity, findings }) => [room, severity, findings.length]), [["stall", "notice", 2], ["checkpoint", "critical", 1], ["watch", null, 0], ["memory", "notice", 1]]);
   assert.deepEqual(rooms[0].findings.map(({ held }) => held?.fromNs), [10, 30], "what came twice is told twice");
-  assert.deepEqual(headlineThen(rooms), { severity: "critical", sentence: "It is lost. 2 more findings." });
-  assert.deepEqual(headlineThen(roomsThen(past([]), now, {})), { severity: "notice", sentence: "The history holds no finding of this range." });
 });
 
 test("windows of the past keep their sums, with times of the world", () => {

@@ -4,7 +4,8 @@
 //! is switched off and on; the PCI function is reset. The next is tried where the one before was, and the interface hangs still.
 
 use surefoot_model::{
-    Certainty, HealthReporter, Interface, InterfaceState, RecoveryKind, RecoveryOutcome, RecoveryStep, ReporterState,
+    Carried, Certainty, HealthReporter, Interface, InterfaceState, RecoveryKind, RecoveryOutcome, RecoveryStep,
+    ReporterState,
 };
 
 /// Steps of an hour count against the limit.
@@ -42,8 +43,8 @@ impl Default for Policy {
 pub struct Device {
     /// Whether its PCI function can be reset.
     pub can_reset: bool,
-    /// Why work hangs on its other interfaces.
-    pub carries: Vec<String>,
+    /// Why work depends on its other interfaces.
+    pub carries: Vec<Carried>,
 }
 
 /// The next step for an interface: planned, or withheld with the reason. `None` where nothing is to be done.
@@ -144,12 +145,12 @@ fn of_others(interface: &Interface, kind: RecoveryKind, device: &Device, policy:
         RecoveryKind::FunctionReset => false,
     };
     let is_refused = !is_alone && !policy.even_in_use && !device.carries.is_empty();
-    is_refused.then(|| format!("its device carries {}; --even-in-use allows it", device.carries.join(", ")))
+    is_refused.then(|| format!("its device carries {}; --even-in-use allows it", Carried::list(&device.carries)))
 }
 
 fn refusal(interface: &Interface, done: &[&RecoveryStep], now_ns: u64, policy: &Policy) -> Option<String> {
     if !policy.even_in_use && !interface.carries.is_empty() {
-        return Some(format!("it carries {}; --even-in-use allows it", interface.carries.join(", ")));
+        return Some(format!("it carries {}; --even-in-use allows it", Carried::list(&interface.carries)));
     }
     if !policy.even_if_probable && interface.certainty != Some(Certainty::Certain) {
         return Some(

@@ -2,6 +2,7 @@
 use super::*;
 use RecoveryKind::{FunctionReset, LinkCycle, ReporterRecover};
 use RecoveryOutcome::{Begun, Done, Planned, Withheld};
+use surefoot_model::CarriedKind;
 
 const SECOND: u64 = 1_000_000_000;
 const NOW: u64 = 100_000 * SECOND;
@@ -111,7 +112,8 @@ fn grace_and_the_limit_of_an_hour_hold() {
 
 #[test]
 fn what_carries_work_is_touched_only_when_asked_twice() {
-    let used = Interface { carries: vec!["an SSH session of 192.0.2.7".into()], ..hung() };
+    let used =
+        Interface { carries: vec![Carried::new(CarriedKind::SshSession, "an SSH session of 192.0.2.7")], ..hung() };
     let (_, outcome, why) = decided(&used, &[], &Policy::default());
     assert_eq!((outcome, why.as_str()), (Withheld, "it carries an SSH session of 192.0.2.7; --even-in-use allows it"));
     assert_eq!(decided(&used, &[], &Policy { even_in_use: true, ..Policy::default() }).1, Planned);
@@ -136,7 +138,10 @@ fn another_interfaces_steps_do_not_count_and_a_device_alone_has_no_link() {
 
 #[test]
 fn a_device_whose_other_interface_carries_work_is_touched_only_when_asked_twice() {
-    let device = Device { can_reset: true, carries: vec!["the default route of IPv4, on eth1".into()] };
+    let device = Device {
+        can_reset: true,
+        carries: vec![Carried::new(CarriedKind::DefaultRoute, "the default route of IPv4, on eth1")],
+    };
     let policy = Policy::default();
     let alone = Interface { is_up: false, reporters: Vec::new(), ..hung() };
     let step = decide(&alone, &[], NOW, &device, &policy).unwrap();

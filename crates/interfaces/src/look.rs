@@ -8,7 +8,7 @@ use std::time::Duration;
 use surefoot_hostfs::netlink::{Socket, Transport};
 use surefoot_hostfs::{Root, clock, ethtool};
 use surefoot_model::{
-    Interface, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceProbe, InterfaceProblem, SelfTest,
+    Carried, Interface, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceProbe, InterfaceProblem, SelfTest,
 };
 
 /// What a counter did is told over this time, so that a fault does not vanish with the next look.
@@ -36,7 +36,7 @@ pub struct Looker {
     reporters: Reporters,
     drivers: BTreeMap<String, Option<String>>,
     indices: BTreeMap<String, Option<u32>>,
-    carried: Option<(u64, BTreeMap<String, Vec<String>>)>,
+    carried: Option<(u64, BTreeMap<String, Vec<Carried>>)>,
     carried_for_ns: u64,
     before: VecDeque<(u64, BTreeMap<String, Interface>)>,
 }

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use surefoot_hostfs::ethtool;
-use surefoot_model::{Interface, SelfTest, SelfTestPart};
+use surefoot_model::{Carried, Interface, SelfTest, SelfTestPart};
 
 /// Which parts are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub fn allowed(interface: &Interface, mode: Mode, even_in_use: bool) -> Result<(
     }
     let carries = match interface.carries.as_slice() {
         [] => String::new(),
-        reasons => format!(" and carries {}", reasons.join(", ")),
+        reasons => format!(" and carries {}", Carried::list(reasons)),
     };
     Err(Error::InUse(format!(
         "{} is in use: it is switched on{carries}. An offline self-test takes it out of service for seconds; switch it off first, or \
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn an_offline_test_of_an_interface_in_use_is_asked_for_twice() {
-        let carries = vec!["the default route of IPv4".to_owned()];
+        let carries = vec![Carried::new(surefoot_model::CarriedKind::DefaultRoute, "the default route of IPv4")];
         let used = Interface { name: "no-such-eth0".into(), is_up: true, carries, ..Interface::default() };
         let error = run(&used, Mode::Offline, false).unwrap_err().to_string();
         assert!(error.contains("carries the default route of IPv4") && error.contains("--even-in-use"), "{error}");

@@ -1,5 +1,5 @@
 use crate::Certainty;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
 /// The part of Surefoot that a finding comes from: one per capability, and the watch itself.
@@ -161,6 +161,11 @@ impl Severity {
             Severity::Critical => "critical",
         }
     }
+
+    /// Whether somebody should act.
+    pub fn needs_action(self) -> bool {
+        self >= Severity::Warning
+    }
 }
 
 impl fmt::Display for Severity {
@@ -173,12 +178,16 @@ impl fmt::Display for Severity {
 /// remedies are folds over findings and know nothing else of a room.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(remote = "Finding")]
 pub struct Finding {
-    /// Names the same trouble of the same thing for as long as it lasts, also after a restart: room, rule and subject, as
-    /// [`Finding::key_of`] joins them.
+    /// Identifies the finding for as long as it lasts, across restarts: room, rule and subject, joined by
+    /// [`Finding::key_of`].
     pub key: String,
-    /// Who says it.
+    /// The room that found it.
     pub room: Room,
+    /// The rule of that room, such as `lost-time`.
+    #[serde(default)]
+    pub rule: String,
     /// What it is about.
     pub subject: Subject,
     /// How bad it is.
@@ -215,6 +224,22 @@ pub fn is_harmful(letter: char) -> bool {
         || matches!(letter, '\u{e0000}'..='\u{e007f}')
 }
 
+impl Serialize for Finding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Finding::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Finding {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut finding = Finding::deserialize(deserializer)?;
+        if finding.rule.is_empty() {
+            finding.rule = Finding::rule_in(&finding.key).to_owned();
+        }
+        Ok(finding)
+    }
+}
+
 impl Finding {
     /// The key of what a rule of a room says of a subject: `stall/lost-time/host`, `checkpoint/stale/job/train`.
     pub fn key_of(room: Room, rule: &str, subject: &Subject) -> String {
@@ -225,6 +250,11 @@ impl Finding {
         }
     }
 
+    /// The rule that a key names, for findings of releases that wrote it nowhere else.
+    pub fn rule_in(key: &str) -> &str {
+        key.split('/').nth(1).unwrap_or_default()
+    }
+
     /// A certain finding without evidence, whose beginning is not known.
     ///
     /// Names and sentences may hold what strangers wrote, and are shown in terminals: they become [`one_line`].
@@ -233,6 +263,7 @@ impl Finding {
         Finding {
             key: Finding::key_of(room, rule, &subject),
             room,
+            rule: rule.to_owned(),
             subject,
             severity,
             certainty: Certainty::Certain,
@@ -316,6 +347,8 @@ impl Headline {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn finding(rule: &str, severity: Severity) -> Finding {
@@ -328,6 +361,18 @@ mod tests {
         assert_eq!(Finding::key_of(Room::Checkpoint, "stale", &job), "checkpoint/stale/job/a/b");
         assert_eq!(finding("lost-time", Severity::Ok).key, "stall/lost-time/host");
         assert_eq!(job.to_string(), "job a/b");
+    }
+
+    #[test]
+    fn a_finding_of_an_older_release_gets_its_rule_from_its_key() {
+        let job = Subject::new(SubjectKind::Job, "a/b");
+        let finding = Finding::new(Room::Checkpoint, "stale", job, Severity::Warning, "It is stale.");
+        let mut json = serde_json::to_value(&finding).unwrap();
+        assert_eq!(json["rule"], "stale");
+        json["rule"] = "newer".into();
+        assert_eq!(serde_json::from_value::<Finding>(json.clone()).unwrap().rule, "newer");
+        json.as_object_mut().unwrap().remove("rule");
+        assert_eq!(serde_json::from_value::<Finding>(json).unwrap(), finding);
     }
 
     #[test]

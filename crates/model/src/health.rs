@@ -25,6 +25,9 @@ pub struct Health {
     /// Its parts that are known by their serial numbers; none where that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+    /// Parts that are not listed: no room in the file, or a serial number that is not unique.
+    #[serde(default)]
+    pub parts_left_out: u64,
 }
 
 /// What one room has found.
@@ -37,6 +40,9 @@ pub struct RoomHealth {
     pub findings: Vec<Finding>,
     /// Findings that had no room in the file.
     pub findings_left_out: u64,
+    /// Lines of evidence of the findings here that had no room in the file.
+    #[serde(default)]
+    pub evidence_left_out: u64,
 }
 
 impl Health {
@@ -79,7 +85,7 @@ impl RoomHealth {
         findings.sort_by(crate::by_urgency);
         let left_out = findings.len().saturating_sub(Health::FINDINGS_PER_ROOM_MAX);
         findings.truncate(Health::FINDINGS_PER_ROOM_MAX);
-        RoomHealth { severity, findings, findings_left_out: left_out as u64 }
+        RoomHealth { severity, findings, findings_left_out: left_out as u64, evidence_left_out: 0 }
     }
 }
 
@@ -115,6 +121,7 @@ mod tests {
             data_age_ns: None,
             rooms,
             parts: Vec::new(),
+            parts_left_out: 0,
         };
         assert!(health.is_current(1_000 + Health::STALE_NS) && !health.is_current(1_001 + Health::STALE_NS));
         health.updated_realtime_ns += 2 * Health::STALE_NS;

@@ -1,7 +1,7 @@
 //! Network interfaces: their state, what it rests on, and what was done for one that failed.
 
 use crate::{Certainty, Happened, HappenedBody, Room, Subject, SubjectKind};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How an interface does its work. The order is from well to bad, but for [`InterfaceState::Unknown`], which comes first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -196,6 +196,64 @@ pub struct SelfTest {
     pub why_not: Option<String>,
 }
 
+/// Why work depends on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CarriedKind {
+    /// A default route leaves through it.
+    DefaultRoute,
+    /// An SSH session comes in through it.
+    SshSession,
+    /// Recorded by a release that did not tell, or by a newer one: may be private.
+    #[serde(other)]
+    Unknown,
+}
+
+/// One reason why work depends on an interface.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Carried {
+    /// The kind of reason.
+    pub kind: CarriedKind,
+    /// In words: `the default route of IPv4, through bond0`.
+    pub what: String,
+}
+
+impl<'de> Deserialize<'de> for Carried {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// Older releases recorded the words only.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Recorded {
+            Words(String),
+            Entry { kind: CarriedKind, what: String },
+        }
+        Ok(match Recorded::deserialize(deserializer)? {
+            Recorded::Words(what) => Carried { kind: CarriedKind::Unknown, what },
+            Recorded::Entry { kind, what } => Carried { kind, what },
+        })
+    }
+}
+
+impl Carried {
+    /// A reason of this kind.
+    pub fn new(kind: CarriedKind, what: impl Into<String>) -> Self {
+        Carried { kind, what: what.into() }
+    }
+
+    /// Several in words, separated by commas.
+    pub fn list(all: &[Carried]) -> String {
+        let words: Vec<&str> = all.iter().map(|one| one.what.as_str()).collect();
+        words.join(", ")
+    }
+
+    /// Whether every user of the host may read it: not who is logged in, and nothing of an unknown kind.
+    pub fn is_public(&self) -> bool {
+        self.kind == CarriedKind::DefaultRoute
+    }
+}
+
 /// A network interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -218,8 +276,8 @@ pub struct Interface {
     pub has_carrier: Option<bool>,
     /// Speed of the link, Mbit/s; `None` where the driver does not say.
     pub speed_mbit_per_s: Option<u64>,
-    /// Why work hangs on it: it carries a default route, or an SSH session. Empty where nothing says so.
-    pub carries: Vec<String>,
+    /// Why work depends on it; empty if no reason is known.
+    pub carries: Vec<Carried>,
     /// Times that the kernel found a send queue stuck, all queues, since the driver loaded; `None` where it has no such counter.
     pub tx_timeout_count: Option<u64>,
     /// Times that the link came or went.
@@ -438,7 +496,8 @@ impl Interface {
         self.name.len()
             + some.iter().filter_map(|text| text.as_ref().map(String::len)).sum::<usize>()
             + texts(&self.evidence)
-            + texts(&self.carries)
+            + size_of_val(self.carries.as_slice())
+            + self.carries.iter().map(|one| one.what.len()).sum::<usize>()
             + size_of_val(self.reporters.as_slice())
             + reporters.sum::<usize>()
             + self.probe.as_ref().map_or(0, |probe| probe.peer.len())
@@ -456,6 +515,19 @@ mod tests {
         for state in InterfaceState::ALL {
             assert_eq!(format!("{state:?}").to_lowercase(), state.as_str());
         }
+    }
+
+    #[test]
+    fn a_reason_that_an_older_or_newer_release_recorded_is_kept_and_private() {
+        let read = |json: &str| serde_json::from_str::<Carried>(json).unwrap();
+        for json in [r#""the default route of IPv4""#, r#"{"kind": "moon", "what": "the default route of IPv4"}"#] {
+            let one = read(json);
+            assert_eq!((one.kind, one.what.as_str()), (CarriedKind::Unknown, "the default route of IPv4"));
+            assert!(!one.is_public());
+        }
+        let route = Carried::new(CarriedKind::DefaultRoute, "the default route of IPv4");
+        assert_eq!(read(&serde_json::to_string(&route).unwrap()), route);
+        assert!(route.is_public() && !Carried::new(CarriedKind::SshSession, "").is_public());
     }
 
     #[test]

@@ -109,9 +109,47 @@ pub enum JournalEvent {
     Restart {
         /// The one that came back; `None` when there was none, or none was intact.
         generation: Option<u64>,
-        /// What rank 0 met, or why nothing came back.
+        /// What rank 0 found, or why nothing came back.
         report: String,
+        /// How it ended; `None` in a journal of an older release: see [`JournalEvent::is_failure`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outcome: Option<RestartOutcome>,
     },
+}
+
+/// How a job's request for its newest checkpoint ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RestartOutcome {
+    /// A checkpoint was restored.
+    Restored,
+    /// There was none: the job begins.
+    NoCheckpoint,
+    /// There was one, or there may have been one, and none could be restored.
+    Failed,
+    /// A word of a newer release.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The report of a restart without a checkpoint, in journals of releases that wrote no outcome.
+const FORMER_NO_CHECKPOINT: &str = "there was no checkpoint";
+
+impl JournalEvent {
+    /// Whether it says that something failed. What is not known to have succeeded counts as failed.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            JournalEvent::Decision(decided) => !decided.failure.is_empty(),
+            JournalEvent::NotDurable { .. } => true,
+            JournalEvent::Restart { generation: Some(_), .. } => false,
+            JournalEvent::Restart { report, outcome: None, .. } => report != FORMER_NO_CHECKPOINT,
+            JournalEvent::Restart { outcome: Some(outcome), .. } => {
+                !matches!(outcome, RestartOutcome::Restored | RestartOutcome::NoCheckpoint)
+            }
+            JournalEvent::Opened { .. } | JournalEvent::Asked(_) | JournalEvent::Durable { .. } => false,
+        }
+    }
 }
 
 /// An answer to whether a checkpoint pays.
@@ -177,4 +215,27 @@ fn is_no(value: &bool) -> bool {
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_restart_fails_unless_it_is_known_that_there_was_nothing_to_restore() {
+        let failed = |rest: &str| {
+            let line = format!(r#"{{"realtime_ns": 1, "event": "restart", {rest}}}"#);
+            serde_json::from_str::<JournalEntry>(&line).unwrap().event.is_failure()
+        };
+        // What older releases wrote.
+        assert!(!failed(r#""generation": 3, "report": "rank 0: all good""#));
+        assert!(!failed(r#""generation": null, "report": "there was no checkpoint""#));
+        assert!(failed(r#""generation": null, "report": "checkpoint 3 is damaged""#));
+        // The outcome decides, whatever the report says.
+        assert!(!failed(r#""generation": null, "report": "none here", "outcome": "no_checkpoint""#));
+        assert!(failed(r#""generation": null, "report": "there was no checkpoint", "outcome": "failed""#));
+        assert!(failed(r#""generation": null, "report": "there was no checkpoint", "outcome": "of a newer release""#));
+    }
 }

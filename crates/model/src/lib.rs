@@ -76,12 +76,12 @@ pub use health::{Health, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
 pub use interface::{
-    HealthReporter, Interface, InterfaceChange, InterfaceCounters, InterfaceEvent, InterfaceLook, InterfaceProbe,
-    InterfaceProblem, InterfaceState, ProbeKind, RecoveryKind, RecoveryOutcome, RecoveryStep, ReporterState,
-    RoundTrips, SelfTest, SelfTestPart,
+    Carried, CarriedKind, HealthReporter, Interface, InterfaceChange, InterfaceCounters, InterfaceEvent, InterfaceLook,
+    InterfaceProbe, InterfaceProblem, InterfaceState, ProbeKind, RecoveryKind, RecoveryOutcome, RecoveryStep,
+    ReporterState, RoundTrips, SelfTest, SelfTestPart,
 };
 pub use interrupt::{Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
-pub use journal::{Answered, Decided, JournalEntry, JournalEvent};
+pub use journal::{Answered, Decided, JournalEntry, JournalEvent, RestartOutcome};
 pub use ledger::{Completeness, CoreLedger, FaultyCore, FaultySum, LedgerFault, Lost, Untimed, Waiting};
 pub use memory::{
     CheckResult, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity, FaultMode, Fidelity,
@@ -91,8 +91,8 @@ pub use memory::{
 pub use number::Digits;
 pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
 pub use remedy::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, RemedyEvent, Replaced,
-    StepState,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, RemedyEvent,
+    Replaced, StepState,
 };
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};

@@ -108,6 +108,29 @@ impl CaseState {
     }
 }
 
+/// What a case waits for, where programs must tell it apart; [`Case::waits_for`] has the words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CaseWait {
+    /// Everything is paused.
+    AllPaused,
+    /// The policy file no longer has its policy.
+    NoPolicy,
+    /// A limit of its policy: hosts at once, share of the service, cases per hour.
+    Limit,
+    /// Anything else, or nothing.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+impl CaseWait {
+    fn is_other(&self) -> bool {
+        *self == CaseWait::Other
+    }
+}
+
 /// How far a step has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -220,6 +243,9 @@ pub struct Case {
     /// What it waits for, in words; empty for nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
+    /// The kind of that.
+    #[serde(default, skip_serializing_if = "CaseWait::is_other")]
+    pub wait: CaseWait,
     /// Whether its alert still holds.
     pub is_firing: bool,
     /// Whether the host was taken out of service by this case and is not back.

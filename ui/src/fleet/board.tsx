@@ -4,8 +4,9 @@ import { useSignal } from "@preact/signals";
 import { followLink, given, hrefWith } from "../address.ts";
 import { SeverityIcon } from "../components/severity.tsx";
 import { age, count } from "../format.ts";
-import { ask, cases, isAllPaused, isAsking, nowNs, openCase, openCount, REASON_CHARS_MAX, told } from "./feed.ts";
-import { endWords, headline, isOpen, STATES, stateWords, tally, type CaseLine } from "./words.ts";
+import { ask, cases, isAllPaused, headline, isAsking, isOpen, nowNs, openCase, REASON_CHARS_MAX, states, told } from "./feed.ts";
+import { known } from "../severity.ts";
+import { capital, tally, type CaseLine } from "./words.ts";
 
 /** Cards of a column before the rest is only counted. */
 const CARDS_MAX = 50;
@@ -13,11 +14,12 @@ const CARDS_MAX = 50;
 const ROWS_MAX = 8;
 
 export function Headline() {
-  const { severity, sentence } = headline(cases.value ?? [], openCount.value);
+  if (headline.value === null) return null;
+  const severity = known(headline.value.severity);
   return (
     <section class={`headline ${severity}`} data-testid="headline" data-severity={severity}>
       <SeverityIcon severity={severity} size={22} />
-      <p class="untrusted">{sentence}</p>
+      <p class="untrusted">{headline.value.sentence}</p>
     </section>
   );
 }
@@ -92,7 +94,7 @@ export function Fleet() {
     <section class="card" data-testid="fleet" aria-label="Open cases">
       <h2>Open cases</h2>
       <div class="fleet-overview">
-        <Counted title="By state" rows={tally(open, ({ state }) => stateWords(state))} empty="None." />
+        <Counted title="By state" rows={tally(open, ({ label }) => capital(label))} empty="None." />
         <Counted title="By service" rows={tally(open, ({ service }) => service)} empty="None." />
         <Counted title="By fault" rows={tally(open, ({ fault }) => fault)} empty="None." />
         <Counted title="What they wait for" rows={tally(waiting, ({ waits_for: what }) => what)} empty="Nothing." />
@@ -126,8 +128,7 @@ function Card({ one }: { one: CaseLine }) {
         {one.step !== "" && isOpen(one) && <span class="untrusted muted">at: {one.step}</span>}
         {one.waits_for !== "" && <span class="untrusted">waits for {one.waits_for}</span>}
         <span class="muted figures">
-          for {age(nowNs.value - one.state_since_ns)}
-          {endWords(one)}
+          {one.label} for {age(nowNs.value - one.state_since_ns)}
         </span>
       </a>
     </li>
@@ -136,18 +137,18 @@ function Card({ one }: { one: CaseLine }) {
 
 export function Board() {
   const all = cases.value ?? [];
-  const shown = STATES.filter((state) => isOpen({ state }) || all.some((one) => one.state === state));
+  const shown = states.value.filter(({ state, is_open }) => is_open || all.some((one) => one.state === state));
   return (
     <section class="card" data-testid="board" aria-label="Board of cases">
       <h2>Board</h2>
       {/* The width of a screen holds few columns: the board scrolls in itself. */}
       <div class="board" tabIndex={0} role="region" aria-label="Cases by state">
-        {shown.map((state) => {
+        {shown.map(({ state, label }) => {
           const own = all.filter((one) => one.state === state);
           return (
             <div key={state} class="board-column" data-testid="column" data-state={state}>
               <h3>
-                {stateWords(state)} <span class="muted figures">{count(own.length)}</span>
+                {capital(label)} <span class="muted figures">{count(own.length)}</span>
               </h3>
               <ul>
                 {own.slice(0, CARDS_MAX).map((one) => (

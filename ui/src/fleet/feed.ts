@@ -3,8 +3,8 @@
 import { effect, signal } from "@preact/signals";
 import { given } from "../address.ts";
 import { getJson, isRecord, Refusal, sentence, unusable } from "../api.ts";
-import type { Case } from "../types.ts";
-import { joined, STATES, type CaseLine } from "./words.ts";
+import type { Case, Headline } from "../types.ts";
+import { joined, type CaseLine, type StateLabel } from "./words.ts";
 
 /** A line of the audit trail. */
 export interface Entry {
@@ -18,6 +18,10 @@ export interface Entry {
 
 export interface Story {
   case: Case;
+  /** Its state in words. */
+  label: string;
+  /** What a person can do; absent for a closed case. */
+  to_do?: string;
   trail: Entry[];
   /** What is known of the part; an older server says nothing of it. */
   part?: { says: string[] };
@@ -35,6 +39,9 @@ export const REASON_CHARS_MAX = 400;
 export const cases = signal<readonly CaseLine[] | null>(null);
 /** How many are open, also of those that are not listed. */
 export const openCount = signal(0);
+export const headline = signal<Headline | null>(null);
+/** In the order of the board. */
+export const states = signal<readonly StateLabel[]>([]);
 export const isAllPaused = signal(false);
 export const story = signal<Story | null>(null);
 /** Why there is no newer answer; empty where there is. */
@@ -49,15 +56,29 @@ export const nowNs = signal(Date.now() * 1e6);
 export function checkCases(value: unknown): CaseLine[] {
   const name = "list of cases";
   if (!isRecord(value) || !Array.isArray(value.cases)) throw unusable(name, "cases");
-  const isOne = (one: unknown) => isRecord(one) && typeof one.id === "number" && typeof one.host === "string" && typeof one.since_ns === "number" && STATES.includes(one.state as never);
+  const isOne = (one: unknown) => isRecord(one) && typeof one.id === "number" && typeof one.host === "string" && typeof one.since_ns === "number" && typeof one.state === "string" && typeof one.label === "string";
   if (!value.cases.every(isOne)) throw unusable(name, "cases");
   return value.cases as CaseLine[];
+}
+
+/** The states and the headline of a list of open cases. */
+export function checkHead(value: unknown): { states: StateLabel[]; headline: Headline } {
+  const name = "list of cases";
+  const isLabel = (one: unknown) => isRecord(one) && typeof one.state === "string" && typeof one.label === "string" && typeof one.is_open === "boolean";
+  if (!isRecord(value) || !Array.isArray(value.states) || !value.states.every(isLabel)) throw unusable(name, "states");
+  if (!isRecord(value.headline) || typeof value.headline.sentence !== "string") throw unusable(name, "headline");
+  return value as unknown as { states: StateLabel[]; headline: Headline };
+}
+
+export function isOpen({ state }: { state: string }): boolean {
+  return states.value.some((one) => one.state === state && one.is_open);
 }
 
 export function checkStory(value: unknown): Story {
   const name = "case";
   if (!isRecord(value) || !isRecord(value.case) || !Array.isArray(value.case.steps)) throw unusable(name, "case");
   if (!Array.isArray(value.trail)) throw unusable(name, "trail");
+  if (typeof value.label !== "string") throw unusable(name, "label");
   return value as unknown as Story;
 }
 
@@ -70,7 +91,10 @@ export function openCase(): number | null {
 async function askCases(): Promise<void> {
   try {
     const [open, newest] = await Promise.all([getJson(`api/v1/cases?state=open&limit=${OPEN_MAX}`), getJson(`api/v1/cases?state=all&limit=${NEWEST_MAX}`)]);
+    const head = checkHead(open);
     cases.value = joined(checkCases(newest), checkCases(open));
+    states.value = head.states;
+    headline.value = head.headline;
     openCount.value = isRecord(newest) && typeof newest.open_count === "number" ? newest.open_count : 0;
     isAllPaused.value = isRecord(newest) && newest.is_paused === true;
     problem.value = "";

@@ -6,8 +6,8 @@ import { followLink, hrefWith } from "../address.ts";
 import { SeverityBadge } from "../components/severity.tsx";
 import { age, moment } from "../format.ts";
 import type { Case, CaseStep } from "../types.ts";
-import { ask, isAsking, nowNs, openCase, REASON_CHARS_MAX, story, storyProblem, told, type Asked, type Entry } from "./feed.ts";
-import { actionWords, actorWords, drainedWords, endWords, isOpen, partAsked, stateWords, toDo } from "./words.ts";
+import { ask, isAsking, isOpen, nowNs, openCase, REASON_CHARS_MAX, story, storyProblem, told, type Asked, type Entry } from "./feed.ts";
+import { actionWords, actorWords, capital, drainedWords, partAsked } from "./words.ts";
 
 const STEP_WORDS: Record<string, string> = { pending: "to come", running: "running", in_doubt: "in doubt", done: "done", failed: "failed", skipped: "left out" };
 
@@ -112,6 +112,7 @@ export function OneCase() {
   if (id === null) return null;
   const close = { case: null };
   const one = story.value?.case;
+  const { label = "", to_do: toDo } = story.value ?? {};
   const part = story.value?.part?.says ?? [];
   const now = nowNs.value;
   return (
@@ -139,16 +140,15 @@ export function OneCase() {
             {one.service !== "" && `, service ${one.service}`}, opened {moment(one.since_realtime_ns, now)} ({age(now - one.since_realtime_ns)} ago)
           </p>
           <p data-testid="story-state">
-            {stateWords(one.state)}
-            {endWords(one)} since {moment(one.state_since_realtime_ns, now)} ({age(now - one.state_since_realtime_ns)})
+            {capital(label)} since {moment(one.state_since_realtime_ns, now)} ({age(now - one.state_since_realtime_ns)})
             {one.waits_for !== undefined && one.waits_for !== "" && <span class="untrusted">; it waits for {one.waits_for}</span>}. The host is {drainedWords(one)}
             {one.is_firing ? "; the alert holds" : "; the alert is over"}. Policy <span class="untrusted">{one.policy}</span>
             {one.ticket !== undefined && one.ticket !== "" && <span class="untrusted">, ticket {one.ticket}</span>}.
           </p>
           {one.is_dry_run && <p class="problems">This is a dry run: each step is told, and none is done.</p>}
-          {toDo(one) !== "" && (
+          {toDo !== undefined && (
             <p class="untrusted" data-testid="to-do">
-              To do: {toDo(one)}
+              To do: {toDo}
             </p>
           )}
           <Asking key={`${id} ${one.state} ${partAsked(one)}`} one={one} />

@@ -517,6 +517,7 @@ fn suspect_memory_is_not_used() {
         data_age_ns: None,
         rooms: BTreeMap::from([(Room::Memory, RoomHealth::of(vec![finding]))]),
         parts: Vec::new(),
+        parts_left_out: 0,
     };
     let health = serde_json::to_vec(&health).unwrap();
     fs::write(&config.health_file, health).unwrap();

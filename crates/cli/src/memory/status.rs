@@ -283,7 +283,7 @@ fn summary(look: &MemoryLook) -> String {
     state.seen(&MemoryEvent::Look(MemoryLook { recorded_tree: None, ..look.clone() }));
     let mut urgent: Vec<Finding> = findings::of(&state);
     // The fault of a module stands below with its evidence.
-    urgent.retain(|finding| finding.severity >= Severity::Warning && !finding.key.starts_with("memory/fault/"));
+    urgent.retain(|finding| finding.severity >= Severity::Warning && finding.rule != findings::FAULT_RULE);
     urgent.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     for finding in urgent.iter().take(URGENT_MAX) {
         let words = format!("{}: {}", finding.severity.as_str().to_uppercase(), one_line(&finding.sentence));

@@ -191,7 +191,7 @@ impl Screen {
     fn tell_findings(&mut self, out: &mut impl Write) -> io::Result<()> {
         let bad: Vec<Finding> =
             findings::of(&self.state).into_iter().filter(|finding| finding.severity > Severity::Ok).collect();
-        for finding in bad.iter().filter(|finding| !finding.key.starts_with("memory/fault/")) {
+        for finding in bad.iter().filter(|finding| finding.rule != findings::FAULT_RULE) {
             if self.findings.get(&finding.key) != Some(&finding.severity) {
                 writeln!(out, "{}: {}", finding.severity, finding.sentence)?;
             }

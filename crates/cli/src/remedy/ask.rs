@@ -2,12 +2,11 @@
 
 use super::lines::{CaseRow, EverythingLine};
 use super::place::{PlaceOptions, word};
-use super::words;
 use crate::exit::Outcome;
 use crate::output;
 use clap::Args;
 use std::io::{self, Write};
-use surefoot_daemon::fleet::{CaseLine, Reason};
+use surefoot_daemon::fleet::{CaseLine, Reason, words};
 use surefoot_remedy::decide::Request;
 
 #[derive(Args)]
@@ -89,8 +88,7 @@ fn of_case(id: u64, how: &HowOptions, asked: Request, step: Option<String>) -> a
         output::line(&mut out, &CaseRow::of(&case))?;
     } else {
         let step = if case.step.is_empty() { String::new() } else { format!(", next step {}", case.step) };
-        let state = format!("{}{}", words::state(case.state), words::end(case.ends_as));
-        writeln!(out, "Case {} of {}: {state}{step}.", case.id, case.host)?;
+        writeln!(out, "Case {} of {}: {}{step}.", case.id, case.host, words::label(case.state, case.ends_as))?;
     }
     out.flush()?;
     Ok(Outcome::Done)

@@ -2,16 +2,16 @@
 
 use super::lines::CaseRow;
 use super::place::PlaceOptions;
-use super::words;
+use super::words::age;
 use crate::exit::Outcome;
 use crate::output;
 use crate::table::Table;
 use crate::units::counted;
 use clap::Args;
 use std::io::{self, Write};
-use surefoot_daemon::fleet::{CaseLine, CaseList};
+use surefoot_daemon::fleet::{CaseLine, CaseList, words};
 use surefoot_hostfs::clock;
-use surefoot_model::CaseState;
+use surefoot_model::one_line;
 
 #[derive(Args)]
 pub struct CasesOptions {
@@ -44,13 +44,16 @@ pub fn run(options: &CasesOptions) -> anyhow::Result<Outcome> {
 fn text(list: &CaseList, all: bool, now_ns: u64) -> String {
     let mut text = if list.cases.is_empty() { String::new() } else { table(&list.cases, now_ns) };
     text += &match (list.cases.len() as u64, all) {
-        (0, true) => "There are no cases.\n".to_owned(),
-        (0, false) => "No case is open.\n".to_owned(),
+        (0, true) => "No cases.\n".to_owned(),
+        (shown, true) => format!("{}\n", counted(shown, "case", "cases")),
         (shown, false) if shown < list.open_count => {
-            format!("The newest {shown} of {} open cases; --limit shows more{}\n", list.open_count, people(&list.cases))
+            format!("The newest {shown} of {} open cases; --limit shows more\n", list.open_count)
         }
-        (shown, _) => format!("{}{}\n", counted(shown, "case", "cases"), people(&list.cases)),
+        (_, false) => String::new(),
     };
+    if !all {
+        text += &format!("{}\n", one_line(&words::headline(&list.cases, list.open_count).sentence));
+    }
     if list.is_paused {
         text +=
             "Everything is paused: `surefoot remedy trail` says by whom and why, `surefoot remedy resume` goes on.\n";
@@ -70,13 +73,8 @@ fn table(cases: &[CaseLine], now_ns: u64) -> String {
             case.fault.clone(),
             dash(&case.subject),
             case.severity.to_string(),
-            format!(
-                "{}{}{}",
-                words::state(case.state),
-                words::end(case.ends_as),
-                if case.is_dry_run { ", dry run" } else { "" }
-            ),
-            words::age(case.state_since_ns, now_ns),
+            format!("{}{}", words::label(case.state, case.ends_as), if case.is_dry_run { ", dry run" } else { "" }),
+            age(case.state_since_ns, now_ns),
             dash(&case.step),
             dash(&case.waits_for),
         ]);
@@ -84,23 +82,10 @@ fn table(cases: &[CaseLine], now_ns: u64) -> String {
     table.text()
 }
 
-fn people(cases: &[CaseLine]) -> String {
-    let is_for_people = |case: &&CaseLine| {
-        let is_theirs = matches!(case.state, CaseState::NeedsApproval | CaseState::WithPerson);
-        // The ticket that would tell a person of it may not get through.
-        is_theirs || case.ends_as == Some(CaseState::WithPerson)
-    };
-    match cases.iter().filter(is_for_people).count() {
-        0 => String::new(),
-        1 => "; 1 waits for a person: surefoot remedy show CASE".to_owned(),
-        count => format!("; {count} wait for a person: surefoot remedy show CASE"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::Severity;
+    use surefoot_model::{CaseState, Severity};
 
     fn case(id: u64, state: CaseState) -> CaseLine {
         CaseLine {
@@ -111,6 +96,7 @@ mod tests {
             subject: "dimm A1".into(),
             severity: Severity::Critical,
             state,
+            label: words::label(state, None),
             step: "drain".into(),
             since_ns: 0,
             state_since_ns: 60_000_000_000,
@@ -125,19 +111,25 @@ mod tests {
     #[test]
     fn a_list_says_how_long_whose_turn_it_is_and_what_is_left_out() {
         let cases = vec![case(1, CaseState::WithPerson), case(2, CaseState::Waiting)];
-        let list = CaseList { cases, open_count: 7, is_paused: true };
+        let of = |cases, open_count, is_paused| CaseList {
+            cases,
+            open_count,
+            is_paused,
+            headline: None,
+            states: Vec::new(),
+        };
+        let list = of(cases, 7, true);
         let said = text(&list, false, 180_000_000_000);
         for part in [
             "with a person",
             "2 min",
             "waiting, dry run",
             "newest 2 of 7 open cases",
-            "1 waits for a person",
+            "7 open cases; 1 needs manual action: n1.",
             "Everything is paused",
         ] {
             assert!(said.contains(part), "{part}\n{said}");
         }
-        let none = CaseList { cases: Vec::new(), open_count: 0, is_paused: false };
-        assert_eq!(text(&none, false, 1), "No case is open.\n");
+        assert_eq!(text(&of(Vec::new(), 0, false), false, 1), "No open cases.\n");
     }
 }

@@ -46,7 +46,7 @@ pub fn run(command: &CheckCommand) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "remedy check run")?;
         results.iter().try_for_each(|check| output::line(&mut out, &HostCheckLine { check }))?;
     } else {
-        out.write_all(table(&results).as_bytes())?;
+        out.write_all(table(results.iter()).as_bytes())?;
         for check in results.iter().filter(|check| check.state != CheckState::Ok && !check.evidence.is_empty()) {
             writeln!(out, "\n{}:", check.name)?;
             check.evidence.iter().try_for_each(|line| writeln!(out, "  {}", one_line(line)))?;

@@ -98,7 +98,7 @@ impl Place {
             }
             Place::Store(book) => {
                 let cases = book.cases(open_only, limit)?.iter().map(CaseLine::of).collect();
-                Ok(CaseList::of(cases, &book.with(|store| store.counts())?))
+                Ok(CaseList::of(cases, open_only, &book.with(|store| store.counts())?))
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::units::duration;
 use clap::Args;
 use std::io::{self, Write};
-use surefoot_daemon::fleet::CaseStory;
+use surefoot_daemon::fleet::{self, CaseStory};
 use surefoot_hostfs::clock;
 use surefoot_model::{Case, CaseStep, StepState, one_line};
 
@@ -75,24 +75,20 @@ fn facts(case: &Case, now_ns: u64) -> Vec<(&'static str, String)> {
         subject => format!("{} of {subject}", case.fault),
     };
     let holds = if case.is_firing { "the alert holds" } else { "the alert is over" };
-    let since = |at_ns| format!("since {}, {} ago", words::moment(at_ns), words::age(at_ns, now_ns));
+    let ago = |at_ns| format!("{}, {} ago", words::moment(at_ns), words::age(at_ns, now_ns));
     let facts = [
         ("host", case.host.clone()),
         ("service", case.service.clone()),
         ("fault", format!("{fault}, {}; {holds}", case.severity)),
         (
             "state",
-            format!(
-                "{}{}, {}",
-                words::state(case.state),
-                words::end(case.ends_as),
-                since(case.state_since_realtime_ns)
-            ),
+            format!("{}, since {}", fleet::words::label(case.state, case.ends_as), ago(case.state_since_realtime_ns)),
         ),
         ("waits for", case.waits_for.clone()),
-        ("to do", words::to_do(case).unwrap_or_default()),
+        ("to do", fleet::words::to_do(case).unwrap_or_default()),
+        ("commands", words::commands(case)),
         ("policy", format!("{}{}", case.policy, if case.is_dry_run { ", dry run: no step is done" } else { "" })),
-        ("opened", since(case.since_realtime_ns).trim_start_matches("since ").to_owned()),
+        ("opened", ago(case.since_realtime_ns)),
         ("drained", drained(case).to_owned()),
         ("ticket", case.ticket.clone()),
     ];

@@ -1,25 +1,7 @@
-//! Cases in words for people: states, times, and what is to be done about one.
+//! Cases in the terminal: times, actors, and the commands that act on one.
 
 use crate::history::when;
-use surefoot_model::{Case, CaseState, StepState};
-
-/// A state as people call it.
-pub fn state(state: CaseState) -> String {
-    match state {
-        CaseState::WithPerson => "with a person".to_owned(),
-        other => other.as_str().replace('_', " "),
-    }
-}
-
-/// What the steps that are left of a case are for, where it is decided what it becomes: `, being cancelled`.
-pub fn end(ends_as: Option<CaseState>) -> &'static str {
-    match ends_as {
-        Some(CaseState::Cancelled) => ", being cancelled",
-        Some(CaseState::WithPerson) => ", on its way to a person",
-        Some(CaseState::Returned) => ", on its way back",
-        _ => "",
-    }
-}
+use surefoot_model::{Case, CaseState, CaseWait};
 
 /// A moment of the store, `2026-11-25 18:59:49 UTC`.
 pub fn moment(at_realtime_ns: u64) -> String {
@@ -51,36 +33,17 @@ pub fn actor(actor: &str) -> &str {
     }
 }
 
-/// What a person can do about a case now; `None` for one that is closed.
-pub fn to_do(case: &Case) -> Option<String> {
-    let (id, host) = (case.id, &case.host);
-    let cancel = format!("`surefoot remedy cancel {id}` ends the case and takes back what it changed");
-    Some(match case.state {
-        CaseState::NeedsApproval => {
-            format!("`surefoot remedy approve {id} --reason TEXT` lets the step be done; {cancel}")
-        }
-        CaseState::WithPerson => {
-            let failed = case.steps.iter().any(|step| step.state == StepState::Failed);
-            let why = if failed { "a step failed, see below" } else { "no step is left" };
-            format!(
-                "{why}: repair {host}; then `surefoot remedy approve {id} --reason TEXT` brings it back into service"
-            )
-        }
-        CaseState::Paused => format!("`surefoot remedy resume {id}` goes on; {cancel}"),
-        CaseState::Waiting if case.waits_for == surefoot_remedy::decide::ALL_PAUSED => {
-            "`surefoot remedy resume` goes on with everything; `surefoot remedy trail` says who paused it and why"
-                .to_owned()
-        }
-        CaseState::Waiting if case.waits_for == surefoot_remedy::decide::NO_POLICY => {
-            format!("give the policy {} back in the policy file; {cancel}", case.policy)
-        }
-        CaseState::Waiting | CaseState::Running if case.ends_as == Some(CaseState::Cancelled) => {
-            "nothing, it ends by itself: the step that is being done first, then settings and host are put back"
-                .to_owned()
-        }
-        CaseState::Waiting | CaseState::Running => format!("nothing, it goes on by itself; {cancel}"),
-        CaseState::Returned | CaseState::Cleared | CaseState::Cancelled => return None,
-    })
+/// The commands with which a person acts on a case; empty for one that is closed.
+pub fn commands(case: &Case) -> String {
+    let id = case.id;
+    let first = match case.state {
+        CaseState::NeedsApproval | CaseState::WithPerson => format!("surefoot remedy approve {id} --reason TEXT"),
+        CaseState::Paused => format!("surefoot remedy resume {id}"),
+        CaseState::Waiting if case.wait == CaseWait::AllPaused => "surefoot remedy resume".to_owned(),
+        CaseState::Waiting | CaseState::Running => format!("surefoot remedy pause {id}"),
+        CaseState::Returned | CaseState::Cleared | CaseState::Cancelled => return String::new(),
+    };
+    format!("{first}; surefoot remedy cancel {id}")
 }
 
 #[cfg(test)]

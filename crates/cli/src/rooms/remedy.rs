@@ -28,11 +28,11 @@ pub fn print(out: &mut impl Write, state: &State, json: bool) -> io::Result<()> 
         return output::line(out, &Line::Remedy(&answer));
     }
     writeln!(out, "\nPeriodic checks:")?;
-    write!(out, "{}", table(&answer.checks))
+    write!(out, "{}", table(answer.checks.iter().map(|check| &check.seen)))
 }
 
 /// Checks, a row each, and the evidence of those that are not well below.
-pub fn table(checks: &[HostCheck]) -> String {
+pub fn table<'a>(checks: impl Iterator<Item = &'a HostCheck>) -> String {
     let mut table = Table::new(&["check", "state", "took", "processor", "finding"], &[0, 1, 4]);
     for check in checks {
         table.row(vec![

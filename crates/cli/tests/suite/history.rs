@@ -148,7 +148,11 @@ fn night(path: &Path) {
         entry(10, decided("memory", Some(41), "a copy in memory costs 0.2 s")),
         entry(
             600,
-            JournalEvent::Restart { generation: Some(41), report: "rank 2 was repaired\u{1b}[31m from parity".into() },
+            JournalEvent::Restart {
+                generation: Some(41),
+                report: "rank 2 was repaired\u{1b}[31m from parity".into(),
+                outcome: None,
+            },
         ),
         entry(650, decided("memory_and_ssd", Some(42), "the durable copy is 900 s old")),
         entry(651, JournalEvent::NotDurable { tier: "durable".into(), generation: 42, why: "the disk is full".into() }),

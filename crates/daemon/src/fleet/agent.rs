@@ -218,7 +218,8 @@ impl Agent {
             return Ok(());
         }
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = |answer: &str| matches!(serde_json::from_str(answer), Ok(Outcome::GoesOn { .. }));
+        let goes_on =
+            |answer: &str| matches!(serde_json::from_str(answer), Ok(Outcome::GoesOn { .. } | Outcome::Waits { .. }));
         let is_in_doubt = match journal.orders.get_mut(&handed.token) {
             // The answer was lost on the way: it is told again, and nothing is done.
             Some(known) if !(known.answer.is_empty() || goes_on(&known.answer) && known.is_told) => {

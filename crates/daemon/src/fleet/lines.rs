@@ -1,7 +1,8 @@
 //! What is answered about cases.
 
+use super::words::{self, StateLabel};
 use serde::{Deserialize, Serialize};
-use surefoot_model::{AuditEntry, Case, CaseState, Severity};
+use surefoot_model::{AuditEntry, Case, CaseState, Headline, Severity};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::parts::PartHistory;
 use surefoot_store::cases::Counts;
@@ -25,6 +26,9 @@ pub struct CaseLine {
     pub severity: Severity,
     /// Where it stands.
     pub state: CaseState,
+    /// The same in words, with what it is about to become.
+    #[serde(default)]
+    pub label: String,
     /// Its current step; empty when all are done.
     pub step: String,
     /// Since when it is open, `CLOCK_REALTIME`.
@@ -56,6 +60,7 @@ impl CaseLine {
             subject: case.subject.clone(),
             severity: case.severity,
             state: case.state,
+            label: words::label(case.state, case.ends_as),
             step: case.current().map_or_else(String::new, |(_, step)| step.step.clone()),
             since_ns: case.since_realtime_ns,
             state_since_ns: case.state_since_realtime_ns,
@@ -79,14 +84,21 @@ pub struct CaseList {
     /// Whether everything is paused.
     #[serde(default)]
     pub is_paused: bool,
+    /// The fleet in one sentence; absent from a list that closed cases may have pushed open ones out of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<Headline>,
+    /// The states, in the order of the board.
+    #[serde(default)]
+    pub states: Vec<StateLabel>,
 }
 
 impl CaseList {
-    /// Cases, and what the store counts.
-    pub fn of(cases: Vec<CaseLine>, counts: &Counts) -> CaseList {
+    /// Cases, whether these are open ones alone, and what the store counts.
+    pub fn of(cases: Vec<CaseLine>, open_only: bool, counts: &Counts) -> CaseList {
         let open = CaseState::ALL.iter().filter(|state| state.is_open());
         let open_count = open.map(|state| counts.cases.get(state.as_str()).copied().unwrap_or(0)).sum();
-        CaseList { cases, open_count, is_paused: counts.is_paused }
+        let headline = open_only.then(|| words::headline(&cases, open_count));
+        CaseList { cases, open_count, is_paused: counts.is_paused, headline, states: StateLabel::all() }
     }
 }
 
@@ -100,6 +112,12 @@ const HOST_CASES_MAX: usize = 1_000;
 pub struct CaseStory {
     /// The case as it is now.
     pub case: Case,
+    /// Its state in words.
+    #[serde(default)]
+    pub label: String,
+    /// What a person can do about it; absent for one that is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_do: Option<String>,
     /// Its audit trail, oldest first.
     pub trail: Vec<AuditEntry>,
     /// What all cases of its host tell of the part that it is about.
@@ -127,7 +145,9 @@ impl CaseStory {
         let trail = book.trail(id, TRAIL_MAX)?;
         let history = PartHistory::of(&book.part_book(&case, HOST_CASES_MAX)?, &case);
         let says = history.says();
-        Ok(CaseStory { case, trail, part: PartStory { history, says } })
+        let label = words::label(case.state, case.ends_as);
+        let to_do = words::to_do(&case);
+        Ok(CaseStory { case, label, to_do, trail, part: PartStory { history, says } })
     }
 }
 

@@ -25,6 +25,7 @@ mod routes;
 mod silences;
 mod strangers;
 mod tls;
+pub mod words;
 
 pub use access::{Role, secret};
 pub use agent::{Agent, Exchange};

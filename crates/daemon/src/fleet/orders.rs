@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_remedy::act::{Found, Hands, HandsConfig};
-use surefoot_remedy::decide::WAITS_FOR;
 use surefoot_remedy::{Act, Order, Outcome, Step};
 use surefoot_store::cases::{KeptOrder, OrderState};
 
@@ -59,8 +58,8 @@ impl Dispatch {
                 Ok(Some(outcome)) => return outcome,
                 // The store is away: the order stays, and its answer is there when it comes back.
                 Ok(None) | Err(_) if stop.load(Ordering::Relaxed) || begun.elapsed() >= time_max => {
-                    let detail = format!("{WAITS_FOR}the agent of {}", order.host);
-                    return Outcome::GoesOn { detail, memo: order.memo.clone(), again_in_ns: AGAIN_IN_NS };
+                    let waits_for = format!("the agent of {}", order.host);
+                    return Outcome::Waits { waits_for, memo: order.memo.clone(), again_in_ns: AGAIN_IN_NS };
                 }
                 Ok(None) | Err(_) => std::thread::sleep(LOOK_PERIOD),
             }
@@ -90,7 +89,9 @@ impl Dispatch {
                 let outcome = answered(&kept, order);
                 match outcome {
                     // The next call is another part of the same attempt, and a new order.
-                    Outcome::GoesOn { .. } => book.with(|store| store.forget_order(&kept.token))?,
+                    Outcome::GoesOn { .. } | Outcome::Waits { .. } => {
+                        book.with(|store| store.forget_order(&kept.token))?
+                    }
                     _ => book.with(|store| store.consume(&kept.token))?,
                 }
                 Ok(Some(outcome))

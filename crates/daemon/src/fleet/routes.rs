@@ -316,7 +316,7 @@ async fn cases(State(served): Context, Extension(caller): Extension<Caller>, uri
     }
     let cases = served.desk.cases(open_only, limit).await?;
     let counts = served.desk.counts().await?;
-    Ok(reply::answer(StatusCode::OK, &CaseList::of(cases, &counts)))
+    Ok(reply::answer(StatusCode::OK, &CaseList::of(cases, open_only, &counts)))
 }
 
 fn number(text: &str) -> Told<u64> {

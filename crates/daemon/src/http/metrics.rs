@@ -92,10 +92,9 @@ impl Scrape {
         let told = above_ok.filter(is_trusted).take(FINDINGS_MAX);
         for finding in told {
             let name: String = finding.subject.name.chars().take(NAME_CHARACTERS_MAX).collect();
-            let rule = finding.key.split('/').nth(1).unwrap_or_default();
             let labels: &[Label<'_>] = &[
                 ("room", finding.room.as_str()),
-                ("rule", rule),
+                ("rule", &finding.rule),
                 ("subject", finding.subject.kind.as_str()),
                 ("name", &name),
             ];

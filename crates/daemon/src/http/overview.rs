@@ -42,6 +42,8 @@ struct Card {
     title: &'static str,
     /// The worst severity of its findings.
     severity: Severity,
+    /// Whether that asks somebody to act.
+    needs_action: bool,
     is_watched: bool,
     /// Why it is not watched, and what to do; empty where it is.
     why: String,
@@ -62,10 +64,12 @@ impl Overview {
             let left_out = own.len().saturating_sub(FINDINGS_PER_ROOM_MAX) as u64;
             own.truncate(FINDINGS_PER_ROOM_MAX);
             let why = room.why_not_watched(&moment);
+            let severity = own.first().map_or(Severity::Ok, |worst| worst.severity);
             Card {
                 room: kind,
                 title: kind.label(),
-                severity: own.first().map_or(Severity::Ok, |worst| worst.severity),
+                severity,
+                needs_action: severity.needs_action(),
                 is_watched: why.is_none(),
                 why: why.unwrap_or_default(),
                 findings: own,

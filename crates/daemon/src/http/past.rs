@@ -8,11 +8,12 @@ use crate::rooms::stall::{PastGapView, PastWindowView};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use surefoot_hostfs::clock;
-use surefoot_model::{ClockChange, Finding, Room, Subject};
+use surefoot_model::{ClockChange, Finding, Headline, JournalEntry, Room, Severity, Subject};
 use surefoot_store::history::{GapFilter, KeptClockChange, KeptFinding, KeptRecord, Resolution, View};
 
 /// The windows of one answer, as JSON.
@@ -97,15 +98,17 @@ impl Question {
         let clock = view.clock_changes(self.range_ns()).map_err(of_store)?;
         let findings = view.findings(self.range_ns()).map_err(of_store)?;
         let records = view.records(self.range_ns(), None).map_err(of_store)?;
+        let held = newest(&findings.rows, ANSWER_FINDINGS_MAX);
         let answer = PastAnswer {
             schema: SCHEMA,
+            headline: headline_of(held),
             from_s: self.from_s,
             to_s: self.to_s,
             resolution: self.resolution.into(),
             gaps: gaps.rows.iter().map(PastGapView::of).collect(),
             notices: newest(&notices, ANSWER_NOTICES_MAX).iter().map(PastNoticeView::of).collect(),
             clock_changes: newest(&clock.rows, ANSWER_NOTICES_MAX).iter().map(PastClockChangeView::of).collect(),
-            findings: newest(&findings.rows, ANSWER_FINDINGS_MAX).iter().map(PastFindingView::of).collect(),
+            findings: held.iter().map(PastFindingView::of).collect(),
             records: newest(&records.rows, ANSWER_RECORDS_MAX).iter().map(PastRecordView::of).collect(),
             unknown_count: unknown_windows + gaps.unknown_count + findings.unknown_count + records.unknown_count,
             windows: Vec::new(),
@@ -153,6 +156,8 @@ impl Question {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PastAnswer<'a> {
     schema: u32,
+    /// The worst of these findings in a sentence.
+    headline: Headline,
     /// The range, seconds since 1970.
     from_s: i64,
     to_s: i64,
@@ -171,6 +176,23 @@ pub(crate) struct PastAnswer<'a> {
     unknown_count: u64,
     /// Oldest first. They stand at the end, because each becomes text as soon as it is read.
     windows: Vec<PastWindowView<'a>>,
+}
+
+/// The headline of findings of the past, each counted once however often it came and went.
+fn headline_of(held: &[KeptFinding]) -> Headline {
+    let each: BTreeMap<&str, &KeptFinding> = held.iter().fold(BTreeMap::new(), |mut each, one| {
+        let worst = each.entry(&*one.finding.key).or_insert(one);
+        if one.finding.severity > worst.finding.severity {
+            *worst = one;
+        }
+        each
+    });
+    if each.is_empty() {
+        let sentence = "The history has no findings in this range.".to_owned();
+        return Headline { severity: Severity::Notice, sentence };
+    }
+    let findings: Vec<Finding> = each.into_values().map(|one| one.finding.clone()).collect();
+    Headline::of(&findings)
 }
 
 /// The length of the windows of a range.
@@ -263,6 +285,8 @@ impl<'a> PastClockChangeView<'a> {
 #[schemars(rename = "PastFinding")]
 struct PastFindingView<'a> {
     finding: &'a Finding,
+    /// Whether it asked somebody to act.
+    needs_action: bool,
     /// When it came with this severity and certainty.
     from_realtime_ns: i64,
     /// When it was last seen to hold, within ten seconds.
@@ -275,6 +299,7 @@ impl<'a> PastFindingView<'a> {
     fn of(kept: &'a KeptFinding) -> Self {
         PastFindingView {
             finding: &kept.finding,
+            needs_action: kept.finding.severity.needs_action(),
             from_realtime_ns: kept.from_realtime_ns,
             last_seen_realtime_ns: kept.last_seen_realtime_ns,
             until_realtime_ns: kept.until_realtime_ns,
@@ -291,6 +316,8 @@ struct PastRecordView<'a> {
     kind: &'a str,
     subject: &'a Subject,
     at_realtime_ns: i64,
+    /// A warning where a line of a checkpoint journal says that something failed.
+    severity: Severity,
     /// The whole of it: of a checkpoint a `JournalEntry`, of the watch a `SourceReport`.
     body: &'a serde_json::Value,
 }
@@ -302,7 +329,50 @@ impl<'a> PastRecordView<'a> {
             kind: &kept.kind,
             subject: &kept.subject,
             at_realtime_ns: kept.at_realtime_ns,
+            severity: severity_of(kept),
             body: &kept.body,
         }
+    }
+}
+
+fn severity_of(kept: &KeptRecord) -> Severity {
+    let entry = (kept.room == Room::Checkpoint).then(|| JournalEntry::deserialize(&kept.body).ok()).flatten();
+    let is_failure = entry.is_some_and(|entry| entry.event.is_failure());
+    if is_failure { Severity::Warning } else { Severity::Ok }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn held(key: &str, severity: Severity) -> KeptFinding {
+        let finding = Finding::new(Room::Stall, key, Subject::host(), severity, format!("It is {key}."));
+        KeptFinding { finding, from_realtime_ns: 1, last_seen_realtime_ns: 2, until_realtime_ns: None }
+    }
+
+    #[test]
+    fn the_headline_of_the_past_counts_a_finding_once() {
+        assert_eq!(headline_of(&[]).severity, Severity::Notice);
+        let all = [
+            held("lost", Severity::Warning),
+            held("worn", Severity::Notice),
+            held("lost", Severity::Critical),
+            held("worn", Severity::Warning),
+        ];
+        let headline = headline_of(&all);
+        assert_eq!((headline.severity, &*headline.sentence), (Severity::Critical, "It is lost. One more finding."));
+    }
+
+    #[test]
+    fn a_failure_in_a_journal_of_the_past_is_a_warning() {
+        let of = |room, body| {
+            let (kind, subject) = ("journal".to_owned(), Subject::host());
+            severity_of(&KeptRecord { room, kind, subject, at_realtime_ns: 1, body })
+        };
+        let restart = |outcome: &str| json!({"realtime_ns": 1, "event": "restart", "generation": null, "report": "", "outcome": outcome});
+        assert_eq!(of(Room::Checkpoint, restart("failed")), Severity::Warning);
+        assert_eq!(of(Room::Checkpoint, restart("no_checkpoint")), Severity::Ok);
+        assert_eq!(of(Room::Watch, restart("failed")), Severity::Ok);
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn of(
     };
     // A room that looks at nothing here says nothing of the host.
     let watching = rooms.iter().filter(|room| room.why_not_watched(moment).is_none());
+    let (parts, parts_left_out) = Part::told_apart(rooms.iter().flat_map(|room| room.parts()).collect());
     Health {
         version: Health::VERSION,
         updated_realtime_ns,
@@ -33,7 +34,8 @@ pub(crate) fn of(
         headline: Headline::of(&told),
         data_age_ns: moment.age_ns,
         rooms: watching.map(|room| of_room(room.room())).collect::<BTreeMap<_, _>>(),
-        parts: Part::told_apart(rooms.iter().flat_map(|room| room.parts()).collect()).0,
+        parts,
+        parts_left_out,
     }
 }
 
@@ -100,11 +102,12 @@ fn text(health: &Health) -> io::Result<Vec<u8>> {
         }
         let Some(room) = health.rooms.values_mut().max_by_key(|room| weight(room)) else { return Err(too_long()) };
         if room.findings.iter().any(|finding| !finding.evidence.is_empty()) {
-            room.findings.iter_mut().for_each(|finding| finding.evidence.clear());
+            let lines = room.findings.iter_mut().map(|finding| std::mem::take(&mut finding.evidence).len());
+            room.evidence_left_out += lines.sum::<usize>() as u64;
         } else if room.findings.pop().is_some() {
             room.findings_left_out += 1;
         } else if !health.parts.is_empty() {
-            health.parts.clear();
+            health.parts_left_out += std::mem::take(&mut health.parts).len() as u64;
         } else {
             return Err(too_long());
         }
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
     use std::fs;
     use std::path::Path;
-    use surefoot_model::{Severity, Subject, SubjectKind};
+    use surefoot_model::{Part, Severity, Subject, SubjectKind};
 
     fn file_in(path: &Path) -> HealthFile {
         HealthFile::new(Arc::new(RunDirectory::open(path).unwrap()))
@@ -144,6 +147,7 @@ mod tests {
             data_age_ns,
             rooms: BTreeMap::new(),
             parts: Vec::new(),
+            parts_left_out: 0,
         }
     }
 
@@ -197,13 +201,28 @@ mod tests {
         let rooms = BTreeMap::from([(surefoot_model::Room::Checkpoint, RoomHealth::of(findings))]);
         let headline = Headline { severity: Severity::Warning, sentence: String::new() };
         let (version, host) = (Health::VERSION, String::new());
-        let health =
-            Health { version, updated_realtime_ns: 1, host, headline, data_age_ns: None, rooms, parts: Vec::new() };
+        let part = |number: usize| Part {
+            kind: SubjectKind::Dimm,
+            name: format!("S{number}"),
+            place: "p".repeat(500),
+            serial: format!("S{number}"),
+        };
+        let parts: Vec<Part> = (0..200).map(part).collect();
+        let health = Health {
+            version,
+            updated_realtime_ns: 1,
+            host,
+            headline,
+            data_age_ns: None,
+            rooms,
+            parts,
+            parts_left_out: 0,
+        };
         let text = text(&health).unwrap();
         assert!(text.len() as u64 <= Health::FILE_BYTES_MAX);
         let read: Health = serde_json::from_slice(&text).unwrap();
         let room = &read.rooms[&surefoot_model::Room::Checkpoint];
-        assert_eq!(room.findings.len() as u64 + room.findings_left_out, 20);
-        assert!(room.findings.len() > 5 && room.severity == Severity::Warning);
+        assert_eq!((room.findings.len() as u64 + room.findings_left_out, room.evidence_left_out), (20, 20));
+        assert_eq!((room.severity, read.parts.len(), read.parts_left_out), (Severity::Warning, 0, 200));
     }
 }

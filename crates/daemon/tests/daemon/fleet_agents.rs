@@ -102,6 +102,7 @@ impl Lab {
             data_age_ns: None,
             rooms: rooms.into_iter().map(|(room, findings)| (room, RoomHealth::of(findings))).collect(),
             parts: Vec::new(),
+            parts_left_out: 0,
         };
         self.setup.secret("health.json", &serde_json::to_string(&health).unwrap())
     }

@@ -35,7 +35,7 @@ fn the_health_file_follows_the_data_and_goes_with_the_server() {
     assert_eq!(health["host"], "node17");
     assert_eq!(
         health["rooms"]["stall"],
-        serde_json::json!({ "severity": "ok", "findings": [], "findings_left_out": 0 })
+        serde_json::json!({ "severity": "ok", "findings": [], "findings_left_out": 0, "evidence_left_out": 0 })
     );
     // The sources dropped events in this window.
     let watch = &health["rooms"]["watch"]["findings"];

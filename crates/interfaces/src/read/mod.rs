@@ -6,7 +6,7 @@ use crate::Error;
 use std::fs;
 use std::path::Path;
 use surefoot_hostfs::Root;
-use surefoot_model::{Digits, Interface, InterfaceCounters};
+use surefoot_model::{Carried, Digits, Interface, InterfaceCounters};
 
 /// Interfaces that are looked at; hosts of many containers have more, and those beyond are counted.
 pub const INTERFACES_MAX: usize = 1024;
@@ -52,14 +52,16 @@ pub fn names(root: &Root, only: Option<&str>) -> Result<(Vec<String>, u64), Erro
 }
 
 /// Why work hangs on other interfaces of the same device: what is done to the device is done to them.
-pub fn carried_beside(root: &Root, name: &str) -> Vec<String> {
+pub fn carried_beside(root: &Root, name: &str) -> Vec<Carried> {
     let folder = root.sys("class/net");
     let device = |name: &str| fs::canonicalize(folder.join(name).join("device")).ok();
     let Some(own) = device(name) else { return Vec::new() };
-    let beside = |(other, _): &(String, Vec<String>)| other != name && device(other).is_some_and(|of| of == own);
+    let beside = |(other, _): &(String, Vec<Carried>)| other != name && device(other).is_some_and(|of| of == own);
     let carried = routes::carried(root).into_iter().filter(beside);
     carried
-        .flat_map(|(other, reasons)| reasons.into_iter().map(move |reason| format!("{reason}, on {other}")))
+        .flat_map(|(other, reasons)| {
+            reasons.into_iter().map(move |one| Carried::new(one.kind, format!("{}, on {other}", one.what)))
+        })
         .collect()
 }
 
@@ -247,7 +249,10 @@ mod tests {
             .link("sys/class/net/eth1/device", "../../../devices/0000:00:03.0")
             .link("sys/class/net/eth2/device", "../../../devices/0000:00:04.0");
         let root = Root::at(tree.path());
-        assert_eq!(carried_beside(&root, "eth0"), ["the default route of IPv4, through bond0, on eth1"]);
-        assert_eq!([carried_beside(&root, "eth1"), carried_beside(&root, "eth2")], [const { Vec::<String>::new() }; 2]);
+        assert_eq!(Carried::list(&carried_beside(&root, "eth0")), "the default route of IPv4, through bond0, on eth1");
+        assert_eq!(
+            [carried_beside(&root, "eth1"), carried_beside(&root, "eth2")],
+            [const { Vec::<Carried>::new() }; 2]
+        );
     }
 }

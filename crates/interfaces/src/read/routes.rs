@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use surefoot_hostfs::Root;
-use surefoot_model::Digits;
+use surefoot_model::{Carried, CarriedKind, Digits};
 
 /// The longest table that is read.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
@@ -29,21 +29,23 @@ struct Route {
 }
 
 /// Why work hangs on an interface, by its name; those that are not in it carry neither.
-pub fn carried(root: &Root) -> BTreeMap<String, Vec<String>> {
+pub fn carried(root: &Root) -> BTreeMap<String, Vec<Carried>> {
     let routes = routes(root);
-    let mut carried: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut carried: BTreeMap<String, BTreeSet<Carried>> = BTreeMap::new();
     for route in routes.iter().filter(|route| route.prefix == 0) {
         let version = if route.network.is_ipv4() { "IPv4" } else { "IPv6" };
-        carried.entry(route.interface.clone()).or_default().insert(format!("the default route of {version}"));
+        let reason = Carried::new(CarriedKind::DefaultRoute, format!("the default route of {version}"));
+        carried.entry(route.interface.clone()).or_default().insert(reason);
     }
     for peer in ssh_peers(root) {
         if let Some(interface) = through(&routes, peer) {
-            carried.entry(interface.to_owned()).or_default().insert(format!("an SSH session of {peer}"));
+            let reason = Carried::new(CarriedKind::SshSession, format!("an SSH session of {peer}"));
+            carried.entry(interface.to_owned()).or_default().insert(reason);
         }
     }
     for (upper, reasons) in carried.clone() {
         for lower in below(root, &upper) {
-            let through = reasons.iter().map(|reason| format!("{reason}, through {upper}"));
+            let through = reasons.iter().map(|one| Carried::new(one.kind, format!("{}, through {upper}", one.what)));
             carried.entry(lower).or_default().extend(through);
         }
     }
@@ -188,9 +190,10 @@ mod tests {
     fn what_carries_the_default_route_or_a_session_is_known_down_to_the_lowest() {
         let tree = tree();
         let carried = carried(&Root::at(tree.path()));
-        assert_eq!(carried["bond0"], ["the default route of IPv4"]);
-        assert_eq!(carried["eth0"], ["the default route of IPv4, through bond0"]);
-        assert_eq!(carried["eth2"], ["an SSH session of 10.0.0.9"]);
+        let route = |what| [Carried::new(CarriedKind::DefaultRoute, what)];
+        assert_eq!(carried["bond0"], route("the default route of IPv4"));
+        assert_eq!(carried["eth0"], route("the default route of IPv4, through bond0"));
+        assert_eq!(carried["eth2"], [Carried::new(CarriedKind::SshSession, "an SSH session of 10.0.0.9")]);
         assert_eq!(carried.keys().map(String::as_str).collect::<Vec<_>>(), ["bond0", "eth0", "eth1", "eth2"]);
     }
 

@@ -44,7 +44,7 @@ pub struct Facts {
     /// Modules of EDAC drivers that are loaded.
     pub modules: Vec<String>,
     /// What firmware says of error sources; `None` where its table is not there or may not be read, with why.
-    pub hest: Result<Hest, String>,
+    pub hest: Result<Option<Hest>, String>,
     /// What the kernel logged of machine checks; why not, where it cannot be read.
     pub log: Result<KernelLog, String>,
     /// Trace instances that follow memory errors.

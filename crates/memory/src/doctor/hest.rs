@@ -24,18 +24,19 @@ pub struct Hest {
 }
 
 impl Hest {
-    /// Reads it.
-    pub(super) fn read(root: &Root) -> Result<Self, String> {
+    /// Reads it; `None` where firmware has no such table.
+    pub(super) fn read(root: &Root) -> Result<Option<Self>, String> {
         let path = root.sys("firmware/acpi/tables/HEST");
         let file = match root.open_plain(&path) {
             Ok(file) => file,
-            Err(error) if error.is_absent() => return Err("firmware has no table HEST".into()),
+            Err(error) if error.is_absent() => return Ok(None),
             Err(error) => return Err(format!("{}: {}", path.display(), crate::read::reason(&error))),
         };
         let mut bytes = Vec::new();
         let read = file.take(TABLE_BYTES_MAX).read_to_end(&mut bytes);
         read.map_err(|error| format!("{}: {error}", path.display()))?;
-        Self::parse(&bytes).ok_or_else(|| format!("{} is not a table HEST", path.display()))
+        let parsed = Self::parse(&bytes).ok_or_else(|| format!("{} is not a HEST table", path.display()))?;
+        Ok(Some(parsed))
     }
 
     /// Reads the bytes of a table; `None` where they are none.

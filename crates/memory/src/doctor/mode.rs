@@ -81,7 +81,7 @@ impl Facts {
     /// Whether firmware hands the errors on: by the driver, or by the flag in firmware's table.
     pub fn is_firmware_first(&self) -> bool {
         self.driver() == DriverSeen::Told(Driver::Ghes.module())
-            || self.hest.as_ref().is_ok_and(|hest| hest.is_corrected_firmware_first)
+            || self.hest.as_ref().is_ok_and(|hest| hest.is_some_and(|hest| hest.is_corrected_firmware_first))
     }
 
     /// Whether the machine-check code finds corrected errors by polling alone, where it looks for them at all.

@@ -98,6 +98,15 @@ pub enum Outcome {
         /// When it is to be looked at again, nanoseconds from now.
         again_in_ns: u64,
     },
+    /// As [`Outcome::GoesOn`], but not before something else happens: the host's agent has to fetch the order.
+    Waits {
+        /// What it waits for, in words: `the agent of node17`.
+        waits_for: String,
+        /// What is to be remembered.
+        memo: String,
+        /// When it is to be looked at again, nanoseconds from now.
+        again_in_ns: u64,
+    },
     /// It failed.
     Failed {
         /// Why, in words.

@@ -4,13 +4,10 @@ use super::limits::{Limits, is_changed, is_for};
 use super::{Controller, NO_LINE, actor, closing, conclude, entry};
 use crate::policy::{Policies, Policy, utc_text};
 use crate::{Step, World};
-use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, StepState};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, CaseWait, Lease, StepState};
 
-/// What a case that follows no policy any more is held to: the policy was taken out of the file, and nothing new is begun.
-pub const NO_POLICY: &str = "its policy: the file has none of this name any more";
-
-/// What a case waits for while somebody paused everything.
-pub const ALL_PAUSED: &str = "everything is paused";
+/// Why a case begins nothing new, in words and for programs.
+pub(super) type Reason = (CaseWait, String);
 
 /// What the next change of a case depends on.
 pub(super) struct Next<'a, 'b> {
@@ -122,7 +119,7 @@ impl Next<'_, '_> {
             return Some(self.with_line(next, "failed", &current.step, "this version knows no such step"));
         };
         if current.needs_approval && current.approved_by.is_empty() {
-            return self.wait(case, CaseState::NeedsApproval, format!("approval of {}", current.step));
+            return self.wait(case, CaseState::NeedsApproval, other(format!("approval of {}", current.step)));
         }
         if let Some(why) = self.reason_to_wait(case, policy, current, &step) {
             return self.wait(case, CaseState::Waiting, why);
@@ -134,47 +131,45 @@ impl Next<'_, '_> {
         Some(self.begin(case, index, &step))
     }
 
-    fn reason_to_wait(&self, case: &Case, policy: Option<&Policy>, current: &CaseStep, step: &Step) -> Option<String> {
+    fn reason_to_wait(&self, case: &Case, policy: Option<&Policy>, current: &CaseStep, step: &Step) -> Option<Reason> {
         if self.world.is_paused {
-            return Some(ALL_PAUSED.into());
+            return Some((CaseWait::AllPaused, "everything is paused".into()));
         }
         if current.not_before_realtime_ns > self.now_ns() {
-            return Some(format!(
-                "the next attempt at {}, at {}",
-                current.step,
-                utc_text(current.not_before_realtime_ns)
-            ));
+            let at = utc_text(current.not_before_realtime_ns);
+            return Some(other(format!("the next attempt at {}, at {at}", current.step)));
         }
         // What brings a host back as it was needs no policy and no room within limits.
         if case.ends_as.is_some() {
             return None;
         }
-        let Some(policy) = policy else { return Some(NO_POLICY.into()) };
+        let Some(policy) = policy else { return Some(no_policy()) };
         if policy.is_paused {
-            return Some("its policy is paused".into());
+            return Some(other("its policy is paused"));
         }
         if *step == Step::Recheck && case.is_firing && conclude::is_repaired(case) {
             let until_ns = last_end_ns(case).saturating_add(policy.recheck_within_ns);
             if until_ns > self.now_ns() {
-                return Some(format!("the end of the alert, until {}", utc_text(until_ns)));
+                return Some(other(format!("the end of the alert, until {}", utc_text(until_ns))));
             }
         }
         if case.began_realtime_ns != 0 || !step.touches_host() {
             return None;
         }
         if !case.is_firing {
-            return Some("whether the alert is over for good".into());
+            return Some(other("whether the alert is over for good"));
         }
         self.limits.wait(case, policy)
     }
 
-    fn wait(&self, case: &Case, state: CaseState, why: String) -> Changed {
-        if case.state == state && case.waits_for == why {
+    fn wait(&self, case: &Case, state: CaseState, (wait, why): Reason) -> Changed {
+        if case.state == state && case.wait == wait && case.waits_for == why {
             return None;
         }
         let mut next = case.clone();
         closing::enter(&mut next, state, self.now_ns());
         next.waits_for.clone_from(&why);
+        next.wait = wait;
         Some(self.with_line(next, "waits", "", &why))
     }
 
@@ -213,6 +208,15 @@ impl Next<'_, '_> {
         };
         Some(self.with_line(next, state.as_str(), "", why))
     }
+}
+
+/// A reason that no program asks for.
+fn other(words: impl Into<String>) -> Reason {
+    (CaseWait::Other, words.into())
+}
+
+fn no_policy() -> Reason {
+    (CaseWait::NoPolicy, "its policy: the file has none of this name any more".into())
 }
 
 /// When the last step ended.

@@ -2,7 +2,7 @@
 
 use super::limits::left_behind;
 use crate::Step;
-use surefoot_model::{Case, CaseState, CaseStep, Lease, StepState};
+use surefoot_model::{Case, CaseState, CaseStep, CaseWait, Lease, StepState};
 
 /// Brings a case into a state.
 pub(super) fn enter(case: &mut Case, state: CaseState, now_realtime_ns: u64) {
@@ -11,6 +11,7 @@ pub(super) fn enter(case: &mut Case, state: CaseState, now_realtime_ns: u64) {
         case.state_since_realtime_ns = now_realtime_ns;
     }
     case.waits_for.clear();
+    case.wait = CaseWait::Other;
 }
 
 /// Brings a case into the state in which it rests or is closed.

@@ -12,8 +12,6 @@ const CLOSING_ATTEMPTS_MAX: u32 = 24 * 14;
 /// The longer a step waits, the less often it is looked at: so often in the time that it has lasted, and at least so often in all.
 const LOOKS_PER_WAIT: u64 = 20;
 const LOOK_PERIOD_NS_MAX: u64 = 60_000_000_000;
-/// How the outcome of a step begins that goes on only when something else happens, such as a word of the host's agent.
-pub const WAITS_FOR: &str = "waits for ";
 /// The longest text that is kept of an outcome, and the longest memo.
 const OUTCOME_BYTES_MAX: usize = 4 * 1024;
 /// The longest memo that is kept; of a longer one the memo before it stays.
@@ -106,30 +104,42 @@ impl End<'_> {
                 self.gone(case, detail);
                 ("gone", kept(detail))
             }
-            // Jobs that a drain waits for may run for weeks, and a case that was cancelled has no need to wait: the host is returned.
-            Outcome::GoesOn { detail, .. } if self.is_drain(case) && case.ends_as == Some(CaseState::Cancelled) => {
-                self.write(case, StepState::Skipped, detail, String::new());
-                self.after_cancel(case);
-                ("broken_off", kept(detail))
-            }
-            Outcome::GoesOn { detail, memo, again_in_ns } => {
-                let said = self.step(case).outcome.clone();
-                self.write(case, StepState::Running, detail, memo.clone());
-                if case.state == CaseState::Running {
-                    case.waits_for = kept(detail.strip_prefix(WAITS_FOR).unwrap_or_default());
-                }
-                let lasted_ns = self.now_ns.saturating_sub(self.step(case).begun_realtime_ns);
-                let again_in_ns = (*again_in_ns).max((lasted_ns / LOOKS_PER_WAIT).min(LOOK_PERIOD_NS_MAX)).min(HOUR_NS);
-                let step = self.step(case);
-                step.not_before_realtime_ns = self.now_ns.saturating_add(again_in_ns);
-                // A drain that waits for a job of weeks says the same at each look: the trail has it once.
-                (if step.outcome == said { NO_LINE } else { "goes_on_later" }, kept(detail))
+            Outcome::GoesOn { detail, memo, again_in_ns } => self.goes_on(case, detail, "", memo, *again_in_ns),
+            Outcome::Waits { waits_for, memo, again_in_ns } => {
+                self.goes_on(case, &format!("waits for {waits_for}"), waits_for, memo, *again_in_ns)
             }
             Outcome::Failed { detail, memo, is_passing } => {
                 let is_final = self.failed(case, detail, memo.clone(), *is_passing);
                 (if is_final { "failed" } else { "failed_for_now" }, kept(detail))
             }
         }
+    }
+
+    fn goes_on(
+        &mut self,
+        case: &mut Case,
+        detail: &str,
+        waits_for: &str,
+        memo: &str,
+        again_in_ns: u64,
+    ) -> (&'static str, String) {
+        // Jobs that a drain waits for may run for weeks, and a case that was cancelled has no need to wait: the host is returned.
+        if self.is_drain(case) && case.ends_as == Some(CaseState::Cancelled) {
+            self.write(case, StepState::Skipped, detail, String::new());
+            self.after_cancel(case);
+            return ("broken_off", kept(detail));
+        }
+        let said = self.step(case).outcome.clone();
+        self.write(case, StepState::Running, detail, memo.to_owned());
+        if case.state == CaseState::Running {
+            case.waits_for = kept(waits_for);
+        }
+        let lasted_ns = self.now_ns.saturating_sub(self.step(case).begun_realtime_ns);
+        let again_in_ns = again_in_ns.max((lasted_ns / LOOKS_PER_WAIT).min(LOOK_PERIOD_NS_MAX)).min(HOUR_NS);
+        let step = self.step(case);
+        step.not_before_realtime_ns = self.now_ns.saturating_add(again_in_ns);
+        // A drain that waits for a job of weeks says the same at each look: the trail has it once.
+        (if step.outcome == said { NO_LINE } else { "goes_on_later" }, kept(detail))
     }
 
     fn is_drain(&self, case: &Case) -> bool {

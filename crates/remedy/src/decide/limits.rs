@@ -1,9 +1,10 @@
 //! How many hosts are out, how many may be, and what a case has to wait for before it touches its host.
 
+use super::advance::Reason;
 use crate::policy::{ANY_SERVICE, HOUR_NS, Policies, Policy, utc_text};
 use crate::{Step, World};
 use std::collections::{HashMap, HashSet};
-use surefoot_model::{Case, CaseState, StepState};
+use surefoot_model::{Case, CaseState, CaseWait, StepState};
 
 /// Whether a case holds its host: it did something to it, and the host is not back.
 pub fn is_out(case: &Case) -> bool {
@@ -86,16 +87,18 @@ impl<'a> Limits<'a> {
 
     /// What a case waits for that is to touch its host for the first time. The words stay the same while the wait lasts, because each
     /// change of them is written down.
-    pub(super) fn wait(&self, case: &Case, policy: &Policy) -> Option<String> {
+    pub(super) fn wait(&self, case: &Case, policy: &Policy) -> Option<Reason> {
+        let other = |words: String| Some((CaseWait::Other, words));
+        let limit = |words: String| (CaseWait::Limit, words);
         match self.holders.get(&(case.host.clone(), case.is_dry_run)) {
-            Some(holder) if *holder != case.id => return Some(format!("case {holder} of the same host")),
+            Some(holder) if *holder != case.id => return other(format!("case {holder} of the same host")),
             _ => {}
         }
         if let Some(until_ns) = self.cools_until_ns(&case.host, policy) {
-            return Some(format!("the cool-down of the host, until {}", utc_text(until_ns)));
+            return other(format!("the cool-down of the host, until {}", utc_text(until_ns)));
         }
         if let Some(window) = self.closed_window(&case.service, policy) {
-            return Some(format!("window of maintenance {window}"));
+            return other(format!("window of maintenance {window}"));
         }
         let empty = Out::default();
         let out = self.out.get(&(case.service.clone(), case.is_dry_run)).unwrap_or(&empty);
@@ -103,9 +106,10 @@ impl<'a> Limits<'a> {
         if out.hosts.len() as u64 >= allowed && !out.hosts.contains(&case.host) {
             let of = if case.service.is_empty() { "without a service" } else { &case.service };
             let name = if allowed < policy.hosts_at_once { "share_of_service" } else { "hosts_at_once" };
-            return Some(format!("the limit {name}: {allowed} of {of} out at once"));
+            return Some(limit(format!("the limit {name}: {allowed} of {of} out at once")));
         }
-        (out.taken_up_count >= policy.per_hour).then(|| format!("the limit per_hour: {} an hour", policy.per_hour))
+        (out.taken_up_count >= policy.per_hour)
+            .then(|| limit(format!("the limit per_hour: {} an hour", policy.per_hour)))
     }
 
     /// The windows that would have to open, where none of them is open. A policy's own and those of its service must both be.

@@ -20,8 +20,6 @@ mod limits;
 mod open;
 mod request;
 
-pub use advance::{ALL_PAUSED, NO_POLICY};
-pub use conclude::WAITS_FOR;
 pub use conclude::{conclude, found};
 pub use limits::{Out, allowed_out, is_out};
 pub use request::{Refused, Request, request, waits_for_approval};

@@ -5,7 +5,7 @@ use super::{CHANGES_MAX, Controller, actor, entry};
 use crate::policy::{HOUR_NS, Policies, Policy};
 use crate::{Change, World};
 use std::collections::{HashMap, HashSet};
-use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseStep, Lease, one_line};
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseStep, CaseWait, Lease, one_line};
 
 /// Open cases of one host; further alerts of it wait until one is closed.
 const CASES_OF_HOST_MAX: usize = 32;
@@ -121,6 +121,7 @@ fn case_of(alert: &Alert, policy: &Policy, service: &str, now_ns: u64) -> Case {
         state: CaseState::Waiting,
         steps: steps.collect(),
         waits_for: String::new(),
+        wait: CaseWait::Other,
         is_firing: true,
         is_drained: false,
         ticket: String::new(),

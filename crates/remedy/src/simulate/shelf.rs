@@ -7,7 +7,7 @@
 use crate::{Change, World};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use surefoot_model::{Alert, AuditEntry, Case, CaseState, Severity};
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseWait, Severity};
 
 /// How many cases of a service that wait for a limit are in the world.
 const AT_HAND: usize = 16;
@@ -201,6 +201,6 @@ fn is_queued(case: &Case) -> bool {
     case.state == CaseState::Waiting
         && case.began_realtime_ns == 0
         && case.is_firing
-        && case.waits_for.starts_with("the limit")
+        && case.wait == CaseWait::Limit
         && case.steps.iter().all(|step| step.not_before_realtime_ns == 0)
 }

@@ -55,6 +55,9 @@ pub(super) struct FindingRow {
 /// What a row keeps as JSON, because nobody searches it.
 #[derive(Serialize, Deserialize)]
 struct Body {
+    /// Empty where an older release wrote the row.
+    #[serde(default)]
+    rule: String,
     #[serde(default)]
     evidence: Vec<String>,
     #[serde(default)]
@@ -66,9 +69,9 @@ struct Body {
 impl FindingRow {
     /// What the row takes in memory, near enough to bound it.
     pub(super) fn bytes(&self) -> usize {
-        let Finding { key, subject, sentence, evidence, .. } = &self.finding;
+        let Finding { key, rule, subject, sentence, evidence, .. } = &self.finding;
         let evidence: usize = evidence.iter().map(|line| size_of::<String>() + line.len()).sum();
-        size_of::<FindingRow>() + key.len() + subject.name.len() + sentence.len() + evidence
+        size_of::<FindingRow>() + key.len() + rule.len() + subject.name.len() + sentence.len() + evidence
     }
 }
 
@@ -204,6 +207,7 @@ impl Board {
             let Finding {
                 key,
                 room,
+                rule,
                 subject,
                 severity,
                 certainty,
@@ -213,7 +217,8 @@ impl Board {
                 uid,
                 public: _,
             } = &row.finding;
-            let body = Body { evidence: evidence.clone(), since_realtime_ns: *since_realtime_ns, uid: *uid };
+            let (rule, evidence) = (rule.clone(), evidence.clone());
+            let body = Body { rule, evidence, since_realtime_ns: *since_realtime_ns, uid: *uid };
             let body = serde_json::to_string(&body).unwrap_or_default();
             write.execute(params![
                 id,
@@ -298,9 +303,12 @@ fn kept(row: &Row<'_>) -> rusqlite::Result<Option<KeptFinding>> {
     let (Some(certainty), Some(body)) = (query::from_word(row, 5)?, query::from_json::<Body>(row, 7)?) else {
         return Ok(None);
     };
+    let key: String = row.get(0)?;
+    let rule = if body.rule.is_empty() { Finding::rule_in(&key).to_owned() } else { body.rule };
     let finding = Finding {
-        key: row.get(0)?,
+        key,
         room,
+        rule,
         subject: Subject { kind, name: row.get(3)? },
         severity,
         certainty,

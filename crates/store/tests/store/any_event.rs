@@ -7,8 +7,8 @@ use surefoot_model::{
     Answered, Capability, CapabilityState, Cause, CauseKind, Certainty, CheckpointDirectory, CheckpointEvent,
     CheckpointJob, CheckpointLook, CheckpointProblem, CheckpointTier, ClockChange, Completeness, CoreLedger, CpuId,
     Decided, Event, Finding, Gap, GapCause, GapCorrection, GapSource, Generation, GenerationState, Histogram,
-    HostDescription, JournalEntry, JournalEvent, Lost, Notice, ProbeCost, Room, SelfCost, Severity, SourceReport,
-    SourceState, Subject, SubjectKind, Untimed, Vendor, Verdict, Waiting, Window,
+    HostDescription, JournalEntry, JournalEvent, Lost, Notice, ProbeCost, RestartOutcome, Room, SelfCost, Severity,
+    SourceReport, SourceState, Subject, SubjectKind, Untimed, Vendor, Verdict, Waiting, Window,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -257,7 +257,8 @@ fn journal_event() -> impl Strategy<Value = JournalEvent> {
             generation,
             why
         }),
-        (option::of(number()), text()).prop_map(|(generation, report)| JournalEvent::Restart { generation, report }),
+        (option::of(number()), text(), option::of(Just(RestartOutcome::Failed)))
+            .prop_map(|(generation, report, outcome)| JournalEvent::Restart { generation, report, outcome }),
     ]
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use surefoot_model::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, Part, Replaced, Room,
-    Severity, StepState, SubjectKind,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, Part, Replaced,
+    Room, Severity, StepState, SubjectKind,
 };
 use surefoot_store::Error;
 use surefoot_store::cases::{ALERTS_PER_DECISION_MAX, CaseStore, HostBoard, Limits, OrderState};
@@ -83,6 +83,7 @@ fn case_of(alert: &Alert) -> Case {
         state: CaseState::Waiting,
         steps: vec![CaseStep { step: "drain".into(), ..CaseStep::default() }],
         waits_for: String::new(),
+        wait: CaseWait::Other,
         is_firing: alert.is_firing,
         is_drained: false,
         ticket: String::new(),

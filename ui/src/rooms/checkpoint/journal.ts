@@ -1,7 +1,8 @@
 // Checkpoints: what a job's journal says in words, and what follows from it for the picture over time; pure.
 
 import { age, bytes, moment } from "../../format.ts";
-import type { CheckpointTier as Tier, GenerationState, Job, JournalEntry } from "../../types.ts";
+import { isAboveOk } from "../../severity.ts";
+import type { CheckpointTier as Tier, EntryView, GenerationState, Job } from "../../types.ts";
 
 export type { Tier };
 
@@ -46,7 +47,7 @@ function ended(text: string): string {
 }
 
 /** What happened, and why, as sentences. */
-export function eventWords(event: JournalEntry): { what: string; why: string } {
+export function eventWords(event: EntryView): { what: string; why: string } {
   const because = (reasons: readonly string[]) => (reasons.length > 0 ? ended(`Because ${reasons.join("; ")}`) : "");
   switch (event.event) {
     case "opened":
@@ -79,15 +80,13 @@ export function eventWords(event: JournalEntry): { what: string; why: string } {
 }
 
 /** The number of the checkpoint that an event speaks of. */
-export function generationOf(event: JournalEntry): number | null {
+export function generationOf(event: EntryView): number | null {
   return "generation" in event ? event.generation : null;
 }
 
 /** Whether an event is a failure that somebody should see. */
-export function isFailure(event: JournalEntry): boolean {
-  if (event.event === "decision") return event.failure !== undefined && event.failure !== "";
-  // There was nothing to come back to: that is how every job begins.
-  return event.event === "not_durable" || (event.event === "restart" && event.generation === null && !event.report.startsWith("there was no"));
+export function isFailure(event: EntryView): boolean {
+  return isAboveOk(event);
 }
 
 // The strip over time.

@@ -1,8 +1,8 @@
-// Where modules sit and how bad they are; pure.
+// Where modules sit; pure.
 
 import { count } from "../../format.ts";
-import { known, SEVERITIES } from "../../severity.ts";
-import type { Dimm, ErrorReport, FaultMode, LostReports, Memory, MemoryController, Severity } from "../../types.ts";
+import { rank } from "../../severity.ts";
+import type { DimmView as Dimm, ErrorReport, FaultMode, LostReports, Memory, MemoryController } from "../../types.ts";
 
 export const MODE_WORDS: Record<FaultMode, string> = {
   none: "none",
@@ -84,24 +84,14 @@ export function byController(controllers: readonly MemoryController[], dimms: re
   return groups.filter((group) => group.dimms.length > 0);
 }
 
-/** How bad a module is: what its findings come to, and what its errors ask for. */
-export function severityOf(dimm: Dimm): Severity {
-  const all: Severity[] = ["ok"];
-  if (dimm.corrected_count > 0) all.push("notice");
-  if (dimm.is_over_rate) all.push("warning");
-  if (dimm.uncorrected_count > 0) all.push("critical");
-  if (dimm.fault) all.push(known(dimm.fault.urgency));
-  return all.reduce((worst, one) => (SEVERITIES.indexOf(one) > SEVERITIES.indexOf(worst) ? one : worst));
-}
-
 /** The one that needs a look most. */
 export function worstOf(dimms: readonly Dimm[]): Dimm | null {
-  const rank = (dimm: Dimm) => [SEVERITIES.indexOf(severityOf(dimm)), dimm.uncorrected_count, dimm.corrected_count];
+  const order = (dimm: Dimm) => [rank(dimm.severity), dimm.uncorrected_count, dimm.corrected_count];
   const isWorse = (a: number[], b: number[]) => {
     const at = a.findIndex((value, index) => value !== b[index]);
     return at >= 0 && a[at] > b[at];
   };
-  return dimms.reduce<Dimm | null>((worst, dimm) => (worst === null || isWorse(rank(dimm), rank(worst)) ? dimm : worst), null);
+  return dimms.reduce<Dimm | null>((worst, dimm) => (worst === null || isWorse(order(dimm), order(worst)) ? dimm : worst), null);
 }
 
 /** A rate: "0", "0.02 /s", "12.3 /s". */
@@ -116,25 +106,9 @@ export function atLeast(dimm: Pick<Dimm, "fidelity">, words: string): string {
   return dimm.fidelity === "exact" ? words : `≥ ${words}`;
 }
 
-/** How to find the module where only a place is known. */
-const FIND_MODULE =
-  "Find the module in the event log of the management controller (ipmitool -v sel list), or register the board's labels (ras-mc-ctl --register-labels) so that the next report names it; failing both, test the modules of that place one at a time.";
-
 /** The modules, and apart from them the rows that are a place with errors and no module. */
 export function apart(dimms: readonly Dimm[]): { modules: Dimm[]; places: Dimm[] } {
   return { modules: dimms.filter((dimm) => !dimm.only_place), places: dimms.filter((dimm) => dimm.only_place) };
-}
-
-/** What to do about errors whose place in the module nobody reported. */
-export function adviceWithoutPlace(dimm: Dimm): string | null {
-  if (dimm.only_place) {
-    if (dimm.uncorrected_count > 0) return `Move work away: bits were lost that the code could not correct. ${FIND_MODULE}`;
-    if (dimm.is_over_rate) return `Move work away: more errors are corrected than is borne. ${FIND_MODULE}`;
-  }
-  if (dimm.uncorrected_count > 0) return "Move work away and replace the module: bits were lost that the code could not correct.";
-  if (dimm.is_over_rate) return "Move work away and plan to replace the module: it corrects more errors than is borne. Until then, see below what reporting them costs.";
-  if (dimm.corrected_count > 0) return "Nothing yet: corrected errors alone are no reason to replace a module. Look again when a report tells their place, or the rate goes up.";
-  return null;
 }
 
 export interface Checked {
@@ -145,8 +119,7 @@ export interface Checked {
 
 /** The checks by what became of them, the worst that were found first: what was not checked has not passed. */
 export function checked(checks: Memory["checks"]): Checked {
-  const rank = (severity: Severity) => -SEVERITIES.indexOf(known(severity));
-  const found = checks.filter(({ result }) => result === "found").sort((a, b) => rank(a.severity) - rank(b.severity));
+  const found = checks.filter(({ result }) => result === "found").sort((a, b) => rank(b.severity) - rank(a.severity));
   const passed = checks.filter(({ result }) => result === "passed");
   return { found, passed, notChecked: checks.filter((check) => !found.includes(check) && !passed.includes(check)) };
 }

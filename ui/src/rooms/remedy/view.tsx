@@ -5,24 +5,23 @@ import { PastState } from "../../components/past.tsx";
 import { SeverityIcon } from "../../components/severity.tsx";
 import { SortTable, type ColumnOf } from "../../components/table.tsx";
 import { age, duration } from "../../format.ts";
+import { rank } from "../../severity.ts";
 import { past, realtimeNow } from "../../state.ts";
-import type { CheckState, HostCheck, Severity } from "../../types.ts";
+import type { CheckView } from "../../types.ts";
 import { remedy, remedyProblem } from "./feed.ts";
 
-const SEVERITIES: Record<CheckState, Severity> = { ok: "ok", unknown: "notice", warning: "warning", critical: "critical" };
-const ORDER = ["ok", "unknown", "warning", "critical"];
 /** Checks before "Show all". */
 const ROWS = 30;
 
-const COLUMNS: readonly ColumnOf<HostCheck>[] = [
+const COLUMNS: readonly ColumnOf<CheckView>[] = [
   { key: "check", title: "Check", order: ({ name }) => name, cell: ({ name }) => <code class="untrusted">{name}</code> },
   {
     key: "state",
     title: "State",
-    order: ({ state }) => ORDER.indexOf(state),
-    cell: ({ state }) => (
+    order: ({ severity }) => rank(severity),
+    cell: ({ state, severity }) => (
       <span class="severity">
-        <SeverityIcon severity={SEVERITIES[state] ?? "notice"} size={14} /> {state}
+        <SeverityIcon severity={severity} size={14} /> {state}
       </span>
     ),
   },

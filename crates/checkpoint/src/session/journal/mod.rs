@@ -45,6 +45,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
+    use surefoot_model::RestartOutcome;
 
     pub(super) fn decision(number: u64) -> Event {
         Event::Decision(Box::new(Decided {
@@ -100,8 +101,8 @@ mod tests {
                 is_durable: Some(true),
             },
             Event::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
-            Event::Restart { generation: Some(1), report: "rank 0: all good".into() },
-            Event::Restart { generation: None, report: String::new() },
+            Event::Restart { generation: Some(1), report: "rank 0: all good".into(), outcome: None },
+            Event::Restart { generation: None, report: String::new(), outcome: Some(RestartOutcome::Failed) },
             Event::Asked(Box::new(Answered { place: "skip".into(), asked_count: u64::MAX, ..Answered::default() })),
         ];
         let directory = tier.path().join("job");

@@ -8,7 +8,7 @@ use crate::session::tiers::drain::Drain;
 use crate::session::{Checkpointer, Restored, Saved};
 use crate::settings::{self, Told};
 use std::fs;
-use surefoot_model::CheckpointTier as Tier;
+use surefoot_model::{CheckpointTier as Tier, RestartOutcome};
 
 /// Characters of one sentence that are kept.
 const SENTENCE_CHARACTERS_MAX: usize = 300;
@@ -123,12 +123,14 @@ impl Checkpointer {
     }
 
     pub(in super::super) fn record_restart(&mut self, restored: &Result<Option<Restored>, Error>) {
-        let (generation, report) = match restored {
-            Ok(Some(restored)) => (Some(restored.generation.number), sentence(&restored.report)),
-            Ok(None) => (None, "there was no checkpoint".to_owned()),
-            Err(error) => (None, sentence(&error.to_string())),
+        let (generation, outcome, report) = match restored {
+            Ok(Some(restored)) => {
+                (Some(restored.generation.number), RestartOutcome::Restored, sentence(&restored.report))
+            }
+            Ok(None) => (None, RestartOutcome::NoCheckpoint, "there was no checkpoint".to_owned()),
+            Err(error) => (None, RestartOutcome::Failed, sentence(&error.to_string())),
         };
-        self.journal.append(Event::Restart { generation, report });
+        self.journal.append(Event::Restart { generation, report, outcome: Some(outcome) });
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::table::Table;
 use crate::units::{counted, duration};
-use surefoot_model::{Interface, InterfaceLook, RecoveryOutcome, RecoveryStep, ReporterState, one_line};
+use surefoot_daemon::rooms::nic::findings;
+use surefoot_model::{Carried, Interface, InterfaceLook, RecoveryOutcome, RecoveryStep, ReporterState, one_line};
 
 /// A look as a table, with what stands behind each state below.
 pub fn of(look: &InterfaceLook) -> String {
@@ -46,7 +47,7 @@ fn row(one: &Interface) -> Vec<String> {
         one.name.clone(),
         one.driver.clone().unwrap_or_else(|| "-".into()),
         one.state.as_str().to_owned(),
-        link(one),
+        findings::link(one),
         one.tx_timeout_count.map_or("-".into(), |count| count.to_string()),
         one.carrier_change_count.to_string(),
         // One that is not told may be any number.
@@ -56,17 +57,8 @@ fn row(one: &Interface) -> Vec<String> {
             .map_or("unknown".into(), |sum| sum.to_string()),
         reporters,
         one.probe.as_ref().and_then(|probe| probe.round_trips).map_or("-".into(), |trips| duration(trips.p50_ns)),
-        if one.carries.is_empty() { "-".into() } else { one.carries.join(", ") },
+        if one.carries.is_empty() { "-".into() } else { Carried::list(&one.carries) },
     ]
-}
-
-fn link(one: &Interface) -> String {
-    match (one.is_up, one.has_carrier, one.speed_mbit_per_s) {
-        (false, ..) => "off".into(),
-        (true, Some(false), _) => "none".into(),
-        (true, _, Some(speed)) => format!("{speed} Mbit/s"),
-        (true, ..) => "up".into(),
-    }
 }
 
 /// What the state rests on, and what reporters, probes and the self-test say.

@@ -44,10 +44,13 @@ fn journal(event: &JournalEvent) -> String {
         JournalEvent::NotDurable { tier, generation, why } => {
             format!("checkpoint {generation} did not become {tier}: {why}")
         }
-        JournalEvent::Restart { generation: Some(number), report } => {
+        JournalEvent::Restart { generation: Some(number), report, .. } => {
             format!("restarted from checkpoint {number}: {report}")
         }
-        JournalEvent::Restart { generation: None, report } => format!("restart found no checkpoint: {report}"),
+        JournalEvent::Restart { generation: None, report, .. } if event.is_failure() => {
+            format!("no checkpoint could be restored: {report}")
+        }
+        JournalEvent::Restart { .. } => "the job began without a checkpoint".to_owned(),
     }
 }
 
@@ -85,8 +88,12 @@ mod tests {
                 "checkpoint 7 did not become durable: full",
             ),
             (
-                json!({"realtime_ns": 1, "event": "restart", "generation": null, "report": "none"}),
-                "found no checkpoint",
+                json!({"realtime_ns": 1, "event": "restart", "generation": null, "report": "damaged", "outcome": "failed"}),
+                "no checkpoint could be restored: damaged",
+            ),
+            (
+                json!({"realtime_ns": 1, "event": "restart", "generation": null, "report": "", "outcome": "no_checkpoint"}),
+                "the job began without a checkpoint",
             ),
             (json!({"realtime_ns": 1, "event": "restart", "generation": 3, "report": "ok"}), "from checkpoint 3: ok"),
         ] {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use surefoot_model::{
     CheckpointDirectory, CheckpointDrives, CheckpointJob, CheckpointLook, CheckpointProblem, Finding, JournalEntry,
+    Severity,
 };
 
 /// The longest answer.
@@ -67,11 +68,28 @@ pub struct JobView {
     /// What the newest lines of its journal say; `null` without a decision in them.
     pub state: Option<JournalState>,
     /// The journal, oldest line first.
-    pub events: Vec<JournalEntry>,
+    pub events: Vec<EntryView>,
     /// Lines before those.
     pub events_left_out: u64,
     /// Lines of the journal that could not be read.
     pub events_skipped: u64,
+}
+
+/// A line of the journal, and how bad what it says is.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct EntryView {
+    /// The line.
+    #[serde(flatten)]
+    pub entry: JournalEntry,
+    /// A warning where it says that something failed.
+    pub severity: Severity,
+}
+
+impl EntryView {
+    fn of(entry: &JournalEntry) -> Self {
+        let severity = if entry.event.is_failure() { Severity::Warning } else { Severity::Ok };
+        EntryView { entry: entry.clone(), severity }
+    }
 }
 
 /// Where a job stands, as its newest decision says.
@@ -167,7 +185,7 @@ impl JobView {
             stored_bytes: stored_bytes(job),
             findings: findings::of_job(job, now_realtime_ns),
             state: job.standing().map(JournalState::of),
-            events: job.entries.iter().cloned().collect(),
+            events: job.entries.iter().map(EntryView::of).collect(),
             events_left_out: job.entries_left_out,
             events_skipped: job.entries_skipped,
             seen: job.seen.clone(),

@@ -41,6 +41,8 @@ pub struct Answer {
     pub detail: Option<DetailView>,
     /// Predictions from the files that were named.
     pub predictions: Vec<PredictionView>,
+    /// Predictions beyond those.
+    pub predictions_left_out: u64,
 }
 
 /// One experiment in short.
@@ -74,6 +76,8 @@ pub struct DetailView {
     pub runs_left_out: u64,
     /// Core by core, of all stalls that are kept; none where several disturbances took turns, whose rows tell of them.
     pub cores: Vec<CoreStalls>,
+    /// Cores beyond those.
+    pub cores_left_out: u64,
     /// In the order of their runs.
     pub stalls: Vec<InjectedStall>,
     /// Stalls beyond those.
@@ -114,6 +118,7 @@ impl Answer {
             problems_left_out: look.problems_left_out,
             detail: None,
             predictions: Vec::new(),
+            predictions_left_out: 0,
         }
     }
 
@@ -133,10 +138,10 @@ impl Answer {
                 detail.stalls_left_out += cut(&mut detail.stalls);
                 detail.runs_left_out += cut(&mut detail.runs);
                 detail.rows_left_out += cut(&mut detail.rows);
-                cut(&mut detail.cores);
+                detail.cores_left_out += cut(&mut detail.cores);
             }
             self.problems_left_out += cut(&mut self.problems);
-            cut(&mut self.predictions);
+            self.predictions_left_out += cut(&mut self.predictions);
             // The newest are first.
             self.experiments_left_out += cut(&mut self.experiments);
         }
@@ -174,6 +179,7 @@ impl DetailView {
             runs: one.runs.clone(),
             runs_left_out: one.runs_left_out,
             cores: one.stalls_by_core(),
+            cores_left_out: 0,
             stalls: one.stalls.clone(),
             stalls_left_out: one.stalls_left_out,
         }
@@ -224,5 +230,7 @@ mod tests {
         let body = answer.within_limit(|answer| Bytes::from(serde_json::to_vec(answer).unwrap()));
         let read: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert!(read["detail"]["rows_left_out"].as_u64().unwrap() >= 5 && body.len() <= ANSWER_BYTES_MAX);
+        // The one core has gone with the rows.
+        assert_eq!((&read["detail"]["cores"], &read["detail"]["cores_left_out"]), (&serde_json::json!([]), &1.into()));
     }
 }

@@ -7,6 +7,11 @@ use surefoot_model::{
     Part, Persistence, Room, Severity, Subject, SubjectKind,
 };
 
+/// The rule of a DIMM's fault.
+pub const FAULT_RULE: &str = "fault";
+/// The advice for a DIMM with few corrected errors.
+const NOTHING_YET: &str = "Nothing yet: corrected errors alone are no reason to replace a module. Check again when a report locates \
+                           them, or their rate rises.";
 /// Problems that one finding names.
 const PROBLEMS_MAX: usize = 10;
 
@@ -68,6 +73,33 @@ pub fn severity(dimm: &Dimm) -> Severity {
     of_counts.max(of_rate).max(of_fault)
 }
 
+/// What to do about a DIMM; `None` where no error of it was ever counted. A fault that reports locate has advice of its own.
+pub fn advice(dimm: &Dimm) -> Option<String> {
+    match &dimm.fault {
+        Some(fault) => Some(fault.advice.clone()),
+        None if dimm.uncorrected_count > 0 => Some(of_uncorrected(dimm)),
+        None if dimm.is_over_rate => Some(of_rate(dimm)),
+        None if dimm.corrected_count > 0 => Some(NOTHING_YET.to_owned()),
+        None => None,
+    }
+}
+
+fn of_uncorrected(dimm: &Dimm) -> String {
+    match dimm.only_place {
+        None => "Move work away and replace the module.".to_owned(),
+        Some(_) => format!("Move work away. {FIND_MODULE}"),
+    }
+}
+
+fn of_rate(dimm: &Dimm) -> String {
+    match dimm.only_place {
+        None => {
+            "Move work away and plan to replace the module; until then, reporting the errors costs time.".to_owned()
+        }
+        Some(_) => format!("Move work away. {FIND_MODULE}"),
+    }
+}
+
 /// "at least " before a number of a module whose counts are no more than that.
 pub fn at_least(dimm: &Dimm) -> &'static str {
     if dimm.fidelity == Fidelity::Exact { "" } else { "at least " }
@@ -84,11 +116,9 @@ fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
     if dimm.uncorrected_count > 0 {
         let errors = counted(dimm.uncorrected_count, "uncorrected error", "uncorrected errors");
         let at_least = at_least(dimm);
-        let remedy = match dimm.only_place {
-            None => "replace the module.".to_owned(),
-            Some(_) => format!("move work away. {FIND_MODULE}"),
-        };
-        let sentence = format!("Memory module {name} had {at_least}{errors}: what stood there is lost; {remedy}");
+        let advice = of_uncorrected(dimm);
+        let sentence =
+            format!("Memory module {name} had {at_least}{errors}: the data at these addresses is lost. {advice}");
         findings.push(say("uncorrected", subject.clone(), Severity::Critical, sentence));
     }
     if dimm.is_over_rate {
@@ -97,11 +127,7 @@ fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
             Some(rate) => format!("{}{rate} errors per second, over the bound", at_least(dimm)),
             None => "more errors than the bound allows".to_owned(),
         };
-        let find = dimm.only_place.as_ref().map(|_| format!(" {FIND_MODULE}")).unwrap_or_default();
-        let sentence = format!(
-            "Memory module {name} corrects {errors}; reporting them takes time, and the module goes bad: move work away and \
-             plan to replace it.{find}"
-        );
+        let sentence = format!("Memory module {name} corrects {errors}: it is degrading. {}", of_rate(dimm));
         let worst = rate(dimm.worst_rate_per_s).unwrap_or_default();
         let worst = format!("worst: {worst} per second over {:.0} s", dimm.worst_window_s);
         findings.push(say("rate", subject.clone(), Severity::Warning, sentence).with_evidence(vec![worst]));
@@ -140,7 +166,7 @@ fn of_fault(name: &str, subject: Subject, fault: &DimmFault) -> Option<Finding> 
         mode => mode_label(mode).to_owned(),
     };
     let sentence = format!("Memory module {name} has a {kind} of {part}. {}", fault.advice);
-    let finding = say("fault", subject, severity, sentence.trim_end().to_owned()).with_certainty(fault.certainty);
+    let finding = say(FAULT_RULE, subject, severity, sentence.trim_end().to_owned()).with_certainty(fault.certainty);
     Some(finding.with_evidence(vec![fault.evidence.clone()]))
 }
 
@@ -176,15 +202,14 @@ fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Findin
     findings
 }
 
-/// What the doctor says; no accounting of errors is worth waking somebody.
+/// Checks of the doctor that found something, at the severity that the doctor gave them.
 fn checks(state: &State) -> impl Iterator<Item = Finding> {
     let bad = state.checks.iter().filter(|check| check.severity > Severity::Ok);
     bad.map(|check| {
-        let severity = check.severity.min(Severity::Warning);
         let parts = [&check.evidence, &check.consequence, &check.remedy].map(|part| part.trim_end_matches('.'));
         let told: Vec<&str> = parts[1..].iter().copied().filter(|part| !part.is_empty()).collect();
         let sentence = format!("The accounting of memory errors: {}.", told.join("; "));
-        let finding = say(&format!("accounting-{}", check.rule), Subject::host(), severity, sentence);
+        let finding = say(&format!("accounting-{}", check.rule), Subject::host(), check.severity, sentence);
         finding.with_certainty(check.certainty).with_evidence(vec![check.evidence.clone()])
     })
 }

@@ -160,7 +160,7 @@ fn counts_that_do_not_add_up_and_errors_without_a_module_are_told_by_controller(
 }
 
 #[test]
-fn accounting_that_fails_is_no_alarm_and_what_cannot_be_read_is_named() {
+fn a_check_has_the_severity_of_the_doctor_and_what_cannot_be_read_is_named() {
     let check = |rule: &str, severity| MemoryCheck {
         rule: rule.into(),
         result: CheckResult::Found,
@@ -176,7 +176,7 @@ fn accounting_that_fails_is_no_alarm_and_what_cannot_be_read_is_named() {
         MemoryEvent::Checks { checks: vec![check("cec", Severity::Critical), check("labels", Severity::Ok)] },
     ]);
     assert_eq!(findings[0].key, "memory/accounting-cec/host");
-    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(findings[0].severity, Severity::Critical);
     assert_eq!(
         findings[0].sentence,
         "The accounting of memory errors: counts stay near zero; boot with ras=cec_disable."
@@ -239,9 +239,9 @@ fn a_module_over_the_bound_is_never_said_to_correct_nothing() {
         assert_eq!(finding.evidence, ["worst: 2.0e-2 per second over 600 s"]);
         finding.sentence
     };
-    assert!(sentence(0.0).contains("corrects more errors than the bound allows;"), "{}", sentence(0.0));
-    assert!(sentence(0.02).contains("corrects 2.0e-2 errors per second, over the bound;"), "{}", sentence(0.02));
-    assert!(sentence(20.0).contains("corrects 20.0 errors per second, over the bound;"), "{}", sentence(20.0));
+    assert!(sentence(0.0).contains("corrects more errors than the bound allows:"), "{}", sentence(0.0));
+    assert!(sentence(0.02).contains("corrects 2.0e-2 errors per second, over the bound:"), "{}", sentence(0.02));
+    assert!(sentence(20.0).contains("corrects 20.0 errors per second, over the bound:"), "{}", sentence(20.0));
 }
 
 #[test]
@@ -256,4 +256,24 @@ fn a_module_is_a_part_only_where_its_serial_number_is_certain() {
         assert_eq!(part_of(&of(unsure)), None);
     }
     assert_eq!(part_of(&dimm("mc0/dimm0")), None);
+}
+
+#[test]
+fn the_advice_of_a_module_is_that_of_its_findings() {
+    assert_eq!(advice(&dimm("S1")), None);
+    let some = Dimm { corrected_count: 4, ..dimm("S1") };
+    assert!(advice(&some).unwrap().starts_with("Nothing yet"));
+    let often = Dimm { is_over_rate: true, ..some.clone() };
+    let lost = Dimm { uncorrected_count: 1, ..often.clone() };
+    let found_at =
+        Dimm { fault: Some(fault(FaultMode::Row, Persistence::Permanent, Severity::Warning)), ..often.clone() };
+    for one in [&often, &lost, &found_at] {
+        let place = Dimm { only_place: Some("socket 1".into()), ..one.clone() };
+        for one in [one, &place] {
+            let (advice, findings) = (advice(one).unwrap(), of_dimm(one));
+            assert!(findings.iter().any(|finding| finding.sentence.ends_with(&advice)), "{advice}: {findings:?}");
+        }
+    }
+    assert_eq!(advice(&found_at).as_deref(), Some("Replace it."));
+    assert!(advice(&lost).unwrap().contains("replace the module"));
 }

@@ -25,6 +25,8 @@ pub struct State {
     pub(super) reports_count: u64,
     /// Reports that are not listed, by whose they are, what became of them and why.
     pub(super) lost: BTreeMap<(MemorySource, LossKind, String), u64>,
+    /// Updates for further reasons, which are dropped.
+    pub(super) lost_left_out: u64,
     /// What the doctor says.
     pub(super) checks: Vec<MemoryCheck>,
     /// What reporting costs, where a source says it.
@@ -60,6 +62,8 @@ impl State {
                 let key = (*source, *kind, why.clone());
                 if self.lost.len() < LOST_MAX || self.lost.contains_key(&key) {
                     self.lost.insert(key, *count);
+                } else {
+                    self.lost_left_out += 1;
                 }
             }
             MemoryEvent::Checks { checks } => self.checks.clone_from(checks),

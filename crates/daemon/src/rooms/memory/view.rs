@@ -1,5 +1,6 @@
 //! The answer of `/api/v1/memory`. Times are absolute, so that an answer says the same however late it is read.
 
+use super::findings;
 use super::state::State;
 use crate::http::SCHEMA;
 use axum::body::Bytes;
@@ -7,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_memory::cost::OfDimm;
 use surefoot_model::{
-    Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost,
+    Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost, Severity,
 };
 
 /// The longest answer.
@@ -30,7 +31,7 @@ pub struct Answer {
     /// How long it took.
     pub look_ns: u64,
     /// The modules, by controller and place.
-    pub dimms: Vec<Dimm>,
+    pub dimms: Vec<DimmView>,
     /// Modules beyond those.
     pub dimms_left_out: u64,
     /// The controllers, by number.
@@ -43,16 +44,32 @@ pub struct Answer {
     pub reports: Vec<ErrorReport>,
     /// Reports that were told since the start.
     pub reports_count: u64,
-    /// Reports that are not listed.
+    /// Reports that the sources did not list.
     pub lost: Vec<LostReports>,
+    /// Updates for further reasons that were dropped, because there are too many reasons.
+    pub lost_left_out: u64,
     /// What the doctor says of the accounting.
     pub checks: Vec<MemoryCheck>,
+    /// Controllers, checks, lost reports and costs of modules that the longest answer has no room for.
+    pub rows_left_out: u64,
     /// What reporting costs.
     pub costs: Vec<ReportingCost>,
     /// What all of that comes to per day, nanoseconds of cores; `null` where nothing of it is counted here.
     pub cost_per_day_ns: Option<u64>,
     /// Each module's part of it, of those with errors since the watch began.
     pub dimm_costs: Vec<DimmCost>,
+}
+
+/// A module, and what the room says of it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct DimmView {
+    /// Its counts, rates and fault.
+    #[serde(flatten)]
+    pub seen: Dimm,
+    /// How bad that is.
+    pub severity: Severity,
+    /// What to do; `null` where no error of it was ever counted.
+    pub advice: Option<String>,
 }
 
 /// What reporting the errors of a module costs.
@@ -77,6 +94,12 @@ pub struct LostReports {
     pub count: u64,
     /// Why.
     pub why: String,
+}
+
+impl DimmView {
+    fn of(seen: Dimm) -> Self {
+        DimmView { severity: findings::severity(&seen), advice: findings::advice(&seen), seen }
+    }
 }
 
 impl DimmCost {
@@ -106,7 +129,7 @@ impl Answer {
             why,
             looked_realtime_ns: state.look.as_ref().map(|look| look.looked_realtime_ns),
             look_ns: look.look_ns,
-            dimms: look.dimms,
+            dimms: look.dimms.into_iter().map(DimmView::of).collect(),
             dimms_left_out: 0,
             controllers: look.controllers,
             problems: look.problems,
@@ -114,7 +137,9 @@ impl Answer {
             reports: state.reports.iter().cloned().collect(),
             reports_count: state.reports_count,
             lost: state.lost.iter().map(lost).collect(),
+            lost_left_out: state.lost_left_out,
             checks: state.checks.clone(),
+            rows_left_out: 0,
             cost_per_day_ns: per_day(&costs),
             costs,
             dimm_costs: state.tally.of_dimms().into_iter().map(DimmCost::of).collect(),
@@ -143,6 +168,8 @@ impl Answer {
                 self.dimms.truncate(kept);
             }
             if self.dimms.is_empty() {
+                let gone = self.controllers.len() + self.checks.len() + self.lost.len() + self.dimm_costs.len();
+                self.rows_left_out += gone as u64;
                 (self.controllers, self.checks, self.lost, self.dimm_costs) = Default::default();
             }
         }

@@ -23,16 +23,36 @@ fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Fi
     Finding::new(Room::Nic, rule, subject, severity, sentence)
 }
 
+/// How bad a state is.
+pub fn severity(state: InterfaceState) -> Severity {
+    match state {
+        InterfaceState::Unknown => Severity::Notice,
+        InterfaceState::Ok => Severity::Ok,
+        InterfaceState::Slow | InterfaceState::Losing => Severity::Warning,
+        InterfaceState::Hung => Severity::Critical,
+    }
+}
+
+/// The link of an interface in a word or two.
+pub fn link(one: &Interface) -> String {
+    match (one.is_up, one.has_carrier, one.speed_mbit_per_s) {
+        (false, ..) => "off".into(),
+        (true, Some(false), _) => "none".into(),
+        (true, _, Some(speed)) => format!("{speed} Mbit/s"),
+        (true, ..) => "up".into(),
+    }
+}
+
 fn of_interface(one: &Interface) -> Option<Finding> {
-    // Work that hangs on it is at stake at once.
     let is_needed = !one.carries.is_empty();
-    let (rule, severity, what) = match one.state {
+    let (rule, what) = match one.state {
         InterfaceState::Unknown | InterfaceState::Ok => return None,
-        InterfaceState::Slow => ("slow", Severity::Warning, "is slow"),
-        InterfaceState::Losing => ("losing", Severity::Warning, "loses packets or its link"),
-        InterfaceState::Hung if is_needed => ("hung", Severity::Critical, "hangs, and work goes through it"),
-        InterfaceState::Hung => ("hung", Severity::Critical, "hangs"),
+        InterfaceState::Slow => ("slow", "is slow"),
+        InterfaceState::Losing => ("losing", "loses packets or its link"),
+        InterfaceState::Hung if is_needed => ("hung", "hangs, and work goes through it"),
+        InterfaceState::Hung => ("hung", "hangs"),
     };
+    let severity = severity(one.state);
     let why = one.evidence.first().map_or(String::new(), |why| format!(": {why}"));
     let sentence = format!("Network interface {} {what}{why}.", one.name);
     let subject = Subject::new(SubjectKind::Interface, &one.name);

@@ -3,7 +3,7 @@
 use crate::http::access::Viewer;
 use crate::rooms::CHART_POINTS_MAX;
 use std::collections::VecDeque;
-use surefoot_model::{InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceState, RecoveryStep};
+use surefoot_model::{Carried, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceState, RecoveryStep};
 
 /// Changes of state and steps that are kept one by one.
 const KEPT_MAX: usize = 128;
@@ -15,6 +15,8 @@ pub struct State {
     pub(super) look: Option<InterfaceLook>,
     /// The newest changes of state, oldest first.
     pub(super) changes: VecDeque<InterfaceChange>,
+    /// Changes before those, which are dropped.
+    pub(super) changes_left_out: u64,
     /// The newest steps of recovery, oldest first.
     pub(super) steps: VecDeque<RecoveryStep>,
     /// When each look began, and how many interfaces were slow, losing or hung.
@@ -31,8 +33,8 @@ impl State {
                 self.bad.drain(..self.bad.len().saturating_sub(CHART_POINTS_MAX));
                 self.look = Some(look.clone());
             }
-            InterfaceEvent::Changed(change) => keep(&mut self.changes, change),
-            InterfaceEvent::Recovery(step) => keep(&mut self.steps, step),
+            InterfaceEvent::Changed(change) => self.changes_left_out += keep(&mut self.changes, change),
+            InterfaceEvent::Recovery(step) => drop(keep(&mut self.steps, step)),
         }
     }
 
@@ -41,34 +43,38 @@ impl State {
         self.look.as_ref().filter(|look| look.unsupported.is_none())
     }
 
-    /// What of it this viewer may see: from where somebody has logged in is not everybody's to know.
+    /// The part that this viewer may see: only root sees from where somebody is logged in.
     pub(super) fn seen_by(&self, viewer: Viewer) -> State {
         let mut state = self.clone();
         if !viewer.sees_all {
             let interfaces = state.look.iter_mut().flat_map(|look| &mut look.interfaces);
-            interfaces.for_each(|one| one.carries.retain(|reason| !reason.contains("SSH session")));
+            interfaces.for_each(|one| one.carries.retain(Carried::is_public));
             state.steps.iter_mut().for_each(|step| step.detail.clear());
         }
         state
     }
 }
 
-fn keep<T: Clone>(kept: &mut VecDeque<T>, one: &T) {
-    if kept.len() == KEPT_MAX {
+/// Keeps one more; returns how many had to go for it.
+fn keep<T: Clone>(kept: &mut VecDeque<T>, one: &T) -> u64 {
+    let is_full = kept.len() == KEPT_MAX;
+    if is_full {
         kept.pop_front();
     }
     kept.push_back(one.clone());
+    u64::from(is_full)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use surefoot_model::Interface;
+    use surefoot_model::{CarriedKind, Interface};
 
     #[test]
     fn from_where_somebody_has_logged_in_is_for_root_alone() {
-        let carries = vec!["the default route of IPv4".to_owned(), "an SSH session of 192.0.2.7".to_owned()];
+        let of = |kind| Carried::new(kind, "an entry whose words nobody reads");
+        let carries = [CarriedKind::DefaultRoute, CarriedKind::SshSession, CarriedKind::Unknown].map(of).into();
         let interfaces = vec![Interface { name: "eth0".into(), carries, ..Interface::default() }];
         let mut state = State::default();
         state.seen(&InterfaceEvent::Look(InterfaceLook { interfaces, ..InterfaceLook::default() }));
@@ -76,6 +82,6 @@ mod tests {
             let state = state.seen_by(Viewer { uid: Some(1000), sees_all });
             state.look.unwrap().interfaces[0].carries.len()
         };
-        assert_eq!((carried(true), carried(false)), (2, 1));
+        assert_eq!((carried(true), carried(false)), (3, 1));
     }
 }

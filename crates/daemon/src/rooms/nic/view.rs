@@ -1,11 +1,12 @@
 //! The answer of `/api/v1/nic`. Times are absolute, so that an answer says the same however late it is read.
 
+use super::findings;
 use super::state::State;
 use crate::http::SCHEMA;
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, RecoveryStep};
+use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, RecoveryStep, Severity};
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -26,32 +27,58 @@ pub struct Answer {
     pub looked_realtime_ns: Option<u64>,
     /// How long it took.
     pub look_ns: u64,
-    /// The interfaces, by name.
-    pub interfaces: Vec<Interface>,
+    /// The interfaces, the worst first, then by name.
+    pub interfaces: Vec<InterfaceView>,
     /// Interfaces beyond those.
     pub interfaces_left_out: u64,
     /// What could not be read.
     pub problems: Vec<InterfaceProblem>,
+    /// Problems beyond those.
+    pub problems_left_out: u64,
     /// The newest changes of state, oldest first.
     pub changes: Vec<InterfaceChange>,
+    /// Changes before those.
+    pub changes_left_out: u64,
     /// The newest steps of recovery, oldest first.
     pub steps: Vec<RecoveryStep>,
+}
+
+/// An interface, and what the room says of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct InterfaceView {
+    /// What was seen.
+    #[serde(flatten)]
+    pub seen: Interface,
+    /// How bad its state is.
+    pub severity: Severity,
+    /// Its link in a word or two.
+    pub link: String,
+}
+
+impl InterfaceView {
+    fn of(seen: &Interface) -> Self {
+        InterfaceView { severity: findings::severity(seen.state), link: findings::link(seen), seen: seen.clone() }
+    }
 }
 
 impl Answer {
     /// The answer of what is known.
     pub(super) fn of(state: &State, why: Option<String>) -> Self {
         let look = state.look.clone().unwrap_or_default();
+        let mut interfaces: Vec<InterfaceView> = look.interfaces.iter().map(InterfaceView::of).collect();
+        interfaces.sort_by(|a, b| b.seen.state.cmp(&a.seen.state).then_with(|| a.seen.name.cmp(&b.seen.name)));
         Answer {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             why,
             looked_realtime_ns: state.look.as_ref().map(|look| look.looked_realtime_ns),
             look_ns: look.look_ns,
-            interfaces: look.interfaces,
+            interfaces,
             interfaces_left_out: look.interfaces_left_out,
             problems: look.problems,
+            problems_left_out: look.problems_left_out,
             changes: state.changes.iter().cloned().collect(),
+            changes_left_out: state.changes_left_out,
             steps: state.steps.iter().cloned().collect(),
         }
     }
@@ -68,9 +95,13 @@ impl Answer {
             if body.len() <= ANSWER_BYTES_MAX {
                 return body;
             }
-            self.changes.drain(..self.changes.len().div_ceil(2));
+            let gone = self.changes.len().div_ceil(2);
+            self.changes.drain(..gone);
+            self.changes_left_out += gone as u64;
             self.steps.drain(..self.steps.len().div_ceil(2));
-            self.problems.truncate(self.problems.len() / 2);
+            let kept = self.problems.len() / 2;
+            self.problems_left_out += (self.problems.len() - kept) as u64;
+            self.problems.truncate(kept);
             let kept = self.interfaces.len() / 2;
             self.interfaces_left_out += (self.interfaces.len() - kept) as u64;
             self.interfaces.truncate(kept);
@@ -81,16 +112,34 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_model::{InterfaceEvent, InterfaceState};
 
     #[test]
     fn an_answer_that_is_too_long_is_cut_and_says_by_how_much() {
-        let interface = Interface { name: "x".repeat(4096), ..Interface::default() };
-        let state = State::default();
-        let answer = Answer { interfaces: vec![interface; 4000], ..Answer::of(&state, None) };
+        let seen = Interface { name: "x".repeat(4096), ..Interface::default() };
+        let problem = InterfaceProblem { path: "devlink".into(), why: "no".into() };
+        let change = InterfaceChange {
+            at_ns: 0,
+            at_realtime_ns: 0,
+            interface: "eth0".into(),
+            from: InterfaceState::Ok,
+            to: InterfaceState::Hung,
+            evidence: Vec::new(),
+        };
+        let mut state = State::default();
+        (0..200).for_each(|_| state.seen(&InterfaceEvent::Changed(change.clone())));
+        let view = InterfaceView { seen, ..InterfaceView::default() };
+        let problems = vec![problem; 8];
+        let answer = Answer { interfaces: vec![view; 4000], problems, ..Answer::of(&state, None) };
+        assert_eq!((answer.changes.len(), answer.changes_left_out), (128, 72));
         let body = answer.within_limit(|answer| Bytes::from(serde_json::to_vec(answer).unwrap_or_default()));
         let read: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let kept = read["interfaces"].as_array().map_or(0, Vec::len);
         assert!(body.len() <= ANSWER_BYTES_MAX && kept > 0, "{kept}");
         assert_eq!(read["interfaces_left_out"], 4000 - kept);
+        for (rows, all) in [("problems", 8), ("changes", 200)] {
+            let kept = read[rows].as_array().map_or(0, Vec::len);
+            assert_eq!(read[format!("{rows}_left_out")], all - kept, "{rows}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::state::State;
 use crate::http::SCHEMA;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_model::{Case, HostCheck};
+use surefoot_model::{Case, HostCheck, Severity};
 
 /// Checks and cases at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The newest run of each check, by name.
-    pub checks: Vec<HostCheck>,
+    pub checks: Vec<CheckView>,
     /// Runs of checks that ended.
     pub run_count: u64,
     /// Processor time of all of them.
@@ -30,6 +30,22 @@ pub struct Answer {
     pub cases: Vec<Case>,
 }
 
+/// A check, and how bad its state is.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CheckView {
+    /// Its newest run.
+    #[serde(flatten)]
+    pub seen: HostCheck,
+    /// That of its finding.
+    pub severity: Severity,
+}
+
+impl CheckView {
+    fn of(seen: &HostCheck) -> Self {
+        CheckView { severity: seen.state.severity(), seen: seen.clone() }
+    }
+}
+
 impl Answer {
     /// The answer of what is known.
     pub(super) fn of(state: &State, why: Option<String>) -> Self {
@@ -37,7 +53,7 @@ impl Answer {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             why,
-            checks: state.checks.values().cloned().collect(),
+            checks: state.checks.values().map(CheckView::of).collect(),
             run_count: state.run_count,
             processor_ns: state.processor_ns,
             left_out_count: state.left_out_count,

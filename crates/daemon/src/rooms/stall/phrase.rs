@@ -117,10 +117,12 @@ fn how_busy(cores: &[CoreSum]) -> String {
         [_, _] => ("Both cores".to_owned(), "are"),
         _ => (format!("All {} cores", cores.len()), "are"),
     };
-    let busy = percent(share_ppm(busy_ns, wall_ns));
+    let ppm = share_ppm(busy_ns, wall_ns);
+    // An average of which nothing is missing is no average worth the word.
+    let (busy, is_full) = (percent(ppm), percent(ppm) == percent(1_000_000));
     if is_almost_idle(busy_ns, wall_ns) {
         format!("{everyone} {is} almost idle ({busy} busy)")
-    } else if cores.len() > 1 && busy != "100 %" {
+    } else if cores.len() > 1 && !is_full {
         format!("{everyone} {is} {busy} busy on average")
     } else {
         format!("{everyone} {is} {busy} busy")

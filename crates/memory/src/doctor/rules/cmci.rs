@@ -20,7 +20,7 @@ fn check(facts: &Facts) -> Verdict {
             // Read in the sources of Linux 6.12, and not tried on hardware.
             certainty: Certainty::Probable,
             ..found(
-                Severity::Critical,
+                Severity::Warning,
                 "/sys/devices/system/machinecheck/machinecheck0/cmci_disabled is 1, and mce=no_cmci is not among the boot options".into(),
                 "banks that had the interrupt were taken from the poll at boot and are not given back: they are neither interrupted for nor polled, and \
                  their corrected errors go unseen",

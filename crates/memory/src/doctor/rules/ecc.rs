@@ -32,7 +32,7 @@ fn check(facts: &Facts) -> Verdict {
         ));
     };
     Verdict::Found(found(
-        Severity::Critical,
+        Severity::Warning,
         format!(
             "{}/{}/dimm_edac_mode is {}: {} of {} modules or ranks are without a code",
             controller.id,

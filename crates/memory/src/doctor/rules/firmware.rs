@@ -19,18 +19,18 @@ fn check(facts: &Facts) -> Verdict {
         return Verdict::Found(found(Severity::Notice, evidence, CONSEQUENCE, REMEDY));
     }
     match &facts.hest {
-        Ok(hest) if hest.is_corrected_firmware_first => {
+        Ok(Some(hest)) if hest.is_corrected_firmware_first => {
             let evidence = "/sys/firmware/acpi/tables/HEST flags corrected machine checks FIRMWARE_FIRST".to_owned();
             Verdict::Found(found(Severity::Warning, evidence, CONSEQUENCE, REMEDY))
         }
-        Ok(hest) if hest.is_cut => {
+        Ok(Some(hest)) if hest.is_cut => {
             Verdict::CannotTell("/sys/firmware/acpi/tables/HEST holds a source of an unknown kind".into())
         }
-        Ok(hest) => Verdict::Fine(format!(
+        Ok(Some(hest)) => Verdict::Fine(format!(
             "HEST leaves corrected machine checks to the kernel ({} generic sources of other errors)",
             hest.generic_sources
         )),
-        Err(why) if why.contains("no table") => Verdict::Fine(why.clone()),
+        Ok(None) => Verdict::Fine("firmware has no HEST table".into()),
         Err(why) => Verdict::CannotTell(why.clone()),
     }
 }

@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule { name: "errors-ignored", check };
 fn check(facts: &Facts) -> Verdict {
     if facts.has_mce("off") {
         return Verdict::Found(found(
-            Severity::Critical,
+            Severity::Warning,
             "the kernel was booted with mce=off".into(),
             "no machine check is handled: uncorrected errors go unseen into programs and files",
             "take mce=off out of the boot options",

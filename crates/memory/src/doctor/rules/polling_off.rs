@@ -12,7 +12,7 @@ fn check(facts: &Facts) -> Verdict {
     };
     match (interval_s, facts.is_machine_check_polled()) {
         (0, true) => Verdict::Found(found(
-            Severity::Critical,
+            Severity::Warning,
             "/sys/devices/system/machinecheck/machinecheck0/check_interval is 0, and corrected errors are polled for on this host".into(),
             "nobody looks into the banks: corrected errors go unseen",
             "echo 300 > /sys/devices/system/machinecheck/machinecheck0/check_interval; `surefoot memory tune` chooses the interval",

@@ -100,6 +100,9 @@ pub fn run(
         Outcome::GoesOn { detail, memo: switch, again_in_ns } => {
             Outcome::GoesOn { detail, memo: of(switch), again_in_ns }
         }
+        Outcome::Waits { waits_for, memo: switch, again_in_ns } => {
+            Outcome::Waits { waits_for, memo: of(switch), again_in_ns }
+        }
         Outcome::Failed { detail, memo: switch, is_passing } => {
             Outcome::Failed { detail, memo: of(switch), is_passing }
         }

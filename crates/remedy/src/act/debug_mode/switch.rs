@@ -102,6 +102,9 @@ fn go_on(bmc: &Bmc, times: &Times, wanted: &Attributes, memo: Memo, order: &Orde
             Outcome::GoesOn { detail, memo: restart, again_in_ns } => {
                 Ok(Outcome::GoesOn { detail, memo: Memo { restart, ..memo.clone() }.text(), again_in_ns })
             }
+            Outcome::Waits { waits_for, memo: restart, again_in_ns } => {
+                Ok(Outcome::Waits { waits_for, memo: Memo { restart, ..memo.clone() }.text(), again_in_ns })
+            }
             Outcome::Done { detail, .. } => verified(bmc, wanted, &detail, &text, stop),
             Outcome::Failed { detail, is_passing, .. } => Err(Refused { why: detail, is_passing }),
             other @ Outcome::Gone { .. } => Ok(other),

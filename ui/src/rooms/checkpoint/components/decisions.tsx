@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { Icon } from "../../../components/icons.tsx";
 import { count, moment } from "../../../format.ts";
-import type { JournalEntry } from "../../../types.ts";
+import type { EntryView } from "../../../types.ts";
 import { eventWords, generationOf, isFailure } from "../journal.ts";
 
 /** Lines shown before "Show more", and after it. */
@@ -11,7 +11,7 @@ const ROOM = 12;
 const MOST = 400;
 
 /** A name for each line that stays its own while newer lines come: its time, and which one of that time it is. */
-function named(entries: readonly JournalEntry[]) {
+function named(entries: readonly EntryView[]) {
   const seen = new Map<number, number>();
   return entries.map((event) => {
     const nth = seen.get(event.realtime_ns) ?? 0;
@@ -21,7 +21,7 @@ function named(entries: readonly JournalEntry[]) {
 }
 
 /** The newest first; what a rotated journal repeats is left out. */
-export function Decisions({ entries, nowNs, none }: { entries: readonly JournalEntry[]; nowNs: number; none: string }) {
+export function Decisions({ entries, nowNs, none }: { entries: readonly EntryView[]; nowNs: number; none: string }) {
   const all = useSignal(false);
   const told = entries.filter((event) => event.event !== "opened" || event.is_repeated !== true);
   const newest = named(told).slice(all.value ? -MOST : -ROOM).reverse();

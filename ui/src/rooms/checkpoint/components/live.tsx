@@ -8,8 +8,8 @@ import { SeverityIcon } from "../../../components/severity.tsx";
 import { SortTable, type ColumnOf } from "../../../components/table.tsx";
 import { age, oldWords, bytes, count, day, moment, share } from "../../../format.ts";
 import { connection, mode, realtimeNow } from "../../../state.ts";
-import { SEVERITIES } from "../../../severity.ts";
-import type { CheckpointDirectory, Checkpoints as Answer, DriveWear, Finding, Generation, GenerationState, Job } from "../../../types.ts";
+import { rank, worst } from "../../../severity.ts";
+import type { CheckpointDirectory, Checkpoints as Answer, DriveWear, Generation, GenerationState, Job } from "../../../types.ts";
 import { verifyCommand } from "../command.ts";
 import { lowered, placeWords, seconds, STATE_WORDS, TIER_PLACES, TIER_WORDS } from "../journal.ts";
 import { Decisions } from "./decisions.tsx";
@@ -167,16 +167,13 @@ function JobCard({ job, nowNs }: { job: Job; nowNs: number }) {
 }
 
 /** The worst of what the server found of a job; it says at least that all is well. */
-function worstOf(job: Job): Finding["severity"] {
-  return job.findings.reduce<Finding["severity"]>((worst, { severity }) => (SEVERITIES.indexOf(severity) > SEVERITIES.indexOf(worst) ? severity : worst), "ok");
-}
 
 /** Which job is looked at, where there are several. */
 function Chooser({ jobs, chosen, nowNs }: { jobs: Job[]; chosen: Job; nowNs: number }) {
   return (
     <div class="job-chooser" role="group" aria-label="Jobs" data-testid="jobs">
       {jobs.map((job) => {
-        const severity = worstOf(job);
+        const severity = worst(job.findings.map((finding) => finding.severity)) ?? "ok";
         return (
           <button key={job.name} type="button" class="chip" aria-pressed={job === chosen} onClick={() => state.chooseJob(job.name)}>
             <span class={`job-sign ${severity}`}>
@@ -282,8 +279,8 @@ export function LiveCheckpoints() {
   );
   if (!answer) return said || <p class="boot">Looking for checkpoints.</p>;
   if (answer.why !== undefined) return <Empty why={answer.why} />;
-  const rank = (job: Job) => (job.is_running === true ? 0 : 10) - SEVERITIES.indexOf(worstOf(job));
-  const jobs = [...answer.jobs].sort((a, b) => rank(a) - rank(b));
+  const order = (job: Job) => (job.is_running === true ? 0 : 10) - rank(worst(job.findings.map((finding) => finding.severity)) ?? "ok");
+  const jobs = [...answer.jobs].sort((a, b) => order(a) - order(b));
   const wanted = state.chosenJob.value;
   const chosen = jobs.find((one) => one.name === wanted);
   const job = chosen ?? jobs[0];

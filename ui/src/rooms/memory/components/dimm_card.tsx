@@ -4,8 +4,8 @@ import { Certainty } from "../../../components/certainty.tsx";
 import { SeverityBadge } from "../../../components/severity.tsx";
 import { age, bytes, count, duration, moment } from "../../../format.ts";
 import { realtimeNow } from "../../../state.ts";
-import type { Dimm, ErrorReport, Memory } from "../../../types.ts";
-import { adviceWithoutPlace, atLeast, counted, FIDELITY_WORDS, MODE_WORDS, rate, severityOf, where } from "../map.ts";
+import type { DimmView as Dimm, ErrorReport, Memory } from "../../../types.ts";
+import { atLeast, counted, FIDELITY_WORDS, MODE_WORDS, rate, where } from "../map.ts";
 import { FaultMap } from "./fault_map.tsx";
 
 /** Reports that stand open. */
@@ -25,7 +25,7 @@ function facts(dimm: Dimm, answer: Memory): [string, string, string][] {
     [
       "Uncorrected errors",
       dimm.uncorrected_count > 0 ? atLeast(dimm, count(dimm.uncorrected_count)) : "0",
-      dimm.uncorrected_count > 0 ? "what stood there is lost" : "no loss was counted",
+      dimm.uncorrected_count > 0 ? "the data at these addresses is lost" : "no data lost",
     ],
     ["Rate now", isKnown ? atLeast(dimm, rate(dimm.rate_per_s)) : "not known", dimm.is_over_rate ? `over the bound; ${window}` : window],
     [
@@ -68,15 +68,14 @@ export function Reports({ reports, what }: { reports: readonly ErrorReport[]; wh
 }
 
 export function DimmCard({ dimm, answer }: { dimm: Dimm; answer: Memory }) {
-  const { fault } = dimm;
-  const advice = adviceWithoutPlace(dimm);
+  const { fault, advice } = dimm;
   return (
     <section class="card" data-testid="dimm-card" data-dimm={dimm.id} aria-label={`${dimm.only_place ? "Place" : "Module"} ${dimm.label || dimm.id}`}>
       <div class="card-head">
         <h2>
           <span class="untrusted">{dimm.label || dimm.id}</span>
         </h2>
-        <SeverityBadge severity={severityOf(dimm)} size={15} />
+        <SeverityBadge severity={dimm.severity} size={15} />
       </div>
       {dimm.only_place && (
         <p>
@@ -90,7 +89,7 @@ export function DimmCard({ dimm, answer }: { dimm: Dimm; answer: Memory }) {
             <Certainty certainty={fault.certainty} />
           </p>
           <p>
-            <strong>What to do:</strong> {fault.advice}
+            <strong>What to do:</strong> {advice}
           </p>
           <p class="muted untrusted">{fault.evidence}</p>
           <FaultMap cells={fault.cells} leftOut={fault.cells_left_out} />

@@ -2,12 +2,13 @@
 
 import { SeverityIcon } from "../../../components/severity.tsx";
 import { count } from "../../../format.ts";
-import type { Dimm, Memory } from "../../../types.ts";
-import { apart, atLeast, byController, counted, gridOf, key, rate, severityOf } from "../map.ts";
+import type { DimmView as Dimm, Memory } from "../../../types.ts";
+import { apart, atLeast, byController, counted, gridOf, key, rate } from "../map.ts";
+import { known } from "../../../severity.ts";
 import { chooseDimm } from "../state.ts";
 
 function Cell({ dimm, isChosen, name }: { dimm: Dimm; isChosen: boolean; name: string }) {
-  const severity = severityOf(dimm);
+  const severity = known(dimm.severity);
   const errors = dimm.corrected_count + dimm.uncorrected_count;
   const says = `${dimm.label || dimm.id}: ${dimm.fidelity === "exact" ? "" : "at least "}${counted(dimm.corrected_count, "corrected error")}, ${counted(dimm.uncorrected_count, "uncorrected error")}`;
   return (

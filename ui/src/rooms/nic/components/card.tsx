@@ -4,8 +4,7 @@ import { Certainty } from "../../../components/certainty.tsx";
 import { SeverityBadge } from "../../../components/severity.tsx";
 import { count, duration, moment } from "../../../format.ts";
 import { realtimeNow } from "../../../state.ts";
-import type { Interface, InterfaceChange, RecoveryStep } from "../../../types.ts";
-import { severityOf } from "../order.ts";
+import type { InterfaceChange, InterfaceView, RecoveryStep } from "../../../types.ts";
 
 /** Changes and steps that are shown. */
 const SHOWN = 10;
@@ -16,7 +15,7 @@ const KIND_WORDS: Record<RecoveryStep["kind"], string> = {
   function_reset: "reset the PCI function",
 };
 
-export function InterfaceCard({ one, changes }: { one: Interface; changes: readonly InterfaceChange[] }) {
+export function InterfaceCard({ one, changes }: { one: InterfaceView; changes: readonly InterfaceChange[] }) {
   const { probe } = one;
   return (
     <section class="card" data-interface={one.name} aria-label={`Interface ${one.name}`}>
@@ -24,7 +23,7 @@ export function InterfaceCard({ one, changes }: { one: Interface; changes: reado
         <h2>
           <span class="untrusted">{one.name}</span>: {one.state}
         </h2>
-        <SeverityBadge severity={severityOf(one)} size={15} />
+        <SeverityBadge severity={one.severity} size={15} />
         {one.certainty && <Certainty certainty={one.certainty} />}
       </div>
       <ul class="nic-lines">
@@ -34,7 +33,7 @@ export function InterfaceCard({ one, changes }: { one: Interface; changes: reado
           </li>
         ))}
       </ul>
-      {one.carries.length > 0 && <p class="untrusted">Work goes through it: {one.carries.join(", ")}.</p>}
+      {one.carries.length > 0 && <p class="untrusted">Work goes through it: {one.carries.map(({ what }) => what).join(", ")}.</p>}
       {one.reporters.length > 0 && (
         <>
           <h3>Health reporters</h3>

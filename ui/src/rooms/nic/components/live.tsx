@@ -3,8 +3,8 @@
 import { SeverityIcon } from "../../../components/severity.tsx";
 import { count, duration } from "../../../format.ts";
 import { mode } from "../../../state.ts";
-import type { Interface } from "../../../types.ts";
-import { badCount, byNeed, linkWords, severityOf } from "../order.ts";
+import type { InterfaceView as Interface } from "../../../types.ts";
+import { badCount } from "../counters.ts";
 import * as state from "../state.ts";
 import { InterfaceCard, Steps } from "./card.tsx";
 import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
@@ -27,11 +27,11 @@ const COLUMNS: readonly Folding<Interface>[] = [
     title: "state",
     cell: (one) => (
       <>
-        <SeverityIcon severity={severityOf(one)} size={14} /> {one.state}
+        <SeverityIcon severity={one.severity} size={14} /> {one.state}
       </>
     ),
   },
-  { title: "link", cell: linkWords },
+  { title: "link", cell: ({ link }) => link },
   { title: "tx timeouts", kind: "number", cell: ({ tx_timeout_count }) => (tx_timeout_count === null ? "–" : count(tx_timeout_count)) },
   { title: "carrier changes", kind: "number", cell: ({ carrier_change_count }) => count(carrier_change_count) },
   { title: "bad packets", kind: "number", cell: (one) => countOrUnknown(badCount(one)) },
@@ -60,7 +60,7 @@ export function LiveInterfaces() {
       </section>
     );
   }
-  const interfaces = [...answer.interfaces].sort(byNeed);
+  const { interfaces } = answer;
   const chosen = interfaces.find(({ name }) => name === state.chosenInterface.value) ?? interfaces[0] ?? null;
   return (
     <>
@@ -81,6 +81,7 @@ export function LiveInterfaces() {
             ))}
           </ul>
         )}
+        {answer.problems_left_out > 0 && <p class="muted">{count(answer.problems_left_out)} more problems are not shown.</p>}
       </section>
       {chosen && <InterfaceCard key={chosen.name} one={chosen} changes={answer.changes.filter((change) => change.interface === chosen.name)} />}
       {answer.steps.length > 0 && <Steps steps={answer.steps} />}

@@ -183,7 +183,9 @@ fn only_fresh_health_that_speaks_of_memory_counts() {
         let headline = Headline::of(std::slice::from_ref(&finding));
         let rooms = BTreeMap::from([(room, RoomHealth::of(vec![finding]))]);
         let (host, data_age_ns) = (String::new(), None);
-        let health = Health { version, updated_realtime_ns, host, headline, data_age_ns, rooms, parts: Vec::new() };
+        let parts = Vec::new();
+        let health =
+            Health { version, updated_realtime_ns, host, headline, data_age_ns, rooms, parts, parts_left_out: 0 };
         says(&serde_json::to_vec(&health).unwrap())
     };
     let version = Health::VERSION;

@@ -69,7 +69,7 @@ mod tests {
     use surefoot_model::{CheckpointJob, JournalEntry, JournalEvent};
 
     fn entry(realtime_ns: u64) -> JournalEntry {
-        let event = JournalEvent::Restart { generation: None, report: "there was no checkpoint".into() };
+        let event = JournalEvent::Restart { generation: None, report: "there was no checkpoint".into(), outcome: None };
         JournalEntry { realtime_ns, lost_count: 0, event }
     }
 

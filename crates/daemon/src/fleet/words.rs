@@ -1,0 +1,172 @@
+//! Cases in words: the same on the page and in the terminal.
+
+use super::lines::CaseLine;
+use serde::{Deserialize, Serialize};
+use surefoot_model::{Case, CaseState, CaseWait, Headline, Severity, StepState};
+
+/// Hosts that the headline names.
+const HOSTS_MAX: usize = 3;
+
+/// A state as it is shown: a column of the board.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateLabel {
+    /// The state.
+    pub state: CaseState,
+    /// What people call it.
+    pub label: String,
+    /// Whether cases in it are open.
+    pub is_open: bool,
+}
+
+impl StateLabel {
+    /// All states, in the order of the board: first those that need a person.
+    pub fn all() -> Vec<StateLabel> {
+        use CaseState::{Cancelled, Cleared, NeedsApproval, Paused, Returned, Running, Waiting, WithPerson};
+        let of =
+            |state: CaseState| StateLabel { state, label: self::state(state).to_owned(), is_open: state.is_open() };
+        [NeedsApproval, WithPerson, Waiting, Running, Paused, Returned, Cleared, Cancelled].map(of).to_vec()
+    }
+}
+
+/// A state as people call it.
+fn state(state: CaseState) -> &'static str {
+    match state {
+        CaseState::Waiting => "waiting",
+        CaseState::NeedsApproval => "needs approval",
+        CaseState::Running => "running",
+        CaseState::Paused => "paused",
+        CaseState::WithPerson => "with a person",
+        CaseState::Returned => "returned",
+        CaseState::Cleared => "cleared",
+        CaseState::Cancelled => "cancelled",
+    }
+}
+
+/// A state in words, with what the case is about to become.
+pub fn label(state: CaseState, ends_as: Option<CaseState>) -> String {
+    format!("{}{}", self::state(state), end(ends_as))
+}
+
+/// The state that a case will have after its remaining steps, where that is decided: `, being cancelled`.
+fn end(ends_as: Option<CaseState>) -> &'static str {
+    match ends_as {
+        Some(CaseState::Cancelled) => ", being cancelled",
+        Some(CaseState::WithPerson) => ", on its way to a person",
+        Some(CaseState::Returned) => ", on its way back",
+        _ => "",
+    }
+}
+
+/// What a person can do about a case now; `None` for one that is closed.
+pub fn to_do(case: &Case) -> Option<String> {
+    let host = &case.host;
+    Some(match case.state {
+        CaseState::NeedsApproval => {
+            let step = case.current().map_or("the next step", |(_, step)| &step.step);
+            format!("Approve {step}, or cancel the case.")
+        }
+        CaseState::WithPerson => match case.steps.iter().find(|step| step.state == StepState::Failed) {
+            Some(failed) => format!("{} failed: repair {host}, then approve its return.", failed.step),
+            None => format!("No step is left: repair {host}, then approve its return."),
+        },
+        CaseState::Paused => "Resume the case, or cancel it.".to_owned(),
+        CaseState::Waiting if case.wait == CaseWait::AllPaused => {
+            "Resume everything; the audit trail says who paused it and why.".to_owned()
+        }
+        CaseState::Waiting if case.wait == CaseWait::NoPolicy => {
+            format!("Put the policy {} back into the policy file, or cancel the case.", case.policy)
+        }
+        CaseState::Waiting | CaseState::Running if case.ends_as == Some(CaseState::Cancelled) => {
+            "Nothing: the case ends after the current step, once settings and host are restored.".to_owned()
+        }
+        CaseState::Waiting | CaseState::Running => "Nothing: the case continues automatically.".to_owned(),
+        CaseState::Returned | CaseState::Cleared | CaseState::Cancelled => return None,
+    })
+}
+
+/// Whether a person has to act for the case to go on.
+fn needs_person(case: &CaseLine) -> bool {
+    // The ticket of one that is on its way to a person may not get through.
+    let is_theirs = matches!(case.state, CaseState::NeedsApproval | CaseState::WithPerson);
+    case.state.is_open() && (is_theirs || case.ends_as == Some(CaseState::WithPerson))
+}
+
+/// The fleet in one sentence. `open_count` also counts open cases that are not among these.
+pub fn headline(cases: &[CaseLine], open_count: u64) -> Headline {
+    let listed = cases.iter().filter(|case| case.state.is_open()).count() as u64;
+    let open_count = listed.max(open_count);
+    let open = if open_count == 1 { "1 open case".to_owned() } else { format!("{open_count} open cases") };
+    let people: Vec<&CaseLine> = cases.iter().filter(|case| needs_person(case)).collect();
+    let (severity, sentence) = match (open_count, people.len()) {
+        (0, _) => (Severity::Ok, "No open cases.".to_owned()),
+        (_, 0) => (Severity::Notice, format!("{open}; no manual action needed.")),
+        (_, count) => {
+            let mut hosts: Vec<&str> = Vec::new();
+            people.iter().for_each(|case| {
+                if !hosts.contains(&&*case.host) {
+                    hosts.push(&case.host)
+                }
+            });
+            let more = if hosts.len() > HOSTS_MAX { ", ..." } else { "" };
+            hosts.truncate(HOSTS_MAX);
+            let verb = if count == 1 { "needs" } else { "need" };
+            let sentence = format!("{open}; {count} {verb} manual action: {}{more}.", hosts.join(", "));
+            (Severity::Warning, sentence)
+        }
+    };
+    Headline { severity, sentence }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use serde_json::json;
+    use surefoot_model::CaseStep;
+
+    fn case(id: u64, host: &str, state: CaseState) -> Case {
+        serde_json::from_value(json!({
+            "id": id, "host": host, "service": "web", "fault": "memory/rate", "subject": "dimm A1", "alert_key": "k",
+            "severity": "warning", "sentence": "", "policy": "p", "state": state, "is_firing": true, "steps": [],
+            "is_drained": false, "since_realtime_ns": 1, "state_since_realtime_ns": 1, "revision": 1,
+        }))
+        .unwrap()
+    }
+
+    fn of(cases: &[Case], open_count: u64) -> (Severity, String) {
+        let lines: Vec<CaseLine> = cases.iter().map(CaseLine::of).collect();
+        let Headline { severity, sentence } = headline(&lines, open_count);
+        (severity, sentence)
+    }
+
+    #[test]
+    fn the_headline_counts_open_cases_and_names_the_hosts_that_need_a_person() {
+        use CaseState::{NeedsApproval, Returned, Running, WithPerson};
+        assert_eq!(of(&[case(1, "n1", Returned)], 0), (Severity::Ok, "No open cases.".into()));
+        let running = case(1, "n1", Running);
+        let notice = (Severity::Notice, "1 open case; no manual action needed.".to_owned());
+        assert_eq!(of(std::slice::from_ref(&running), 0), notice);
+        let on_its_way = Case { ends_as: Some(WithPerson), ..running.clone() };
+        assert_eq!(of(&[on_its_way], 0).1, "1 open case; 1 needs manual action: n1.");
+        let all = [running, case(2, "n2", WithPerson), case(3, "n3", NeedsApproval), case(4, "n2", WithPerson)];
+        assert_eq!(of(&all, 0), (Severity::Warning, "4 open cases; 3 need manual action: n2, n3.".into()));
+        assert!(of(&all, 400).1.starts_with("400 open cases; 3 need"));
+        let many: Vec<Case> = (0..5).map(|id| case(id, &format!("n{id}"), WithPerson)).collect();
+        assert!(of(&many, 0).1.ends_with("5 need manual action: n0, n1, n2, ...."));
+    }
+
+    #[test]
+    fn each_open_case_says_what_a_person_can_do_and_a_closed_one_nothing() {
+        for state in CaseState::ALL {
+            assert_eq!(to_do(&case(1, "n1", state)).is_some(), state.is_open(), "{state:?}");
+        }
+        let failed = CaseStep { step: "run:/repair".into(), state: StepState::Failed, ..CaseStep::default() };
+        let with_person = Case { steps: vec![failed], ..case(1, "n1", CaseState::WithPerson) };
+        assert_eq!(to_do(&with_person).unwrap(), "run:/repair failed: repair n1, then approve its return.");
+        let waiting = |wait| to_do(&Case { wait, ..case(1, "n1", CaseState::Waiting) }).unwrap();
+        assert!(waiting(CaseWait::AllPaused).starts_with("Resume everything"));
+        assert!(waiting(CaseWait::NoPolicy).contains("back into the policy file"));
+        assert!(waiting(CaseWait::Other).starts_with("Nothing"));
+    }
+}
