@@ -7,6 +7,7 @@ mod counts;
 mod fuzz;
 mod fuzz_lock;
 mod header;
+mod judge;
 mod layers;
 mod licences;
 mod links;

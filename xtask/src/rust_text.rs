@@ -6,8 +6,12 @@ pub fn before_tests(text: &str) -> &str {
     let mut lines = text.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         // A module in a file of its own may be declared among the others.
-        let opens_tests =
-            lines.peek().is_some_and(|next| next.trim_start().starts_with("mod ") && !next.trim_end().ends_with(';'));
+        let opens_tests = lines.peek().is_some_and(|next| {
+            let next = next.trim();
+            let module =
+                next.strip_prefix("pub(").and_then(|rest| rest.split_once(") ")).map_or(next, |(_, rest)| rest);
+            module.starts_with("mod ") && !next.ends_with(';')
+        });
         if line.trim() == "#[cfg(test)]" && opens_tests {
             return &text[..at];
         }
@@ -140,6 +144,7 @@ mod tests {
     #[test]
     fn tests_are_cut_off() {
         assert_eq!(before_tests("a\n#[cfg(test)]\nmod tests {}\n"), "a\n");
+        assert_eq!(before_tests("a\n#[cfg(test)]\npub(in super::super) mod tests {}\n"), "a\n");
         assert_eq!(before_tests("a\n#[cfg(test)]\nfn only_here() {}\nb\n"), "a\n#[cfg(test)]\nfn only_here() {}\nb\n");
     }
 }

@@ -1,7 +1,7 @@
 //! The house rules that a text search can check, each a row of a list here.
 
 use crate::workspace::{Checked, Workspace};
-use crate::{fuzz_lock, openings, rust_text};
+use crate::{fuzz_lock, judge, openings, rust_text};
 use std::path::Path;
 
 /// Texts that no file of the repository may contain, and why.
@@ -77,6 +77,7 @@ pub fn check(workspace: &Workspace) -> Result<Checked, String> {
     }
     faults.extend(fuzz_lock::faults(workspace, &files));
     faults.extend(openings::gone(&files));
+    faults.extend(judge::faults(workspace, &files));
     Ok(Checked::from_faults(faults, format!("{} files keep the house rules", files.len())))
 }
 

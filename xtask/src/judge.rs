@@ -1,0 +1,361 @@
+//! One judge: severity is decided in Rust, and nothing is decided by the text of a sentence.
+//!
+//! Two rules. The page displays severities and never names one: it neither gives a row a severity nor compares one. And no
+//! condition in the crates depends on prose: sentences are for people, and who rewords one must not change what is done.
+//! Readers of text that other programs write have no choice; they are in the table, with the writer of that text.
+
+use crate::rust_text;
+use crate::workspace::Workspace;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Severities that only `severity.ts` may name; that all is well is no judgement.
+const SEVERITIES: &[&str] = &["notice", "warning", "critical"];
+/// The file that knows their order, and what it is made from.
+const ORDER: &[&str] = &["ui/src/severity.ts", "ui/src/types.ts"];
+
+/// Files that use the name of a severity for something else, how often, and for what.
+const SIGNS: &[(&str, usize, &str)] = &[
+    ("ui/src/components/header.tsx", 2, "the sign of the page's own trouble"),
+    ("ui/src/rooms/checkpoint/components/decisions.tsx", 1, "the sign of a failure"),
+    ("ui/src/rooms/checkpoint/components/live.tsx", 3, "signs of the states of a generation"),
+    ("ui/src/rooms/stall/components/trust.tsx", 2, "signs of what works on this host"),
+    ("ui/src/rooms/stall/components/who.tsx", 1, "the sign of a remark"),
+];
+
+/// What compares a text with another. What follows is looked at.
+const COMPARES: &[&str] = &[
+    ".contains(",
+    ".starts_with(",
+    ".ends_with(",
+    ".strip_prefix(",
+    ".strip_suffix(",
+    ".trim_start_matches(",
+    ".trim_end_matches(",
+    ".split_once(",
+    ".rsplit_once(",
+    ".eq_ignore_ascii_case(",
+    "==",
+    "!=",
+];
+
+/// Crates that only tests use.
+const FREE: &[&str] = &["crates/testkit"];
+
+const KERNEL: &str = "text of the kernel";
+const LOG: &str = "logs that other programs wrote";
+const CAUSE: &str = "names of causes and raisers in the ledger and in recordings, which are no sentences";
+const WORDING: &str = "our own words; they only choose how a report is worded";
+/// Files whose conditions look at prose, how often, and whose words these are.
+const READERS: &[(&str, usize, &str)] = &[
+    ("crates/checkpoint/src/session/nodes/fetch.rs", 1, WORDING),
+    ("crates/checkpoint/src/session/ranks/settings.rs", 1, "the name of a setting, which ranks compare"),
+    ("crates/checkpoint/src/session/restart.rs", 1, WORDING),
+    ("crates/cli/src/audit.rs", 1, WORDING),
+    ("crates/cli/src/checkpoint/bench/program.rs", 1, "what mpirun says of itself"),
+    ("crates/cli/src/memory/import/rasdaemon.rs", 1, "rasdaemon's database"),
+    ("crates/daemon/src/rooms/stall/phrase.rs", 1, CAUSE),
+    ("crates/disturb/src/disturbance/guest/mod.rs", 1, "QEMU's names of threads"),
+    ("crates/hostfs/src/http.rs", 1, "answers of other servers"),
+    ("crates/hostfs/src/identity/hypervisor.rs", 4, "signatures of hypervisors"),
+    ("crates/hostfs/src/tracefs/format.rs", 1, KERNEL),
+    ("crates/memory/src/bmc/sources.rs", 1, WORDING),
+    ("crates/memory/src/doctor/log.rs", 4, KERNEL),
+    ("crates/memory/src/follow/decode/memory_controller.rs", 1, KERNEL),
+    ("crates/memory/src/import/kernel_log.rs", 14, LOG),
+    ("crates/memory/src/import/mcelog.rs", 3, LOG),
+    ("crates/memory/src/import/sel.rs", 12, LOG),
+    ("crates/memory/src/reports/mc_event.rs", 1, KERNEL),
+    ("crates/model/src/journal.rs", 1, "journals of older releases, which wrote no outcome"),
+    ("crates/probes/src/load.rs", 2, "libbpf's log, with a mark of ours in it"),
+    ("crates/remedy/src/act/drain/slurm.rs", 3, "Slurm's answers"),
+    ("crates/remedy/src/act/ipmi.rs", 2, "ipmitool's answers"),
+    ("crates/stall/src/who/advice/evidence.rs", 2, CAUSE),
+    ("crates/stall/src/who/advice/tasks.rs", 2, CAUSE),
+    ("crates/stall/src/who/advice/timers.rs", 1, "the kernel's lines about an interrupt, as the report keeps them"),
+    ("crates/stall/src/who/entry_exit.rs", 6, CAUSE),
+    ("crates/stall/src/who/fix_first.rs", 2, CAUSE),
+    ("crates/stall/src/who/report.rs", 1, CAUSE),
+    ("crates/store/src/history/write.rs", 1, "the name of a row of the history"),
+];
+
+/// What breaks either rule.
+pub fn faults(workspace: &Workspace, files: &[PathBuf]) -> Vec<String> {
+    let sources: Vec<(&PathBuf, String)> = files
+        .iter()
+        .filter(|file| is_source(file))
+        .filter_map(|file| Some((file, rust_text::before_tests(&workspace.text(file)?).to_owned())))
+        .collect();
+    let texts: BTreeMap<&Path, &str> = sources.iter().map(|(file, text)| (file.as_path(), text.as_str())).collect();
+    let is_test = |file: &Path| {
+        let (Some(folder), Some(stem)) = (file.parent(), file.file_stem()) else { return false };
+        let declares = format!("#[cfg(test)]\nmod {};", stem.to_string_lossy());
+        let above = [folder.join("mod.rs"), folder.join("lib.rs"), folder.with_extension("rs")];
+        above.iter().any(|above| texts.get(above.as_path()).is_some_and(|text| text.contains(&declares)))
+    };
+    let sources: Vec<&(&PathBuf, String)> = sources.iter().filter(|(file, _)| !is_test(file)).collect();
+    let mut sentences: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+    for (file, text) in sources.iter().copied() {
+        sentences.entry(crate_of(file)).or_default().extend(named_sentences(text));
+    }
+    let mut faults = Vec::new();
+    for (file, text) in sources.iter().copied() {
+        let found = conditions(text, &sentences[&crate_of(file)]);
+        faults.extend(held_to(file, found, READERS, "a condition depends on prose", PROSE_ADVICE));
+    }
+    for file in files.iter().filter(|file| is_page(file)) {
+        let named = workspace.text(file).map_or_else(Vec::new, |text| severities(&text));
+        faults.extend(held_to(file, named, SIGNS, "names a severity", PAGE_ADVICE));
+    }
+    let is_gone = |row: &&(&str, usize, &str)| !files.iter().any(|file| file == Path::new(row.0));
+    faults.extend(
+        READERS.iter().chain(SIGNS).filter(is_gone).map(|row| format!("{}: in xtask/src/judge.rs, and gone", row.0)),
+    );
+    faults
+}
+
+const PROSE_ADVICE: &str =
+    "decide by an enum or a field; where another program wrote the text, say so in xtask/src/judge.rs";
+const PAGE_ADVICE: &str = "let the answer carry the severity; the page displays it";
+
+/// Faults of a file that has more or fewer such places than its row says.
+fn held_to(
+    file: &Path,
+    places: Vec<(usize, String)>,
+    rows: &[(&str, usize, &str)],
+    what: &str,
+    advice: &str,
+) -> Option<String> {
+    let allowed = rows.iter().find(|row| file == Path::new(row.0)).map_or(0, |row| row.1);
+    let name = file.display();
+    match places.len() {
+        count if count == allowed => None,
+        count if count < allowed => {
+            Some(format!("{name}: {what} {count} times; correct the {allowed} in xtask/src/judge.rs"))
+        }
+        _ => {
+            let listed: Vec<String> = places.iter().map(|(line, text)| format!("line {line}: '{text}'")).collect();
+            Some(format!("{name}: {what} ({}); {advice}", listed.join(", ")))
+        }
+    }
+}
+
+fn is_source(file: &Path) -> bool {
+    let is_test = file.file_stem().is_some_and(|stem| {
+        let stem = stem.to_string_lossy();
+        ["tests", "testing"].iter().any(|test| stem == *test) || stem.ends_with("_tests")
+    });
+    let has_part = |name: &str| file.components().any(|part| part.as_os_str() == name);
+    let is_rust = file.extension().is_some_and(|extension| extension == "rs");
+    is_rust
+        && !is_test
+        && file.starts_with("crates")
+        && has_part("src")
+        && !has_part("tests")
+        && !FREE.iter().any(|free| file.starts_with(free))
+}
+
+/// `crates/remedy` of a file in it: a constant is looked for in its own crate, as others have constants of the same name.
+fn crate_of(file: &Path) -> PathBuf {
+    file.components().take(2).collect()
+}
+
+fn is_page(file: &Path) -> bool {
+    let is_code = file.extension().is_some_and(|extension| extension == "ts" || extension == "tsx");
+    is_code && file.starts_with("ui/src") && !ORDER.iter().any(|known| file == Path::new(known))
+}
+
+/// The severities that a file of the page names, with their lines.
+fn severities(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        for name in SEVERITIES {
+            let count = code.matches(&format!("\"{name}\"")).count();
+            found.extend(std::iter::repeat_n((number + 1, (*name).to_owned()), count));
+        }
+    }
+    found
+}
+
+/// A source file as letters, and the same with comments and strings blanked: each letter has its place in both.
+struct Letters {
+    all: Vec<char>,
+    code: Vec<char>,
+}
+
+impl Letters {
+    fn of(text: &str) -> Self {
+        Letters { all: text.chars().collect(), code: rust_text::code_only(text).chars().collect() }
+    }
+
+    fn line(&self, at: usize) -> usize {
+        1 + self.all[..at].iter().filter(|letter| **letter == '\n').count()
+    }
+
+    fn is_code(&self, at: usize, words: &str) -> bool {
+        words.chars().enumerate().all(|(offset, letter)| self.code.get(at + offset) == Some(&letter))
+    }
+
+    /// The place of the next letter that is no space or `&`.
+    fn next(&self, mut at: usize) -> usize {
+        while self.all.get(at).is_some_and(|letter| letter.is_whitespace() || *letter == '&') {
+            at += 1;
+        }
+        at
+    }
+
+    /// Whether a string begins here: its quote is blanked, and what stands before is code.
+    fn opens_string(&self, at: usize) -> bool {
+        let is_after_code = at == 0 || self.all[at - 1] == self.code[at - 1];
+        self.all[at] == '"' && self.code[at] == ' ' && is_after_code
+    }
+
+    /// The inside of the string that begins here, and the place after it.
+    fn string(&self, at: usize) -> Option<(String, usize)> {
+        if self.all.get(at) != Some(&'"') {
+            return None;
+        }
+        let (mut inside, mut place) = (String::new(), at + 1);
+        while let Some(letter) = self.all.get(place).filter(|letter| **letter != '"') {
+            place += usize::from(*letter == '\\');
+            inside.extend(self.all.get(place));
+            place += 1;
+        }
+        Some((inside, place + 1))
+    }
+
+    /// The last part of the path that begins here: `NAME` of `a::b::NAME`.
+    fn name(&self, at: usize) -> String {
+        let is_of_path = |letter: &&char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
+        let path: String = self.code[at.min(self.code.len())..].iter().take_while(is_of_path).collect();
+        path.rsplit(':').next().unwrap_or_default().to_owned()
+    }
+
+    /// The name that follows `const `, which a colon ends.
+    fn name_of_const(&self, at: usize) -> String {
+        let is_of_name = |letter: &&char| letter.is_alphanumeric() || **letter == '_';
+        self.code[at + "const ".len()..].iter().take_while(is_of_name).collect()
+    }
+}
+
+/// The constants of a file that are prose.
+fn named_sentences(text: &str) -> Vec<String> {
+    let letters = Letters::of(text);
+    let mut names = Vec::new();
+    for at in 0..letters.code.len() {
+        if letters.code[at] != 'c' || !letters.is_code(at, "const ") {
+            continue;
+        }
+        let end = letters.code[at..].iter().position(|letter| matches!(letter, '=' | ';' | '{' | '('));
+        let value = end.and_then(|end| letters.string(letters.next(at + end + 1)));
+        if value.is_some_and(|(value, _)| is_prose(&value)) {
+            names.push(letters.name_of_const(at));
+        }
+    }
+    names
+}
+
+/// The conditions of a file that look at prose, with their lines: texts that are compared, and arms of `match`.
+fn conditions(text: &str, sentences: &BTreeSet<String>) -> Vec<(usize, String)> {
+    let letters = Letters::of(text);
+    let mut found = Vec::new();
+    for at in 0..letters.code.len() {
+        if letters.opens_string(at) {
+            let arm = letters.string(at).filter(|(_, end)| letters.is_code(letters.next(*end), "=>"));
+            found.extend(arm.filter(|(inside, _)| is_prose(inside)).map(|(inside, _)| (letters.line(at), inside)));
+        }
+        if !matches!(letters.code[at], '.' | '=' | '!') {
+            continue;
+        }
+        let Some(compares) = COMPARES.iter().find(|words| letters.is_code(at, words)) else { continue };
+        let place = letters.next(at + compares.len());
+        if let Some((inside, _)) = letters.string(place).filter(|(inside, _)| is_prose(inside)) {
+            found.push((letters.line(at), inside));
+        } else if sentences.contains(&letters.name(place)) {
+            found.push((letters.line(at), letters.name(place)));
+        }
+    }
+    found
+}
+
+/// Whether a text has two words side by side.
+fn is_prose(text: &str) -> bool {
+    let is_word = |part: &str| {
+        let word = part.trim_matches(|letter: char| letter.is_ascii_punctuation());
+        word.len() > 1 && word.chars().all(|letter| letter.is_ascii_alphabetic() || matches!(letter, '\'' | '-'))
+    };
+    let parts: Vec<&str> = text.split(' ').collect();
+    parts.windows(2).any(|pair| is_word(pair[0]) && is_word(pair[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let sentences = named_sentences(text).into_iter().collect();
+        conditions(text, &sentences).into_iter().map(|(_, inside)| inside).collect()
+    }
+
+    #[test]
+    fn a_condition_on_prose_is_found_wherever_it_hides() {
+        assert_eq!(found(r#"if why.contains("no table") {}"#), ["no table"]);
+        assert_eq!(found("if why.contains(\n    \"an SSH session\",\n) {}"), ["an SSH session"]);
+        assert_eq!(found(r#"a == "there was no checkpoint""#), ["there was no checkpoint"]);
+        assert_eq!(found(r#"a.strip_prefix("waits for ")"#), ["waits for "]);
+        assert_eq!(found(r#"match a { "it is paused" => 1, "paused" => 2, _ => 3 }"#), ["it is paused"]);
+        let named = "pub(super) const PAUSED: &str = \"everything is paused\";\nif a == decide::PAUSED || a.starts_with(PAUSED) {}";
+        assert_eq!(found(named), ["PAUSED", "PAUSED"]);
+        assert_eq!(conditions("\n\na == \"it is so\"", &BTreeSet::new())[0].0, 3);
+    }
+
+    #[test]
+    fn words_formats_comments_and_what_is_only_said_are_no_conditions() {
+        for text in [
+            r#"a == "two_words""#,
+            r#"a.contains("critical")"#,
+            r#"a.split_once(": ")"#,
+            r#"a == format!("case {id} of the same host")"#,
+            r#"say("everything is paused")"#,
+            r#"// a == "it is so""#,
+            r#"let b = "a == \"it is so\"";"#,
+            "const A: &str = \"it is so\"; say(A);",
+            "const A: u32 = 3; if b == A {}",
+        ] {
+            assert_eq!(found(text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn the_page_names_no_severity() {
+        let planted =
+            "const S = { hung: \"critical\" };\nif (severity === \"warning\") go();\n// \"notice\"\nsay(\"ok\");";
+        assert_eq!(severities(planted), [(1, "critical".to_owned()), (2, "warning".to_owned())]);
+        assert!(is_page(Path::new("ui/src/rooms/nic/order.ts")) && !is_page(Path::new("ui/src/severity.ts")));
+        assert!(!is_page(Path::new("ui/test/nic.test.ts")));
+    }
+
+    #[test]
+    fn more_and_fewer_places_than_the_table_says_are_faults() {
+        let place = || (1, "it is so".to_owned());
+        let rows = [("a.rs", 1, "why")];
+        let of = |count: usize| held_to(Path::new("a.rs"), vec![place(); count], &rows, "does so", "do not");
+        assert!(of(0).is_some_and(|fault| fault.contains("correct the 1")));
+        assert_eq!(of(1), None);
+        assert!(of(2).is_some_and(|fault| fault.ends_with("do not")));
+    }
+
+    #[test]
+    fn tests_and_what_only_tests_use_may_compare_sentences() {
+        assert!(is_source(Path::new("crates/remedy/src/decide/mod.rs")));
+        for file in [
+            "crates/remedy/src/decide_tests.rs",
+            "crates/remedy/tests/suite/cases.rs",
+            "crates/testkit/src/redfish.rs",
+            "xtask/src/judge.rs",
+        ] {
+            assert!(!is_source(Path::new(file)), "{file}");
+        }
+    }
+}
