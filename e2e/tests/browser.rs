@@ -180,7 +180,6 @@ fn made_up_raisers(end_ns: u64) -> WhoReport {
         start_ns: end_ns,
         duration_ns: 5_000,
         parts: Vec::new(),
-        parts_left_out: 0,
         unexplained_ns: 5_000,
     };
     WhoReport {
