@@ -464,7 +464,7 @@ fn root_keeps_no_history_where_others_can_put_files_and_changes_nothing_by_readi
     for folder in [theirs.path(), Path::new("/tmp")] {
         let history = folder.join("surefoot-test-new.db");
         let watch = surefoot("watch --no-page --source counters --duration 1s --history").arg(&history).run();
-        watch.expect_refusal(2, &["--history", "name a file in a directory of your own"]);
+        watch.expect_refusal(2, &["--history", "use a file in a directory that only you can write"]);
         assert!(!history.exists());
     }
     assert!(files(theirs.path()) == before, "a refused watch changed something");

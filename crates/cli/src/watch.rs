@@ -192,10 +192,10 @@ fn start_server(
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
     }
-    // SQLite takes the files beside a history for its own, by name: whoever puts them there leads it anywhere.
+    // SQLite takes the files beside a history for its own, by name.
     let folder = history.as_deref().and_then(std::path::Path::parent).filter(|folder| !folder.as_os_str().is_empty());
     if let Some(why) = folder.map(surefoot_foreign::way::others_in).transpose()?.flatten() {
-        anyhow::bail!("--history: {why}; name a file in a directory of your own (mode 700)");
+        anyhow::bail!("--history: {why}; use a file in a directory that only you can write (mode 700)");
     }
     let config = Config {
         port: (!options.no_page).then_some(options.port),

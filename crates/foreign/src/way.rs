@@ -16,6 +16,9 @@ use std::path::{Component, Path, PathBuf};
 /// As many links as the kernel follows.
 const LINKS_MAX: usize = 40;
 
+/// The write bits of the group and of everybody.
+pub const OTHERS_WRITE: u32 = 0o022;
+
 /// The user whose rights this process has.
 pub fn own_user() -> u32 {
     // SAFETY: it only reads a number.
@@ -54,7 +57,7 @@ pub fn plain(path: &Path) -> io::Result<PathBuf> {
         }
         links += 1;
         let holder = about(&plain)?;
-        let may_be_replaced = holder.mode & 0o022 != 0 && holder.mode & libc::S_ISVTX == 0;
+        let may_be_replaced = holder.mode & OTHERS_WRITE != 0 && holder.mode & libc::S_ISVTX == 0;
         if found.owner != 0 || holder.owner != 0 || may_be_replaced {
             return Err(denied(format!(
                 "root does not follow {}, a symbolic link that another user could turn; name what it leads to instead",
@@ -122,25 +125,26 @@ pub fn leads_to_own_descriptor(path: &Path) -> bool {
         || ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.strip_prefix(folder).is_ok_and(is_number))
 }
 
-/// Who could put files into a directory, or another directory in its place: nobody but root and this user, or somebody, in words.
+/// Why other users could put files into a directory, or replace the directory; `None` if only root and this user can.
+///
+/// Any write bit of the group counts, also of the group that this process has: its members are other users. A POSIX ACL shows its
+/// mask in those bits, so an ACL in which a named user or group has write access counts as well.
 ///
 /// # Errors
 /// What the kernel says.
 pub fn others_in(directory: &Path) -> io::Result<Option<String>> {
     let directory = plain(directory)?;
     let own = own_user();
-    // SAFETY: it only reads a number.
-    let own_group = unsafe { libc::getegid() };
     for part in directory.ancestors() {
         let about = About::of(enter(part)?)?;
         // In a directory above, such as /tmp, the sticky bit keeps others from replacing what is not theirs.
         let is_sticky = part != directory && about.mode & libc::S_ISVTX != 0;
-        let may_others = about.mode & 0o002 != 0 || (about.mode & 0o020 != 0 && about.group != own_group);
         if about.owner != 0 && about.owner != own {
             return Ok(Some(format!("{} belongs to user {}", part.display(), about.owner)));
         }
-        if may_others && !is_sticky {
-            return Ok(Some(format!("others may put files into {}", part.display())));
+        if about.mode & OTHERS_WRITE != 0 && !is_sticky {
+            let (path, mode) = (part.display(), about.mode & 0o7777);
+            return Ok(Some(format!("other users can create files in {path} (mode {mode:o})")));
         }
     }
     Ok(None)
@@ -188,16 +192,52 @@ mod tests {
         assert_eq!(others_in(&own).unwrap(), None);
         // The sticky bit keeps others from replacing files, and not from adding some.
         mode(0o1777);
-        assert!(others_in(&own).unwrap().unwrap().contains("others may put files"));
+        assert!(others_in(&own).unwrap().unwrap().contains("other users can create files"));
         fs::create_dir(own.join("below")).unwrap();
         fs::set_permissions(own.join("below"), fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(others_in(&own.join("below")).unwrap(), None);
         mode(0o777);
         assert!(others_in(&own.join("below")).unwrap().is_some());
+        // The group of this process has other members too, and the mask of an ACL looks like this.
+        for shared in [0o770, 0o775, 0o2770] {
+            mode(shared);
+            assert!(others_in(&own).unwrap().is_some(), "{shared:o}");
+            assert!(others_in(&own.join("below")).unwrap().is_some(), "{shared:o}");
+        }
         mode(0o755);
+        assert_eq!(others_in(&own).unwrap(), None);
         if chown(&own, Some(65_534), Some(65_534)).is_ok() {
             assert!(others_in(&own.join("below")).unwrap().unwrap().contains("65534"));
         }
+    }
+
+    /// The kernel keeps `user:65534:rwx` as an attribute; the mode then has the mask where the group's bits were.
+    #[test]
+    fn an_acl_with_a_named_writer_counts_as_others() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        fs::create_dir(&own).unwrap();
+        let acl = |named: u16| -> Vec<u8> {
+            let entry = |tag: u16, permissions: u16, id: u32| {
+                [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+            };
+            let none = u32::MAX;
+            let entries = [(1, 7, none), (2, named, 65_534), (4, 5, none), (0x10, named, none), (0x20, 5, none)];
+            let entries = entries.into_iter().flat_map(|(tag, permissions, id)| entry(tag, permissions, id));
+            2_u32.to_le_bytes().into_iter().chain(entries).collect()
+        };
+        let set = |acl: &[u8]| {
+            let path = std::ffi::CString::new(own.as_os_str().as_encoded_bytes()).unwrap();
+            let name = c"system.posix_acl_access";
+            // SAFETY: both names end with a zero, and the length is that of the value.
+            unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), acl.as_ptr().cast(), acl.len(), 0) }
+        };
+        if set(&acl(5)) != 0 {
+            return surefoot_testkit::not_run::not_run("an ACL", "the file system of the temporary directory has none");
+        }
+        assert_eq!(others_in(&own).unwrap(), None, "a named reader");
+        assert_eq!(set(&acl(7)), 0);
+        assert!(others_in(&own).unwrap().unwrap().contains("other users can create files"));
     }
 
     #[test]

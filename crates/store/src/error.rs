@@ -29,8 +29,8 @@ pub enum Error {
         /// Whose it is.
         owner: u32,
     },
-    /// Other users can put files beside it, which SQLite would take for its own.
-    #[error("{}: {why}; name a file in a directory of your own (mode 700)", path.display())]
+    /// Other users can write it, or the files beside it that SQLite takes for its own.
+    #[error("{}: {why}; use a file in a directory that only you can write (mode 700), or remove that write access", path.display())]
     OfOthers {
         /// The path.
         path: PathBuf,

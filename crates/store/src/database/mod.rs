@@ -12,12 +12,12 @@ use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use surefoot_foreign::{Regular, way};
+use surefoot_foreign::{About, Regular, way};
 
 /// What every SQLite database begins with.
 pub(crate) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -77,15 +77,36 @@ pub(crate) fn hold(path: &Path) -> Result<Regular> {
     }
 }
 
-/// Whether a file is this user's or root's, in a directory in which nobody else can put files.
+/// Why SQLite must not open a file by path: another user can write it, its directory, or a file beside it that SQLite takes for its
+/// own. Whoever can write `FILE-shm` can end the process that maps it (SIGBUS). `None` if only this user and root can.
 ///
 /// # Errors
-/// What the kernel says.
-pub(crate) fn is_own(path: &Path) -> io::Result<bool> {
+/// What the kernel says; [`io::ErrorKind::NotFound`] if the directory is missing. A missing file is no error.
+pub(crate) fn others_reach(path: &Path) -> io::Result<Option<String>> {
     let plain = way::plain(path)?;
-    let owner = surefoot_foreign::hold(&plain)?.about().owner;
-    let directory = plain.parent().unwrap_or(Path::new("/"));
-    Ok([0, way::own_user()].contains(&owner) && way::others_in(directory)?.is_none())
+    let folder = plain.parent().unwrap_or(Path::new("/"));
+    if let Some(why) = way::others_in(folder)? {
+        return Ok(Some(why));
+    }
+    let directory = way::directory(folder)?;
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        let path = beside(&plain, ending);
+        let about = match About::in_directory(&directory, path.file_name().unwrap_or(OsStr::new(""))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            about => about?,
+        };
+        let (path, mode) = (path.display(), about.mode & 0o7777);
+        if ![0, way::own_user()].contains(&about.owner) {
+            return Ok(Some(format!("{path} belongs to user {}", about.owner)));
+        }
+        if !about.is_regular() {
+            return Ok(Some(format!("{path} is not a regular file")));
+        }
+        if about.mode & way::OTHERS_WRITE != 0 {
+            return Ok(Some(format!("other users can write {path} (mode {mode:o})")));
+        }
+    }
+    Ok(None)
 }
 
 /// A file beside a database, such as its log.

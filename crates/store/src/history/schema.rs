@@ -95,8 +95,8 @@ pub(crate) fn check_existing(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a file of another user, who would read what is written, a link of another user, who would choose the file, and a
-/// directory in which other users can put files: SQLite takes the files beside its own for its own, by name.
+/// Refuses a file of another user, who would read what is written, a link of another user, who would choose the file, and whatever
+/// [`database::others_reach`] refuses.
 fn check_owners(path: &Path) -> Result<()> {
     let open_error = |source| Error::Open { path: path.to_path_buf(), source };
     let user = way::own_user();
@@ -106,8 +106,7 @@ fn check_owners(path: &Path) -> Result<()> {
     if let Some(owner) = [of_link, of_file].into_iter().flatten().find(|&owner| owner != user && owner != 0) {
         return Err(Error::NotOwn { path: path.to_path_buf(), owner });
     }
-    let plain = way::plain(&absolute).map_err(open_error)?;
-    match way::others_in(plain.parent().unwrap_or(Path::new("/"))) {
+    match database::others_reach(&absolute) {
         Ok(Some(why)) => Err(Error::OfOthers { path: path.to_path_buf(), why }),
         Ok(None) => Ok(()),
         // A directory that is not there is told by whoever creates the file.

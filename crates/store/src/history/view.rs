@@ -49,7 +49,7 @@ impl View {
         let real = way::plain(path).map_err(open_error)?;
         let bytes = database::hold(&real)?.about().bytes;
         let log = log_of(&real);
-        let is_own = database::is_own(&real).map_err(open_error)?;
+        let is_own = database::others_reach(&real).map_err(open_error)?.is_none();
         let writer = if is_own { Writer::of(&real).map_err(open_error)? } else { Writer::Unknown };
         let failed = |error| sqlite_error(path, "opening it to read")(error);
         let ((mut connection, bytes), log_to_come) = match writer {

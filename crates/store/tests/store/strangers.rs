@@ -122,7 +122,47 @@ fn no_history_is_written_where_others_can_put_files() {
     refused(0o755, NOBODY);
     refused(0o777, 0);
     refused(0o1777, 0);
+    // Root's group has other members too.
+    refused(0o775, 0);
+    refused(0o2770, 0);
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o1777)).unwrap();
     drop(History::open(below.join("h.db"), Limits::default()).unwrap());
+}
+
+/// Whoever owns `-shm` ends its reader by cutting it (SIGBUS), and whoever owns `-wal` reads what is written.
+#[test]
+fn no_history_is_opened_whose_companions_another_user_can_write() {
+    if !is_root("store::strangers::no_history_is_opened_whose_companions_another_user_can_write") {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("h.db");
+    let mut history = History::open(&path, Limits::default()).unwrap();
+    history.record(&plausible_host(1)).unwrap();
+    drop(history);
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        let beside = PathBuf::from(format!("{}{ending}", path.display()));
+        for (owner, mode) in [(NOBODY, 0o644), (0, 0o620), (0, 0o602)] {
+            if ending.is_empty() && owner == NOBODY {
+                continue;
+            }
+            if !ending.is_empty() {
+                fs::write(&beside, "").unwrap();
+            }
+            fs::set_permissions(&beside, fs::Permissions::from_mode(mode)).unwrap();
+            chown(&beside, Some(owner), Some(0)).unwrap();
+            let error = History::open(&path, Limits::default()).map(|_| ()).unwrap_err();
+            assert!(matches!(error, Error::OfOthers { .. }), "{ending} {owner} {mode:o}: {error}");
+            assert!(error.to_string().contains(&format!("h.db{ending} ")), "{error}");
+            if ending.is_empty() {
+                fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).unwrap();
+            } else {
+                assert_eq!(fs::read(&beside).unwrap(), b"", "something was written");
+                fs::remove_file(&beside).unwrap();
+            }
+        }
+    }
+    drop(History::open(&path, Limits::default()).unwrap());
 }
 
 /// A history in the directory of this user that nobody here has written, changed by a line of SQL.
