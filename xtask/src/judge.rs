@@ -178,64 +178,61 @@ fn severities(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// A source file as letters, and the same with comments and strings blanked: each letter has its place in both.
-struct Letters {
-    all: Vec<char>,
-    code: Vec<char>,
+/// A source file, and the same with comments and strings blanked: each byte has its place in both.
+struct Letters<'a> {
+    all: &'a str,
+    code: String,
 }
 
-impl Letters {
-    fn of(text: &str) -> Self {
-        Letters { all: text.chars().collect(), code: rust_text::code_only(text).chars().collect() }
+impl<'a> Letters<'a> {
+    fn of(all: &'a str) -> Self {
+        Letters { all, code: rust_text::code_only(all) }
     }
 
     fn line(&self, at: usize) -> usize {
-        1 + self.all[..at].iter().filter(|letter| **letter == '\n').count()
+        1 + self.all.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count()
     }
 
     fn is_code(&self, at: usize, words: &str) -> bool {
-        words.chars().enumerate().all(|(offset, letter)| self.code.get(at + offset) == Some(&letter))
+        self.code.as_bytes()[at..].starts_with(words.as_bytes())
     }
 
     /// The place of the next letter that is no space or `&`.
-    fn next(&self, mut at: usize) -> usize {
-        while self.all.get(at).is_some_and(|letter| letter.is_whitespace() || *letter == '&') {
-            at += 1;
-        }
-        at
+    fn next(&self, at: usize) -> usize {
+        let gap = self.all.as_bytes()[at..].iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == b'&');
+        at + gap.count()
     }
 
     /// Whether a string begins here: its quote is blanked, and what stands before is code.
     fn opens_string(&self, at: usize) -> bool {
-        let is_after_code = at == 0 || self.all[at - 1] == self.code[at - 1];
-        self.all[at] == '"' && self.code[at] == ' ' && is_after_code
+        let (all, code) = (self.all.as_bytes(), self.code.as_bytes());
+        let is_after_code = at == 0 || all[at - 1] == code[at - 1];
+        all[at] == b'"' && code[at] == b' ' && is_after_code
     }
 
     /// The inside of the string that begins here, and the place after it.
     fn string(&self, at: usize) -> Option<(String, usize)> {
-        if self.all.get(at) != Some(&'"') {
-            return None;
+        let rest = self.all.get(at..)?.strip_prefix('"')?;
+        let (mut inside, mut is_escaped) = (String::new(), false);
+        for (offset, letter) in rest.char_indices() {
+            match letter {
+                '"' if !is_escaped => return Some((inside, at + 1 + offset + 1)),
+                '\\' if !is_escaped => is_escaped = true,
+                letter => {
+                    inside.push(letter);
+                    is_escaped = false;
+                }
+            }
         }
-        let (mut inside, mut place) = (String::new(), at + 1);
-        while let Some(letter) = self.all.get(place).filter(|letter| **letter != '"') {
-            place += usize::from(*letter == '\\');
-            inside.extend(self.all.get(place));
-            place += 1;
-        }
-        Some((inside, place + 1))
+        None
     }
 
     /// The last part of the path that begins here: `NAME` of `a::b::NAME`.
-    fn name(&self, at: usize) -> String {
-        let is_of_path = |letter: &&char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
-        let path: String = self.code[at.min(self.code.len())..].iter().take_while(is_of_path).collect();
-        path.rsplit(':').next().unwrap_or_default().to_owned()
-    }
-
-    /// The name that follows `const `, which a colon ends.
-    fn name_of_const(&self, at: usize) -> String {
-        let is_of_name = |letter: &&char| letter.is_alphanumeric() || **letter == '_';
-        self.code[at + "const ".len()..].iter().take_while(is_of_name).collect()
+    fn name(&self, at: usize) -> &str {
+        let is_of_path = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
+        let path = self.code.get(at..).unwrap_or_default();
+        let path = &path[..path.find(|letter| !is_of_path(letter)).unwrap_or(path.len())];
+        path.rsplit(':').find(|part| !part.is_empty()).unwrap_or_default()
     }
 }
 
@@ -243,14 +240,12 @@ impl Letters {
 fn named_sentences(text: &str) -> Vec<String> {
     let letters = Letters::of(text);
     let mut names = Vec::new();
-    for at in 0..letters.code.len() {
-        if letters.code[at] != 'c' || !letters.is_code(at, "const ") {
-            continue;
-        }
-        let end = letters.code[at..].iter().position(|letter| matches!(letter, '=' | ';' | '{' | '('));
+    for (at, _) in letters.code.match_indices("const ") {
+        let name = letters.name(at + "const ".len());
+        let end = letters.code[at..].find(['=', ';', '{', '(']);
         let value = end.and_then(|end| letters.string(letters.next(at + end + 1)));
         if value.is_some_and(|(value, _)| is_prose(&value)) {
-            names.push(letters.name_of_const(at));
+            names.push(name.to_owned());
         }
     }
     names
@@ -260,23 +255,20 @@ fn named_sentences(text: &str) -> Vec<String> {
 fn conditions(text: &str, sentences: &BTreeSet<String>) -> Vec<(usize, String)> {
     let letters = Letters::of(text);
     let mut found = Vec::new();
-    for at in 0..letters.code.len() {
-        if letters.opens_string(at) {
-            let arm = letters.string(at).filter(|(_, end)| letters.is_code(letters.next(*end), "=>"));
-            found.extend(arm.filter(|(inside, _)| is_prose(inside)).map(|(inside, _)| (letters.line(at), inside)));
-        }
-        if !matches!(letters.code[at], '.' | '=' | '!') {
-            continue;
-        }
-        let Some(compares) = COMPARES.iter().find(|words| letters.is_code(at, words)) else { continue };
-        let place = letters.next(at + compares.len());
-        if let Some((inside, _)) = letters.string(place).filter(|(inside, _)| is_prose(inside)) {
-            found.push((letters.line(at), inside));
-        } else if sentences.contains(&letters.name(place)) {
-            found.push((letters.line(at), letters.name(place)));
+    for (at, _) in text.match_indices('"').filter(|(at, _)| letters.opens_string(*at)) {
+        let arm = letters.string(at).filter(|(_, end)| letters.is_code(letters.next(*end), "=>"));
+        found.extend(arm.map(|(inside, _)| (at, inside)).filter(|(_, inside)| is_prose(inside)));
+    }
+    for words in COMPARES {
+        for (at, _) in letters.code.match_indices(words) {
+            let place = letters.next(at + words.len());
+            let named = Some(letters.name(place)).filter(|name| sentences.contains(*name));
+            let inside = letters.string(place).map(|(inside, _)| inside).filter(|inside| is_prose(inside));
+            found.extend(inside.or_else(|| named.map(str::to_owned)).map(|inside| (at, inside)));
         }
     }
-    found
+    found.sort();
+    found.into_iter().map(|(at, inside)| (letters.line(at), inside)).collect()
 }
 
 /// Whether a text has two words side by side.

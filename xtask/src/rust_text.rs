@@ -20,7 +20,7 @@ pub fn before_tests(text: &str) -> &str {
     text
 }
 
-/// The text with comments and the insides of strings and character literals blanked; every line stays where it was.
+/// The text with comments and the insides of strings and character literals blanked; every line and byte stays where it was.
 pub fn code_only(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut code = String::with_capacity(text.len());
@@ -30,7 +30,7 @@ pub fn code_only(text: &str) -> String {
         let skipped = comment(rest).or_else(|| string(rest, &code)).or_else(|| character(rest));
         if let Some(length) = skipped {
             // Line ends stay, so that line numbers do.
-            code.extend(rest[..length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+            code.extend(rest[..length].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
             at += length;
         } else {
             let next = rest.chars().next().expect("the loop ends before the text does");
@@ -126,6 +126,8 @@ mod tests {
         let text = "a\n/* b\nc */\n\"d\ne\"\nf";
         assert_eq!(code_only(text).lines().count(), text.lines().count());
         assert_eq!(code_only(text).lines().last(), Some("f"));
+        let wide = "a // ü\n\"é\" b";
+        assert_eq!((code_only(wide).len(), code_only(wide).find('b')), (wide.len(), wide.find('b')));
     }
 
     #[test]
