@@ -36,6 +36,7 @@ pub mod device;
 pub mod drive;
 mod error;
 pub mod ethtool;
+pub mod helper_process;
 pub mod http;
 pub mod identity;
 pub mod images;

@@ -8,12 +8,12 @@ use super::child::{PROGRAM, ROOT};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::channel::{Channel, Message};
+use surefoot_hostfs::helper_process::{self, HelperProcess, activity};
 use surefoot_hostfs::{Root, privilege, thread};
-use surefoot_model::Digits;
 
 /// What tells the program which of its two parts it is.
 pub(super) const PART: &str = "SUREFOOT_NAMES";
@@ -23,9 +23,6 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// A helper that has done nothing for so long, and is not waiting for a processor, hangs.
 const STILL: Duration = Duration::from_secs(5);
-
-/// How long a helper that was killed may take to end.
-const END: Duration = Duration::from_millis(200);
 
 /// For how long nothing is asked of a file system on which a helper hung that could be killed.
 const SILENT: Duration = Duration::from_secs(60);
@@ -47,7 +44,7 @@ pub(crate) enum Subject {
 /// A helper that hung.
 struct Hung {
     /// `None` once it has ended: it could be killed.
-    process: Option<Child>,
+    process: Option<helper_process::Hung>,
     subject: Subject,
     user: u32,
     at: Instant,
@@ -56,13 +53,11 @@ struct Hung {
 #[derive(Default)]
 struct All {
     hung: Vec<Hung>,
-    /// Killed, and not ended yet.
-    ending: Vec<Child>,
     /// Since this program began.
     count: u64,
 }
 
-static ALL: Mutex<All> = Mutex::new(All { hung: Vec::new(), ending: Vec::new(), count: 0 });
+static ALL: Mutex<All> = Mutex::new(All { hung: Vec::new(), count: 0 });
 
 /// Helpers that hung since this program began.
 pub(crate) fn hung_count() -> u64 {
@@ -85,10 +80,11 @@ pub(super) fn forget(subject: Subject) {
 impl All {
     /// Forgets what may be asked again, and reaps.
     fn look(&mut self) {
-        let runs = |process: &mut Child| matches!(process.try_wait(), Ok(None));
-        self.ending.retain_mut(runs);
+        helper_process::reap();
         // One that could not be killed ends when its file system answers or goes.
-        self.hung.retain_mut(|hung| hung.process.as_mut().map_or(hung.at.elapsed() < SILENT, runs));
+        let still =
+            |hung: &mut Hung| hung.process.as_mut().map_or(hung.at.elapsed() < SILENT, |process| process.runs());
+        self.hung.retain_mut(still);
     }
 
     fn may_ask(&self, subject: Subject, user: u32, own_user: u32) -> Result<(), String> {
@@ -120,7 +116,7 @@ pub(super) enum Heard {
 }
 
 pub(super) struct Helper {
-    process: Option<Child>,
+    process: Option<HelperProcess>,
     channel: Channel,
 }
 
@@ -140,18 +136,14 @@ impl Helper {
         let (program, arguments) = PROGRAM.get().ok_or("nothing is there to read its file")?;
         let started = || -> io::Result<Helper> {
             let (channel, given) = Channel::pair()?;
-            let process = Command::new(program)
-                .args(arguments)
-                .env_clear()
-                .env(PART, part)
-                .current_dir("/")
-                .process_group(0)
-                .stdin(Stdio::from(given))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()?;
+            let mut command = Command::new(program);
+            command.args(arguments).env_clear().env(PART, part).current_dir("/").process_group(0);
+            command.stdin(Stdio::from(given)).stdout(Stdio::null()).stderr(Stdio::null());
+            let process = HelperProcess::start(&mut command)?;
+            // It holds the other end of the channel.
+            drop(command);
             if let Ok(mut running) = RUNNING.lock() {
-                running.push(process.id());
+                running.push(process.pid());
             }
             let helper = Helper { process: Some(process), channel };
             let mut buffer = vec![0; ready.len()];
@@ -164,7 +156,7 @@ impl Helper {
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.process.as_ref().map_or(0, Child::id)
+        self.process.as_ref().map_or(0, HelperProcess::pid)
     }
 
     /// Asks, and waits until it answers, ends, hangs, or takes longer than `patience`.
@@ -206,42 +198,20 @@ impl Helper {
     }
 
     /// Kills it; gives it back where it does not end.
-    fn kill(&mut self) -> Option<Child> {
-        let mut process = self.process.take()?;
+    fn kill(&mut self) -> Option<helper_process::Hung> {
+        let process = self.process.take()?;
         if let Ok(mut running) = RUNNING.lock() {
-            running.retain(|pid| *pid != process.id());
+            running.retain(|pid| *pid != process.pid());
         }
-        // It may have ended already.
-        let _ = process.kill();
-        let begun = Instant::now();
-        while matches!(process.try_wait(), Ok(None)) {
-            if begun.elapsed() >= END {
-                return Some(process);
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        None
+        process.kill()
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // One that was asked nothing does not hang; on a machine that is very busy it may take longer to end.
-        if let (Some(process), Ok(mut all)) = (self.kill(), ALL.lock()) {
-            all.ending.push(process);
-        }
+        // One that was asked nothing does not hang; on a machine that is very busy it may end later, and is reaped then.
+        drop(self.kill());
     }
-}
-
-/// Whether a process has or wants a processor, and the processor time that it has used, clock ticks.
-pub fn activity(pid: u32) -> (bool, u64) {
-    let root = Root::host();
-    let stat = root.read(root.proc(format!("{pid}/stat"))).unwrap_or_default();
-    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-    let state = fields.next().unwrap_or("R");
-    // After the state: ppid to cmajflt are ten, then utime and stime.
-    let ticks = fields.skip(10).take(2).filter_map(|ticks| ticks.digits::<u64>()).sum();
-    (state == "R", ticks)
 }
 
 #[cfg(test)]
@@ -249,7 +219,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use surefoot_testkit::hanging::HangingFileSystem;
     use surefoot_testkit::not_run::not_run;
 
@@ -282,11 +252,18 @@ mod tests {
 
     #[test]
     fn what_could_be_killed_is_asked_again_after_a_while_and_what_could_not_when_it_ends() {
-        let sleeps = Command::new("sleep").arg("600").spawn().unwrap();
-        let pid = sleeps.id();
+        let mounted = match HangingFileSystem::mount(Path::new("/bin/true")) {
+            Ok(mounted) => mounted,
+            Err(why) => return not_run("helper::what_could_be_killed_is_asked_again_after_a_while", &why),
+        };
+        mounted.hang();
+        let hangs = HelperProcess::start(Command::new("cat").arg(mounted.program()).stderr(Stdio::null())).unwrap();
+        while mounted.unanswered() == 0 {
+            std::thread::yield_now();
+        }
         let long_ago = Instant::now().checked_sub(SILENT * 2).unwrap();
         let mut all = All::default();
-        all.hung.push(Hung { process: Some(sleeps), at: long_ago, ..hung(1, 77) });
+        all.hung.push(Hung { process: hangs.kill(), at: long_ago, ..hung(1, 77) });
         all.hung.push(Hung { at: long_ago, ..hung(2, 77) });
         all.hung.push(hung(3, 77));
         let subjects = |all: &mut All| {
@@ -294,33 +271,9 @@ mod tests {
             all.hung.iter().map(|hung| hung.subject).collect::<Vec<_>>()
         };
         assert_eq!(subjects(&mut all), [Subject::Device(1), Subject::Device(3)]);
-        surefoot_hostfs::children::signal_process(pid, surefoot_hostfs::children::Signal::Kill).unwrap();
+        drop(mounted);
         while subjects(&mut all).contains(&Subject::Device(1)) {
             std::thread::yield_now();
-        }
-    }
-
-    /// A helper that is slow to end is no zombie for as long as this process runs.
-    #[test]
-    fn a_helper_that_ends_late_is_reaped() {
-        let mounted = match HangingFileSystem::mount(Path::new("/bin/true")) {
-            Ok(mounted) => mounted,
-            Err(why) => return not_run("helper::a_helper_that_ends_late_is_reaped", &why),
-        };
-        mounted.hang();
-        let process = Command::new("cat").arg(mounted.program()).stderr(Stdio::null()).spawn().unwrap();
-        let place = PathBuf::from(format!("/proc/{}", process.id()));
-        while mounted.unanswered() == 0 {
-            std::thread::yield_now();
-        }
-        let (channel, _given) = Channel::pair().unwrap();
-        drop(Helper { process: Some(process), channel });
-        drop(mounted);
-        let begun = Instant::now();
-        while place.exists() {
-            assert!(begun.elapsed() < Duration::from_secs(120), "nobody waits for it");
-            assert_eq!(may_ask(Subject::Process(u32::MAX), 4_243), Ok(()));
-            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

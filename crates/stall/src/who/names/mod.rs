@@ -21,7 +21,6 @@ mod wire;
 
 pub use child::use_program;
 pub(crate) use child::{Asker, Deaths, IDLE, own_cost};
-pub use helper::activity;
 pub(crate) use helper::hung_count;
 pub(crate) use opener::{Opener, Readable};
 pub use reader::read_names;
