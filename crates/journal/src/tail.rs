@@ -42,6 +42,11 @@ impl GrowingFile {
         Ok(GrowingFile { path: path.to_owned(), file: held.regular()?.open()? })
     }
 
+    /// One that was opened and checked already.
+    pub fn of_file(path: &Path, file: File) -> Self {
+        GrowingFile { path: path.to_owned(), file }
+    }
+
     /// The file itself.
     pub fn file(&self) -> &File {
         &self.file

@@ -11,9 +11,10 @@
 mod answers;
 mod read;
 mod record;
+mod tail;
 mod write;
 
-pub use read::{History, read, read_of};
+pub use read::{Followed, History, read, read_of};
 pub(super) use write::Journal;
 
 use surefoot_journal::Limits;

@@ -1,14 +1,16 @@
 //! Reads a journal, which anybody may have written.
 
-use super::{Entry, Event, JOURNAL_NAME, LIMITS, OLDER_NAME, REASONS_MAX};
+use super::tail::Tail;
+use super::{Entry, Event, JOURNAL_NAME, OLDER_NAME, REASONS_MAX};
 use crate::Error;
 use crate::storage::Directory;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use surefoot_journal::newest;
+use std::path::{Path, PathBuf};
+use surefoot_journal::GrowingFile;
 
 /// The older file and the newer one.
 type Both = (Option<File>, Option<File>);
@@ -29,25 +31,65 @@ pub struct History {
 /// # Errors
 /// [`Error::Storage`] when a file is there and cannot be read, or is no regular file.
 pub fn read(job_directory: &Path, entries_max: usize) -> Result<Option<History>, Error> {
-    history_of(open_both(|name| open_to_read(&job_directory.join(name)))?, job_directory, entries_max)
+    let both = open_both(|name| open_to_read(&job_directory.join(name)))?;
+    history_of(&mut Tail::default(), both, job_directory, entries_max)
 }
 
-fn history_of((older, newer): Both, job_directory: &Path, entries_max: usize) -> Result<Option<History>, Error> {
+fn history_of(
+    tail: &mut Tail,
+    (older, newer): Both,
+    job_directory: &Path,
+    entries_max: usize,
+) -> Result<Option<History>, Error> {
     if older.is_none() && newer.is_none() {
+        *tail = Tail::default();
         return Ok(None);
     }
-    let mut history = History::default();
-    for (file, name) in [(older, OLDER_NAME), (newer, JOURNAL_NAME)] {
-        let Some(file) = file else { continue };
-        let path = job_directory.join(name);
-        let read = newest(&file, LIMITS, parse).map_err(Error::storage("read", &path))?;
-        history.entries.extend(read.lines);
-        history.skipped_count += read.skipped_count;
+    let paths = [OLDER_NAME, JOURNAL_NAME].map(|name| job_directory.join(name));
+    let [of_older, of_newer] = &paths;
+    let files = [
+        older.map(|file| GrowingFile::of_file(of_older, file)),
+        newer.map(|file| GrowingFile::of_file(of_newer, file)),
+    ];
+    let known = tail.read(files, entries_max, &parse).map_err(Error::storage("read", job_directory))?;
+    let (entries, skipped_count, left_out_count) = (known.entries, known.skipped_count, known.left_out_count);
+    Ok(Some(History { entries, skipped_count, left_out_count }))
+}
+
+/// The journals of several jobs, read again and again: each time only what was appended.
+#[derive(Debug, Default)]
+pub struct Followed {
+    tails: BTreeMap<(PathBuf, u32), Tail>,
+    read_bytes: u64,
+}
+
+impl Followed {
+    /// As [`read_of`]. What is known of the journal is held until [`Followed::keep_only`] forgets it.
+    ///
+    /// # Errors
+    /// As [`read_of`]; the next time it is read whole.
+    pub fn read_of(&mut self, job_directory: &Path, owner: u32, entries_max: usize) -> Result<Option<History>, Error> {
+        let key = (job_directory.to_owned(), owner);
+        let mut tail = self.tails.remove(&key).unwrap_or_default();
+        let before = tail.read_bytes;
+        let read =
+            open_of(job_directory, owner).and_then(|both| history_of(&mut tail, both, job_directory, entries_max));
+        self.read_bytes += tail.read_bytes.saturating_sub(before);
+        if matches!(read, Ok(Some(_))) {
+            self.tails.insert(key, tail);
+        }
+        read
     }
-    let left_out = history.entries.len().saturating_sub(entries_max);
-    history.entries.drain(..left_out);
-    history.left_out_count = left_out as u64;
-    Ok(Some(history))
+
+    /// Forgets all journals but these.
+    pub fn keep_only(&mut self, is_kept: impl Fn(&Path, u32) -> bool) {
+        self.tails.retain(|(directory, owner), _| is_kept(directory, *owner));
+    }
+
+    /// Bytes of journals that were read so far.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
 }
 
 /// As [`read`], where the directory and the journal are this user's and no part of the path is a symbolic link: so that
@@ -56,6 +98,11 @@ fn history_of((older, newer): Both, job_directory: &Path, entries_max: usize) ->
 /// # Errors
 /// As [`read`], and when something belongs to another user.
 pub fn read_of(job_directory: &Path, owner: u32, entries_max: usize) -> Result<Option<History>, Error> {
+    history_of(&mut Tail::default(), open_of(job_directory, owner)?, job_directory, entries_max)
+}
+
+/// Opens both files of a user's journal.
+fn open_of(job_directory: &Path, owner: u32) -> Result<Both, Error> {
     let directory = Directory::open(job_directory).map_err(Error::storage("open", job_directory))?;
     let refuse = |path: &Path, uid: u32| match uid == owner {
         true => Ok(()),
@@ -70,7 +117,7 @@ pub fn read_of(job_directory: &Path, owner: u32, entries_max: usize) -> Result<O
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::storage("open", &job_directory.join(name))(error)),
     };
-    history_of(open_both(open)?, job_directory, entries_max)
+    open_both(open)
 }
 
 /// Both files as of one moment: when one is renamed meanwhile, it would be both.
@@ -113,7 +160,7 @@ fn parse(line: &[u8]) -> Option<Entry> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::tests::{decision, journal, numbers, tier};
-    use super::super::{Answered, Decided};
+    use super::super::{Answered, Decided, LIMITS};
     use super::*;
     use std::fs;
 
@@ -161,5 +208,98 @@ mod tests {
         fs::write(&path, [vec![b'z'; 3 << 20], b"\n".to_vec(), good].concat()).unwrap();
         let found = read(&directory, 100).unwrap().unwrap();
         assert_eq!((numbers(&found), found.skipped_count), (vec![1], 1));
+    }
+
+    /// This user.
+    fn own() -> u32 {
+        fs::metadata("/proc/self").unwrap().uid()
+    }
+
+    #[test]
+    fn a_look_reads_no_more_than_was_appended() {
+        let tier = tier();
+        let directory = tier.path().canonicalize().unwrap().join("job");
+        let mut writing = journal(tier.path());
+        (1..=600).for_each(|number| writing.append(decision(number)));
+        let mut followed = Followed::default();
+        let mut look = || {
+            let before = followed.read_bytes();
+            let found = followed.read_of(&directory, own(), 1_000).unwrap().unwrap();
+            (followed.read_bytes() - before, found)
+        };
+        let length = fs::metadata(directory.join(JOURNAL_NAME)).unwrap().len();
+        assert!((length..length + 1_000).contains(&look().0));
+        assert_eq!(look().0, 128, "nothing was appended");
+        writing.append(decision(601));
+        let appended = fs::metadata(directory.join(JOURNAL_NAME)).unwrap().len() - length;
+        let (read, found) = look();
+        // The bytes that tell that it is the same file are read before and after.
+        assert!((appended..=appended + 2 * 128).contains(&read), "{read} of {appended}");
+        assert_eq!(numbers(&found).len(), 601);
+        // A file that was renamed goes on where it was.
+        let mut number = 601;
+        while !directory.join(OLDER_NAME).exists() {
+            number += 1;
+            writing.append(decision(number));
+        }
+        let (read, found) = look();
+        let all: u64 =
+            [JOURNAL_NAME, OLDER_NAME].iter().map(|name| fs::metadata(directory.join(name)).unwrap().len()).sum();
+        assert!((all - length - appended..=all - length - appended + 4 * 128).contains(&read), "{read} of {all}");
+        assert_eq!(numbers(&found).last(), Some(&number));
+    }
+
+    #[test]
+    fn what_is_followed_is_what_is_read_anew_whatever_becomes_of_the_files() {
+        let tier = tier();
+        let directory = tier.path().canonicalize().unwrap().join("job");
+        let path = directory.join(JOURNAL_NAME);
+        let line = |number: u64| {
+            let entry = Entry { realtime_ns: number, lost_count: 0, event: decision(number) };
+            serde_json::to_string(&entry).unwrap() + "\n"
+        };
+        let append = |text: &[u8]| {
+            let mut all = fs::read(&path).unwrap_or_default();
+            // In place: the same inode.
+            all.extend(text);
+            fs::write(&path, all).unwrap();
+        };
+        let mut followed = Followed::default();
+        let mut seed = 7u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for round in 0..400u64 {
+            match draw(10) {
+                0 => fs::rename(&path, directory.join(OLDER_NAME)).unwrap_or_default(),
+                1 => fs::write(&path, "").unwrap(),
+                2 => {
+                    // Another file of the same length under the name.
+                    let other = fs::read(&path).unwrap_or_default().to_ascii_uppercase();
+                    let _ = fs::remove_file(&path);
+                    fs::write(&path, other).unwrap();
+                }
+                3 => {
+                    // Written anew in place, longer than before.
+                    let lines: String = (0..round + 5).map(|number| line(number + 1_000 * round)).collect();
+                    fs::write(&path, lines).unwrap();
+                }
+                4 => append(b"torn"),
+                5 => append(&[b'x'; 5_000]),
+                6 => _ = fs::remove_file(directory.join(OLDER_NAME)),
+                7 if draw(8) == 0 => append("y".repeat(600 << 10).as_bytes()),
+                _ => append(line(round).as_bytes()),
+            }
+            let entries_max = [3, 50, 5_000][draw(3) as usize];
+            let anew = read_of(&directory, own(), entries_max).unwrap();
+            let read = followed.read_of(&directory, own(), entries_max).unwrap();
+            let is_long = fs::metadata(&path).is_ok_and(|found| found.len() > LIMITS.file_bytes);
+            match is_long {
+                // Of a file longer than any of ours, who follows it knows more than who reads its end.
+                true => drop(fs::remove_file(&path)),
+                false => assert!(read == anew, "round {round}"),
+            }
+        }
     }
 }

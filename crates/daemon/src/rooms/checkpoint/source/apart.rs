@@ -17,21 +17,19 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
+use surefoot_hostfs::helper_process::{self, HelperProcess, Hung, activity};
 use surefoot_hostfs::privilege::Capabilities;
 use surefoot_hostfs::{Root, shed};
 use surefoot_model::{CheckpointDirectory, CheckpointLook, CheckpointTier};
-use surefoot_stall::who::names::activity;
 
 /// How often a child that has not answered is looked at.
 const WAIT: Duration = Duration::from_millis(250);
 /// A child that has done nothing for so long, and waits for no processor, hangs.
 const STILL: Duration = Duration::from_secs(10);
-/// How long a child that was killed may take to end.
-const END: Duration = Duration::from_millis(200);
 /// A directory that did not answer is left alone for so long, and as long as a process hangs on it.
 const REST: Duration = Duration::from_secs(60);
 /// The longest line of a child: some times what a look may hold.
@@ -77,11 +75,12 @@ pub fn look_apart() -> io::Result<()> {
         line.push(b'\n');
         (&socket).write_all(&line)
     };
+    let mut looker = Looker::new(Root::host(), Vec::new());
     for question in BufReader::new(&socket).lines() {
         let Question(directories) = serde_json::from_str(&question?)?;
-        let directories = directories.into_iter().map(|path| PathBuf::from(OsString::from_vec(path))).collect();
+        looker.look_into(directories.into_iter().map(|path| PathBuf::from(OsString::from_vec(path))).collect());
         let mut failed = Ok(());
-        let seen = Looker::new(Root::host(), directories).look(&mut |at| {
+        let seen = looker.look(&mut |at| {
             if failed.is_ok() {
                 failed = say(&Line::At(at));
             }
@@ -94,8 +93,10 @@ pub fn look_apart() -> io::Result<()> {
 
 /// Looks, by a child where there can be one.
 pub(super) struct Looks {
-    root: Root,
     directories: Vec<PathBuf>,
+    /// Looks where no child does.
+    looker: Looker,
+    is_host: bool,
     child: Option<Running>,
     silent: Vec<Silent>,
     /// What the last look found.
@@ -106,13 +107,13 @@ pub(super) struct Looks {
 struct Silent {
     directory: PathBuf,
     /// Who hangs there.
-    process: Option<Child>,
+    process: Option<Hung>,
     until: Instant,
 }
 
 impl Silent {
     fn is_over(&mut self) -> bool {
-        if self.process.as_mut().is_some_and(|process| !matches!(process.try_wait(), Ok(None))) {
+        if self.process.as_mut().is_some_and(|process| !process.runs()) {
             self.process = None;
         }
         self.process.is_none() && Instant::now() >= self.until
@@ -120,7 +121,7 @@ impl Silent {
 }
 
 struct Running {
-    process: Child,
+    process: HelperProcess,
     questions: UnixStream,
     lines: Receiver<Line>,
 }
@@ -137,14 +138,16 @@ enum Heard {
 
 impl Looks {
     pub(super) fn new(root: Root, directories: Vec<PathBuf>) -> Self {
-        Looks { root, directories, child: None, silent: Vec::new(), last: Vec::new() }
+        let (is_host, looker) = (root.is_host(), Looker::new(root, directories.clone()));
+        Looks { directories, looker, is_host, child: None, silent: Vec::new(), last: Vec::new() }
     }
 
     /// What there is to be seen now, and the jobs; `None` where the watch is to end.
     pub(super) fn look(&mut self, end: &End) -> Result<Option<(CheckpointLook, Vec<Found>)>, String> {
-        if PROGRAM.get().is_none() || !self.root.is_host() {
-            return Ok(Some(Looker::new(self.root.clone(), self.directories.clone()).look(&mut |_| ())));
+        if PROGRAM.get().is_none() || !self.is_host {
+            return Ok(Some(self.looker.look(&mut |_| ())));
         }
+        helper_process::reap();
         self.silent.retain_mut(|silent| !silent.is_over());
         loop {
             let is_silent = |path: &PathBuf| self.silent.iter().any(|silent| silent.directory == *path);
@@ -161,7 +164,7 @@ impl Looks {
                     return Err("the process that looks at checkpoints ended; another one looks again".to_owned());
                 }
                 Heard::Hangs(at) => {
-                    let process = self.child.take().and_then(Running::end);
+                    let process = self.child.take().and_then(|child| child.process.kill());
                     let Some(directory) = at.and_then(|at| asked.get(at)).cloned() else {
                         return Err("the process that looks at checkpoints does nothing".to_owned());
                     };
@@ -221,7 +224,7 @@ impl Running {
         let (questions, given) = UnixStream::pair().map_err(failed)?;
         let answers = questions.try_clone().map_err(failed)?;
         command.stdin(OwnedFd::from(given)).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().map_err(failed)?;
+        let process = HelperProcess::start(&mut command).map_err(failed)?;
         // It holds the other end of the socket.
         drop(command);
         let (sender, lines) = sync_channel(64);
@@ -260,7 +263,7 @@ impl Running {
             if end.is_asked_for() {
                 return Heard::Ends;
             }
-            let (runs, now) = activity(self.process.id());
+            let (runs, now) = activity(self.process.pid());
             if runs || used != Some(now) {
                 (used, still_since) = (Some(now), Instant::now());
             }
@@ -268,27 +271,6 @@ impl Running {
                 return Heard::Hangs(at);
             }
         }
-    }
-
-    /// Kills it; gives it back where it does not end.
-    fn end(self) -> Option<Child> {
-        let Running { mut process, .. } = self;
-        // It may have ended already.
-        let _ = process.kill();
-        let begun = Instant::now();
-        while matches!(process.try_wait(), Ok(None)) {
-            if begun.elapsed() >= END {
-                return Some(process);
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        None
-    }
-}
-
-impl Drop for Looks {
-    fn drop(&mut self) {
-        let _ = self.child.take().and_then(Running::end);
     }
 }
 

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_checkpoint::inspect::{self, Copy, SurveyLimits};
-use surefoot_checkpoint::session::journal;
+use surefoot_checkpoint::session::journal::Followed;
 use surefoot_checkpoint::{Disk, Storage};
 use surefoot_hostfs::mounts::Mounts;
 use surefoot_hostfs::{Root, clock};
@@ -38,16 +38,24 @@ pub(super) struct Looker {
     directories: Vec<PathBuf>,
     /// The user who looks.
     own: u32,
+    /// The journals of the last look.
+    journals: Followed,
 }
 
 impl Looker {
     pub(super) fn new(root: Root, directories: Vec<PathBuf>) -> Self {
-        Looker { root, directories, own: surefoot_hostfs::privilege::effective_user() }
+        let own = surefoot_hostfs::privilege::effective_user();
+        Looker { root, directories, own, journals: Followed::default() }
+    }
+
+    /// Looks into these directories from now on.
+    pub(super) fn look_into(&mut self, directories: Vec<PathBuf>) {
+        self.directories = directories;
     }
 
     /// What there is to be seen now, and the jobs. `begins` is told the number of a directory before anything is asked for
     /// there.
-    pub(super) fn look(&self, begins: &mut dyn FnMut(usize)) -> (CheckpointLook, Vec<Found>) {
+    pub(super) fn look(&mut self, begins: &mut dyn FnMut(usize)) -> (CheckpointLook, Vec<Found>) {
         let begun = Instant::now();
         let mut answer = CheckpointLook { looked_realtime_ns: clock::realtime_ns(), ..CheckpointLook::default() };
         let mounts = Mounts::read(&self.root).unwrap_or_default();
@@ -66,7 +74,7 @@ impl Looker {
                 begins(at);
             }
         };
-        let journals = read_journals(journals, &mut begins_below, &mut answer);
+        let journals = read_journals(&mut self.journals, journals, &mut begins_below, &mut answer);
         let shared = jobs::shared(&journals);
         let tier_of = |path: &Path, owner: u32| {
             let is_said = |(who, known): &(u32, PathBuf)| *who == owner && path.starts_with(known);
@@ -165,8 +173,9 @@ fn see_tiers(
     }
 }
 
-/// Reads the journals, in turn of each user, so that one who has many keeps nobody else's from being read.
+/// Reads on in the journals, in turn of each user, so that one who has many keeps nobody else's from being read.
 fn read_journals(
+    followed: &mut Followed,
     directories: BTreeSet<(PathBuf, u32)>,
     begins: &mut dyn FnMut(&Path),
     answer: &mut CheckpointLook,
@@ -174,11 +183,13 @@ fn read_journals(
     let lines_max = (ROWS_MAX / directories.len().clamp(1, JOURNALS_MAX)).min(ROWS_OF_JOB_MAX);
     let mut journals = Vec::new();
     answer.is_cut |= directories.len() > JOURNALS_MAX;
-    for (directory, owner) in
-        in_turn(directories.into_iter().collect(), |(_, owner)| *owner).into_iter().take(JOURNALS_MAX)
-    {
+    let mut read = in_turn(directories.into_iter().collect(), |(_, owner)| *owner);
+    read.truncate(JOURNALS_MAX);
+    let is_read: BTreeSet<(&Path, u32)> = read.iter().map(|(directory, owner)| (&**directory, *owner)).collect();
+    followed.keep_only(|directory, owner| is_read.contains(&(directory, owner)));
+    for (directory, owner) in read {
         begins(&directory);
-        match journal::read_of(&directory, owner, lines_max) {
+        match followed.read_of(&directory, owner, lines_max) {
             Ok(Some(history)) => journals.push((directory, owner, history)),
             Ok(None) => {}
             Err(error) => problem(answer, &directory, owner, error.to_string()),
