@@ -6,6 +6,7 @@ use crate::generation::Manifest;
 use crate::image::{COLUMNS_DATA, Geometry, Healer, Tally};
 use crate::storage::{Directory, beneath};
 use crate::{Disk, Error, Storage, StoredFile};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -69,47 +70,69 @@ impl Verdict {
 
 /// Reads a copy whole.
 pub fn verify(copy: &Copy, progress: Progress<'_>) -> Verdict {
-    read(copy, false, progress)
+    match held(copy) {
+        Ok((_directory, held)) => read(&held, false, progress),
+        Err(error) => Verdict::of(State::Lost, format!("its directory cannot be opened: {error}")),
+    }
 }
 
-/// Reads a copy whole and repairs in place what is bad. Take [`lock`] first and hold it.
-pub fn scrub(copy: &Copy, progress: Progress<'_>) -> Verdict {
-    read(copy, true, progress)
+/// Reads a copy whole and repairs in place what is bad, in the directory that is locked, whichever has its name by now.
+pub fn scrub(copy: &Copy, locks: &Locks, progress: Progress<'_>) -> Verdict {
+    match locks.of(copy) {
+        Some(directory) => read(&below(copy, directory), true, progress),
+        None => Verdict::of(State::Changed, "its directory is not locked"),
+    }
 }
 
-/// The locks of the ranks of some copies; whoever holds them keeps the jobs from starting.
+/// The locks of some copies, which keep the jobs in memory from starting, and the directories that they are in.
 pub struct Locks {
-    _locks: Vec<Box<dyn Send + Sync>>,
+    directories: BTreeMap<PathBuf, Directory>,
+    /// Held for as long as this lives.
+    #[allow(dead_code, reason = "a lock ends with its file")]
+    files: Vec<File>,
 }
 
-/// Takes the locks of all memory tiers that the copies lie in.
+impl Locks {
+    fn of(&self, copy: &Copy) -> Option<&Directory> {
+        self.directories.get(&copy.directory)
+    }
+}
+
+/// Holds the directories of all copies, and takes the locks of those in memory. One that is no copy's any more is left out.
 ///
 /// # Errors
 /// [`Error::Storage`] of kind `WouldBlock` when a job is running there.
 pub fn lock(copies: &[Copy]) -> Result<Locks, Error> {
-    let in_memory = copies.iter().filter(|copy| copy.tier == Tier::Memory);
-    let mut directories: Vec<(&PathBuf, u32)> = in_memory.map(|copy| (&copy.directory, copy.owner)).collect();
-    directories.sort();
-    directories.dedup();
-    let take = |(directory, owner): &(&PathBuf, u32)| {
-        let path = directory.join("lock");
-        let file = lock_file(directory, *owner).map_err(Error::storage("take", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(file) as Box<dyn Send + Sync>),
-            Err(TryLockError::WouldBlock) => {
-                let why = "the job is running; a scrub waits for its end, or the job does it itself";
-                Err(Error::storage("take", &path)(io::Error::new(io::ErrorKind::WouldBlock, why)))
-            }
-            Err(TryLockError::Error(error)) => Err(Error::storage("take", &path)(error)),
+    let mut locks = Locks { directories: BTreeMap::new(), files: Vec::new() };
+    for copy in copies {
+        if locks.of(copy).is_some() {
+            continue;
         }
-    };
-    Ok(Locks { _locks: directories.iter().map(take).collect::<Result<_, _>>()? })
+        let path = copy.directory.join("lock");
+        let directory = match held(copy) {
+            Ok((directory, _)) => directory,
+            // A running job has removed what it needs no more.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(Error::storage("open", &copy.directory)(error)),
+        };
+        if copy.tier == Tier::Memory {
+            let file = lock_file(&directory).map_err(Error::storage("take", &path))?;
+            match file.try_lock() {
+                Ok(()) => locks.files.push(file),
+                Err(TryLockError::WouldBlock) => {
+                    let why = "the job is running; a scrub waits for its end, or the job does it itself";
+                    return Err(Error::storage("take", &path)(io::Error::new(io::ErrorKind::WouldBlock, why)));
+                }
+                Err(TryLockError::Error(error)) => return Err(Error::storage("take", &path)(error)),
+            }
+        }
+        locks.directories.insert(copy.directory.clone(), directory);
+    }
+    Ok(locks)
 }
 
 /// The lock's file in a directory, which belongs to the directory's user also where root creates it.
-fn lock_file(directory: &Path, owner: u32) -> io::Result<File> {
-    let directory = Directory::open(directory)?;
-    expect_owner(&directory, owner)?;
+fn lock_file(directory: &Directory) -> io::Result<File> {
     let file = beneath::open_or_create(directory.as_file(), OsStr::new("lock"))?;
     expect_plain(&About::of(&file)?)?;
     give(&file, directory.owner())?;
@@ -141,12 +164,17 @@ fn expect_owner(directory: &Directory, owner: u32) -> io::Result<()> {
 pub(super) fn held(copy: &Copy) -> io::Result<(Directory, Copy)> {
     let directory = Directory::open(&copy.directory)?;
     expect_owner(&directory, copy.owner)?;
+    let held = below(copy, &directory);
+    Ok((directory, held))
+}
+
+/// A copy by the descriptor of a directory, which must stay open.
+fn below(copy: &Copy, directory: &Directory) -> Copy {
     let path = directory.held_path();
     let below =
         |file: &PathBuf| file.strip_prefix(&copy.directory).map_or_else(|_| file.clone(), |name| path.join(name));
     let (image, manifests) = (below(&copy.image), copy.manifests.iter().map(below).collect());
-    let held = Copy { directory: path.clone(), image, manifests, ..copy.clone() };
-    Ok((directory, held))
+    Copy { directory: path, image, manifests, ..copy.clone() }
 }
 
 /// Opens the image; to mend it only if it is nobody else's.
@@ -163,10 +191,6 @@ fn open_image(copy: &Copy, mends: bool) -> io::Result<File> {
 }
 
 fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
-    let (_directory, copy) = match held(copy) {
-        Ok((directory, held)) => (directory, &held.clone()),
-        Err(error) => return Verdict::of(State::Lost, format!("its directory cannot be opened: {error}")),
-    };
     let manifest = match &copy.manifest {
         Ok(manifest) => manifest,
         // The manifest of a durable copy gets its name when the image is on the disk.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::config::{AfterCompletion, memory_default};
 use surefoot_checkpoint::controller::Fixed;
-use surefoot_checkpoint::inspect::{self, Drains};
+use surefoot_checkpoint::inspect::{self, Drains, State};
 use surefoot_checkpoint::tier::{DurableOptions, Memory};
 use surefoot_checkpoint::{Alone, Config, Place, Policy};
 use surefoot_testkit::not_run::not_run;
@@ -313,6 +313,43 @@ fn a_removal_takes_one_of_two_directories_that_exchange_their_names() {
         counts.sort_unstable();
         assert_eq!(counts, [if removed.is_some() { 0 } else { before }, before], "{removed:?}");
         removed_count += u32::from(removed.is_some());
+    }
+}
+
+#[test]
+fn a_scrub_repairs_where_it_holds_the_lock_while_two_directories_exchange_their_names() {
+    let (mut repaired_count, mut rounds) = (0, 0);
+    while repaired_count < 5 {
+        rounds += 1;
+        assert!(rounds < 2_000, "only {repaired_count} scrubs were not refused");
+        let tiers = Tiers::new();
+        let config = tiers.config(memory_only());
+        job(1, &config, |mut rank| saves(&mut rank, 1));
+        let image = tiers.memory_files(0, "image").remove(0);
+        let whole = fs::read(&image).unwrap();
+        flip(&image, 5 * 4096 + 7);
+        let within = image.strip_prefix(path(&tiers, "memory")).unwrap();
+        let (one, other) = (path(&tiers, "one"), path(&tiers, "other"));
+        for copy in [&one, &other] {
+            fs::create_dir(copy).unwrap();
+            let copied = std::process::Command::new("cp").arg("-a").args([&path(&tiers, "memory/."), copy]).status();
+            assert!(copied.unwrap().success());
+        }
+        let scrubbed = while_exchanged(&one, &other, || {
+            let survey = inspect::survey(std::slice::from_ref(&one)).ok()?;
+            let locks = inspect::lock(&survey.copies).ok()?;
+            let states: Vec<State> =
+                survey.copies.iter().map(|copy| inspect::scrub(copy, &locks, &mut quiet).state).collect();
+            (!states.is_empty()).then_some((states, locks))
+        });
+        for base in [&one, &other] {
+            let lock = fs::File::options().write(true).open(base.join(within).with_file_name("lock")).unwrap();
+            let is_locked = lock.try_lock().is_err();
+            let is_repaired = fs::read(base.join(within)).unwrap() == whole;
+            let states = scrubbed.as_ref().map(|(states, _)| states);
+            assert_eq!(is_locked, is_repaired, "{}: {states:?}", base.display());
+            repaired_count += u32::from(is_repaired);
+        }
     }
 }
 

@@ -115,7 +115,7 @@ fn damage_is_told_apart_and_a_scrub_repairs_what_it_can() {
     let held = lock(&survey.copies).unwrap();
     let again = lock(&survey.copies).err().unwrap().to_string();
     assert!(again.contains("running"), "{again}");
-    let done: Vec<State> = survey.copies.iter().map(|copy| scrub(copy, &mut quiet).state).collect();
+    let done: Vec<State> = survey.copies.iter().map(|copy| scrub(copy, &held, &mut quiet).state).collect();
     assert_eq!(done.iter().filter(|&&state| state == State::Repaired).count(), 2, "{done:?}");
     drop(held);
     let states = home.states();

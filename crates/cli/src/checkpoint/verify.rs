@@ -9,7 +9,7 @@ use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
-use surefoot_checkpoint::inspect::{self, Copy, Missing, State, Survey, Verdict};
+use surefoot_checkpoint::inspect::{self, Copy, Locks, Missing, State, Survey, Verdict};
 use surefoot_model::one_line;
 
 /// What is done with each copy.
@@ -69,14 +69,14 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     let survey = inspect::survey(&options.directories()?)?;
     // Held to the end, so that no job starts over what is being repaired.
     let locks = if act == Act::Scrub { inspect::lock(&survey.copies).map(Some) } else { Ok(None) };
-    let _locks = match locks {
+    let locks = match locks {
         Err(error) if inspect::is_running(&error) => {
             crate::people::tell!("surefoot: left alone: {error}");
             return Ok(Outcome::Found);
         }
         other => other?,
     };
-    let verdicts = read_all(&survey, act);
+    let verdicts = read_all(&survey, locks.as_ref());
     let missing = inspect::missing(&survey);
     let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
@@ -98,14 +98,18 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     Ok(if is_any_bad || !survey.problems.is_empty() { Outcome::Found } else { Outcome::Done })
 }
 
-fn read_all(survey: &Survey, act: Act) -> Vec<Verdict> {
+/// Verifies the copies; with their locks, repairs them too.
+fn read_all(survey: &Survey, locks: Option<&Locks>) -> Vec<Verdict> {
     let bytes = |copy: &Copy| copy.manifest.as_ref().map_or(0, |manifest| manifest.payload_bytes);
     let total = survey.copies.iter().fold(0u64, |sum, copy| sum.saturating_add(bytes(copy)));
-    let mut bar = Bar::new(if act == Act::Verify { "verify" } else { "scrub" });
+    let mut bar = Bar::new(if locks.is_none() { "verify" } else { "scrub" });
     let mut before = 0u64;
     let mut read = |copy: &Copy| {
         let progress = &mut |done: u64, _: u64| bar.show(before.saturating_add(done), total);
-        let verdict = if act == Act::Verify { inspect::verify(copy, progress) } else { inspect::scrub(copy, progress) };
+        let verdict = match locks {
+            None => inspect::verify(copy, progress),
+            Some(locks) => inspect::scrub(copy, locks, progress),
+        };
         before = before.saturating_add(bytes(copy));
         verdict
     };
