@@ -480,7 +480,7 @@ impl Durable {
         }
         self.unmark(generation);
         for kind in ["manifest", "manifest.new", "image"] {
-            let _ = self.storage.remove_file(&self.path(generation, &format!("rank-{rank:05}.{kind}")));
+            let _ = self.remove_file(&self.path(generation, &format!("rank-{rank:05}.{kind}")));
         }
         let _ = self.storage.remove_directory(&self.directory.join(directory_name(generation)));
     }
@@ -496,9 +496,18 @@ impl Durable {
         }
         for name in self.storage.list_directory(&directory).map_err(Error::storage("list", &directory))? {
             let path = directory.join(name);
-            self.storage.remove_file(&path).map_err(Error::storage("remove", &path))?;
+            self.remove_file(&path).map_err(Error::storage("remove", &path))?;
         }
         self.storage.remove_directory(&directory).map_err(Error::storage("remove", &directory))
+    }
+
+    /// Removes a file; the room of an image is free afterwards, whoever still has it open.
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        if path.extension().is_some_and(|kind| kind == "image") {
+            // Where it cannot be released it may still be removed.
+            let _ = self.storage.open_file(path, true).and_then(|file| file.release());
+        }
+        self.storage.remove_file(path)
     }
 
     /// Puts a small file in place: whole and durable, or not at all.

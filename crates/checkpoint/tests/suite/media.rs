@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::{ThreadGroup, thread_group};
 use surefoot_checkpoint::medium::{Kind, Medium};
@@ -314,7 +314,8 @@ fn one_directory_is_no_two_tiers_by_whatever_name() {
                 why.starts_with("durable: ") && why.contains("of memory") && why.contains("one of its own"),
                 "{why}"
             );
-            let mut config = Config { memory: None, ..tiers(&one, &one) };
+            let policy = Policy::Fixed(Fixed::Durable);
+            let mut config = Config { memory: None, policy, ..tiers(&one, &one) };
             config.set("shared", other.to_str().unwrap()).unwrap();
             let why = refused(&config);
             assert!(why.starts_with("shared: ") && why.contains("of durable"), "{why}");
@@ -411,6 +412,67 @@ fn a_memory_tier_on_a_disk_is_reported_and_takes_no_more_than_the_drive_bears() 
         let media = config.check().unwrap();
         assert!(!media.may_memory_wear_a_drive() && media.notices(&config).is_empty(), "{media:?}");
         assert_eq!(media.of(Tier::Durable).map(|medium| medium.kind), Some(Kind::Disk));
+        Ok(())
+    });
+}
+
+/// Processes that this one forked, each with all that is open here, as a program's own do. They end with this.
+struct Forked(Vec<libc::pid_t>);
+
+impl Forked {
+    fn fork(&mut self) {
+        // SAFETY: the child waits for a signal and does nothing else.
+        match unsafe { libc::fork() } {
+            0 => loop {
+                // SAFETY: as above.
+                unsafe { libc::pause() };
+            },
+            child => self.0.push(child),
+        }
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        for child in &self.0 {
+            // SAFETY: these are children of this process, which nobody else waits for.
+            unsafe {
+                libc::kill(*child, libc::SIGKILL);
+                libc::waitpid(*child, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_removed_checkpoint_gives_back_its_room_also_where_a_forked_process_has_it_open() {
+    with_mounts("a_removed_checkpoint_gives_back_its_room_also_where_a_forked_process_has_it_open", &[], |home| {
+        let (memory, ssd) = (in_memory(home.join("memory"), "tmpfs")?, made(home.join("ssd")));
+        // Room for two images of 325 KiB with their small files, and not for three.
+        mount("tmpfs", None, &ssd, 0, "size=1000k")?;
+        let mut config = tiers(&memory, &ssd);
+        for (name, value) in
+            [("durable.allow_memory", "yes"), ("durable.keep", "1"), ("durable.limit_bytes_per_s", "2000000")]
+        {
+            config.set(name, value).unwrap();
+        }
+        let mut rank = open(&config).unwrap();
+        let mut forked = Forked(Vec::new());
+        for step in 1..=4 {
+            assert_eq!(rank.save(step), Place::Both, "step {step}: {:?}", rank.job.take_notices());
+            let begun = Instant::now();
+            let is_begun = || {
+                let directories = fs::read_dir(ssd.join("job")).unwrap().flatten();
+                directories.filter(|found| found.path().join("rank-00000.image").exists()).count()
+                    == 1 + usize::from(step > 1)
+            };
+            while !is_begun() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "step {step} is not written");
+                std::thread::yield_now();
+            }
+            forked.fork();
+            rank.job.wait_for_copies().unwrap();
+        }
         Ok(())
     });
 }

@@ -189,6 +189,10 @@ fn give_back(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 }
 
 impl StoredFile for File {
+    fn release(&self) -> io::Result<()> {
+        if self.metadata()?.nlink() == 1 { self.set_len(0) } else { Ok(()) }
+    }
+
     fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }

@@ -74,6 +74,12 @@ pub trait StoredFile: Send + Sync {
         self.write_at(bytes, offset)
     }
 
+    /// Frees the room of a file that is about to be removed, if it has no other name. Otherwise a process that the program
+    /// forked, and that still has it open, would keep the room for as long as it runs.
+    fn release(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Makes the content and the length durable. After an error the file must be given up.
     fn sync(&self) -> io::Result<()>;
 }
