@@ -60,6 +60,14 @@ class Jobs(Tiers):
         with self.assertRaisesRegex(surefoot.OptionError, "no checkpoint directory configured"):
             self.open(memory=None)
 
+    def test_a_policy_for_a_tier_that_is_not_configured_is_refused(self) -> None:
+        for policy in ["durable", "every:2", "paper-every:10", "paper"]:
+            with self.assertRaisesRegex(surefoot.OptionError, f"policy: {policy} .*set durable to a directory"):
+                self.open(policy=policy)
+        with self.assertRaisesRegex(surefoot.OptionError, "policy: memory .*set memory to a directory"):
+            self.open(memory=None, durable=self.ssd, policy="memory")
+        self.open(memory=None, durable=self.ssd, policy="durable")
+
     def test_names_that_cannot_be_one_are_refused(self) -> None:
         for name in ["", "../up", "a b", "x" * 200, "no\ttab"]:
             with self.assertRaises(surefoot.OptionError):

@@ -48,7 +48,11 @@ impl MemoryConfig {
 /// The memory of jobs of which nothing else is said: a directory for each user, so that jobs of one name do not meet.
 pub fn memory_default() -> PathBuf {
     // SAFETY: it only reads a number.
-    let user = unsafe { libc::geteuid() };
+    memory_of(unsafe { libc::geteuid() })
+}
+
+/// As [`memory_default`], of this user.
+pub fn memory_of(user: u32) -> PathBuf {
     PathBuf::from(format!("/dev/shm/surefoot-{user}"))
 }
 
@@ -231,6 +235,29 @@ impl Config {
             Some(_) => Ok(()),
             None => refuse("it protects checkpoints in memory, and no memory tier is configured".into()),
         }
+    }
+
+    /// Refuses a policy that sends checkpoints to a tier that the job does not have.
+    pub(crate) fn check_policy(&self) -> Result<(), Error> {
+        let (uses_memory, uses_durable) = match self.policy {
+            Policy::Surefoot(_) | Policy::Fixed(Fixed::Never) => (false, false),
+            Policy::Fixed(Fixed::Memory) => (true, false),
+            Policy::Fixed(Fixed::Durable) => (false, true),
+            Policy::Paper(_) | Policy::Fixed(Fixed::EveryNth(_) | Fixed::PaperNth(_)) => (true, true),
+        };
+        let has_durable = self.durable.is_some() || self.shared.is_some();
+        let why = match () {
+            () if uses_durable && !has_durable => {
+                "writes checkpoints to a durable tier, and none is configured: set durable to a directory on an SSD, or shared \
+                 to one that all nodes see, or set policy to memory"
+            }
+            () if uses_memory && self.memory.is_none() => {
+                "keeps checkpoints in memory, and no memory tier is configured: set memory to a directory on tmpfs, or set \
+                 policy to surefoot or durable"
+            }
+            () => return Ok(()),
+        };
+        Err(Error::Option { option: "policy", why: format!("{} {why}", self.policy.word()) })
     }
 
     /// Changes one setting; [`SETTINGS`] are the names.

@@ -64,4 +64,10 @@ fn a_fortran_program_goes_on_where_it_was() {
     assert_eq!(line(&text, "after 40 steps"), line(&run("40", &Tiers::new()), "after 40 steps"));
     let output = Command::new(&program).args(["relative", "10"]).output().unwrap();
     assert!(!output.status.success() && said(&output).contains("memory: "), "{}", said(&output));
+    // Its policy is memory.
+    let mut command = Command::new(&program);
+    command.args(["none", "10"]).env("SUREFOOT_CHECKPOINT_DURABLE", tiers.path("memory"));
+    let output = command.output().unwrap();
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("policy: memory keeps checkpoints in memory"), "{text}");
 }

@@ -72,8 +72,8 @@ impl Media {
 }
 
 impl Config {
-    /// Looks for what no session takes: no tier, redundancy that contradicts itself, tiers that are one directory, and durable
-    /// tiers in memory. Nothing is made. Returns what the tiers lie on.
+    /// Refuses settings with which no session can be opened: no tier, redundancy that contradicts itself, a policy for a tier that is
+    /// not configured, tiers that are one directory, and durable tiers in memory. Creates nothing. Returns what the tiers lie on.
     ///
     /// # Errors
     /// [`Error::Option`] with the setting.
@@ -83,6 +83,7 @@ impl Config {
             return Err(Error::Option { option: "memory", why });
         }
         self.check_redundancy()?;
+        self.check_policy()?;
         expect_apart(self)?;
         let mut media = Media::default();
         for place in places(self) {

@@ -63,7 +63,7 @@ impl Checkpointer {
         ranks.agree_on_settings(Ok(settings::to_be_equal(&config)))?;
         let opened = Opened::open(&config, storage, ranks.rank());
         let mut opened = ranks.all_or_none(opened)?;
-        let is_any_unopened = opened.expect_a_reason_to_go_on(&ranks)?;
+        let unopened = opened.expect_a_reason_to_go_on(&ranks)?;
         let usable = opened.usable(&config);
         let nodes = Nodes::of(&ranks, &host, name, &config)?;
         ranks.place(&nodes);
@@ -91,17 +91,17 @@ impl Checkpointer {
             job.note(weakness);
         }
         media.notices(&job.config).into_iter().for_each(|notice| job.note(notice));
-        job.begin(is_any_unopened)?;
+        job.begin(unopened)?;
         Ok(job)
     }
 
     /// Finds its place in the job's line of checkpoints, and says what is to be said at the start.
-    fn begin(&mut self, is_any_unopened: bool) -> Result<(), Error> {
+    fn begin(&mut self, unopened: Option<String>) -> Result<(), Error> {
         let newest = self.tiers.newest_seen();
         let seen = [newest.generation.number, Run::epoch_after(newest.epoch)];
         [self.run.number, self.run.epoch] = self.ranks.most_of_each(seen)?;
         self.run.unasked = Some(self.run.number).filter(|number| *number > 0);
-        if is_any_unopened {
+        if unopened.is_some() {
             // What lies there may have higher numbers, and what is taken from here on is newer than that.
             self.run.number += UNSEEN_NUMBERS;
         }
@@ -121,8 +121,12 @@ impl Checkpointer {
         if let Some(doubt) = facts::health_doubt(&self.config.health_file) {
             self.note(doubt);
         }
-        for unopened in self.tiers.unopened() {
-            self.note(format!("{unopened}; it gets no checkpoints"));
+        if let Some(unopened) = unopened {
+            let policy = self.config.policy.word();
+            self.note(format!(
+                "{unopened}. No checkpoint of any rank goes to that tier until the job is started again, whatever the policy \
+                 ({policy}) asks for: fix the directory, then restart the job"
+            ));
         }
         Ok(())
     }

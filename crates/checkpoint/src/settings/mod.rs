@@ -44,6 +44,9 @@ use std::path::{Path, PathBuf};
 /// The file of a host, where no variable names another.
 pub const HOST_FILE: &str = "/etc/surefoot/checkpoint.conf";
 
+/// Settings of the policy that ask something of a durable tier.
+const OF_DURABLE: [&str; 2] = ["staleness_max_s", "priority"];
+
 /// What is said before the rest, because the rest belongs to it.
 const FIRST: [&str; 4] = ["memory", "durable", "shared", "policy"];
 
@@ -180,7 +183,11 @@ impl Settings {
         let homeless = self.own.values().find(|said| !has_tier(&self.config, said.name));
         match homeless {
             None => Ok(&self.config),
-            Some(said) => self.config.clone().set(said.name, &said.value).map(|()| &self.config),
+            Some(said) => {
+                self.config.clone().set(said.name, &said.value)?;
+                let why = "it is for a durable tier, and none is configured: set durable or shared to a directory, too";
+                Err(Error::Option { option: said.name, why: why.into() })
+            }
         }
     }
 
@@ -239,6 +246,7 @@ fn has_tier(config: &Config, name: &str) -> bool {
         Some(("memory", _)) => config.memory.is_some(),
         Some(("durable" | "endurance", _)) => config.durable.is_some(),
         Some(("shared", _)) => config.shared.is_some(),
+        _ if OF_DURABLE.contains(&name) => config.durable.is_some() || config.shared.is_some(),
         _ => true,
     }
 }

@@ -173,3 +173,23 @@ fn what_a_job_was_opened_with_is_read_back_and_what_is_no_such_file_is_refused()
     std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
     assert!(read_published(home.path()).is_err());
 }
+
+#[test]
+fn what_only_a_durable_tier_can_keep_is_refused_without_one_and_changes_nothing_where_a_host_says_it() {
+    for (name, value) in [("staleness_max_s", "600"), ("priority", "endurance")] {
+        let mut settings = of(&Surroundings::default()).unwrap();
+        settings.set(name, value).unwrap();
+        let error = settings.to_open().unwrap_err().to_string();
+        assert!(error.starts_with(name) && error.contains("none is configured: set durable or shared"), "{error}");
+        for tier in ["durable", "shared"] {
+            let mut settings = settings.clone();
+            settings.set(tier, "/ssd").unwrap();
+            let told = settings.told().into_iter().find(|told| told.name == name).unwrap();
+            assert!(settings.to_open().is_ok() && told.value == value && told.is_in_force, "{told:?}");
+        }
+        let variable = variable_of(name);
+        let of_host = of(&around(&[(variable.as_str(), value)], None)).unwrap();
+        let told = of_host.told().into_iter().find(|told| told.name == name).unwrap();
+        assert!(of_host.to_open().is_ok() && !told.is_in_force, "{told:?}");
+    }
+}

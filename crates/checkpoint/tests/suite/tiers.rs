@@ -76,7 +76,7 @@ fn an_ssd_that_is_dead_or_missing_stops_no_restart_from_memory() {
             let words = ["from memory", "cannot look at the SSD", said, "a newer one may be there"];
             assert!(words.iter().all(|word| restored.report.contains(word)), "{name}: {}", restored.report);
             let notices = rank.job.take_notices();
-            assert!(notices.len() == 1 && notices[0].contains("the SSD is not used"), "{name}: {notices:?}");
+            assert!(notices.len() == 1 && notices[0].contains("rank 0: the SSD cannot be used"), "{name}: {notices:?}");
             assert_eq!(rank.save(3), Place::Memory, "{name}");
         });
         // It comes back, and what was taken meanwhile is the newest.
@@ -86,6 +86,83 @@ fn an_ssd_that_is_dead_or_missing_stops_no_restart_from_memory() {
         fs::rename(&away, &ssd).unwrap();
         let back = restarted(2, &config, 3);
         assert!(back.iter().all(|back| back.0 == Some(3) && !report(back).contains("cannot look")), "{back:?}");
+    }
+}
+
+#[test]
+fn every_rank_is_told_which_rank_lacks_which_tier_and_what_of_the_policy_cannot_be_kept() {
+    let tiers = Tiers::new();
+    let home = tiers.home.path();
+    let configs = [0, 1].map(|rank| {
+        let own = home.join(format!("ssd-{rank}"));
+        fs::create_dir_all(&own).unwrap();
+        let mut config = tiers.config(Policy::Fixed(Fixed::EveryNth(1)));
+        config.durable.as_mut().unwrap().directory = own;
+        config
+    });
+    let on_all = |run: &(dyn Fn(Rank) + Sync)| {
+        std::thread::scope(|scope| {
+            for (group, config) in thread_group(2, Some(Duration::from_secs(300))).into_iter().zip(&configs) {
+                scope.spawn(move || run(Rank::open(config.clone(), group).unwrap()));
+            }
+        });
+    };
+    on_all(&|mut rank| {
+        assert_eq!(rank.save(1), Place::Both);
+        rank.job.wait_for_copies().unwrap();
+    });
+    fs::remove_dir_all(home.join("ssd-1")).unwrap();
+    on_all(&|mut rank| {
+        let notices = rank.job.take_notices();
+        let ssd = home.join("ssd-1").display().to_string();
+        let words =
+            ["rank 1: the SSD cannot be used", &ssd, "create or mount it", "(every:1)", "No checkpoint of any rank"];
+        assert!(notices.len() == 1 && words.iter().all(|word| notices[0].contains(word)), "{notices:?}");
+        rank.job.restart().unwrap().unwrap();
+        assert_eq!(rank.save(2), Place::Memory);
+    });
+}
+
+#[test]
+fn a_policy_for_a_tier_that_is_not_configured_is_refused_on_all_ranks() {
+    let tiers = Tiers::new();
+    let whole = tiers.config(Policy::Fixed(Fixed::Never));
+    let without_durable = Config { durable: None, ..whole.clone() };
+    let without_memory = Config { memory: None, ..whole.clone() };
+    for (word, needs_memory, needs_durable) in [
+        ("surefoot", false, false),
+        ("never", false, false),
+        ("memory", true, false),
+        ("durable", false, true),
+        ("every:3", true, true),
+        ("paper-every:10", true, true),
+        ("paper", true, true),
+        ("paper-performance", true, true),
+        ("paper-lifetime", true, true),
+    ] {
+        let cases = [
+            (&whole, None),
+            (&without_durable, needs_durable.then_some("durable")),
+            (&without_memory, needs_memory.then_some("memory")),
+        ];
+        for (config, missing) in cases {
+            let mut config = config.clone();
+            config.set("policy", word).unwrap();
+            let told = std::thread::scope(|scope| {
+                let open = |group: ThreadGroup| scope.spawn(|| Rank::open(config.clone(), group).err());
+                let threads: Vec<_> = thread_group(2, Some(Duration::from_secs(300))).into_iter().map(open).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+            });
+            for error in told {
+                match (&error, missing) {
+                    (None, None) => {}
+                    (Some(Error::Option { option: "policy", why }), Some(tier)) => {
+                        assert!(why.starts_with(word) && why.contains(&format!("set {tier} to a directory")), "{why}");
+                    }
+                    _ => panic!("{word} without {missing:?}: {error:?}"),
+                }
+            }
+        }
     }
 }
 

@@ -64,10 +64,11 @@ impl Tiers {
 
     /// Those that could not be opened, and why.
     pub(in crate::session) fn unopened(&self) -> Vec<String> {
-        let memory = self.memory.iter().filter_map(|memory| Some(format!("memory is not used: {}", memory.fault()?)));
+        let memory =
+            self.memory.iter().filter_map(|memory| Some(format!("memory cannot be used: {}", memory.fault()?)));
         let targets = self
             .targets()
-            .filter_map(|target| Some(format!("{} is not used: {}", target.kind.name(), target.tier.fault()?)));
+            .filter_map(|target| Some(format!("{} cannot be used: {}", target.kind.name(), target.tier.fault()?)));
         memory.chain(targets).collect()
     }
 

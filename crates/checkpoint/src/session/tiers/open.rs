@@ -97,18 +97,23 @@ impl Opened {
         usable
     }
 
-    /// Goes on without a tier that could not be opened where there is a checkpoint to go on from; a new job is told what
-    /// is wrong instead. Whether there is such a tier on any rank.
+    /// Continues without a tier that could not be opened where the job has a checkpoint to continue from; a new job gets the
+    /// error instead. Returns what every rank says of such tiers: the first rank that lacks one, which, and why.
     ///
     /// # Errors
     /// On all ranks, with what is wrong with the tier.
-    pub(in crate::session) fn expect_a_reason_to_go_on(&mut self, ranks: &Ranks) -> Result<bool, Error> {
+    pub(in crate::session) fn expect_a_reason_to_go_on(&mut self, ranks: &Ranks) -> Result<Option<String>, Error> {
         let told = u64::from(self.fault.is_some()) | u64::from(self.holds_any) << 32;
         let is_here = self.media.may_memory_wear_a_drive();
         let media =
             [&self.tiers.durable, &self.tiers.shared].map(|target| target.as_ref().map_or(0, Target::medium_number));
-        let message = Message { sums: [told, u64::from(is_here)], mosts: media, ..Message::default() };
-        let Message { sums: told, mosts: worst, .. } = ranks.tell(message, |_| ())?;
+        let mut message = Message { sums: [told, u64::from(is_here)], mosts: media, ..Message::default() };
+        let unopened = self.tiers.unopened();
+        if !unopened.is_empty() {
+            message.fail(ranks.rank(), &unopened.join("; "));
+        }
+        let all = ranks.tell(message, |_| ())?;
+        let (told, worst) = (all.sums, all.mosts);
         for (target, worst) in [&mut self.tiers.durable, &mut self.tiers.shared].into_iter().zip(worst) {
             target.iter_mut().for_each(|target| target.told(worst));
         }
@@ -118,7 +123,11 @@ impl Opened {
         if unopened_count > 0 && holding_count == 0 {
             ranks.all_or_none(self.fault.take().map_or(Ok(()), Err))?;
         }
-        Ok(unopened_count > 0)
+        let others = match unopened_count {
+            0 | 1 => String::new(),
+            count => format!(" ({count} ranks lack a tier)"),
+        };
+        Ok(all.first_failure().map(|(rank, why)| format!("rank {rank}: {why}{others}")))
     }
 }
 
