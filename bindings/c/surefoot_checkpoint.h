@@ -66,7 +66,8 @@ enum surefoot_status {
 
 /* How the ranks of a job talk. surefoot_checkpoint_mpi.h fills it in for MPI; other layers fill it in themselves.
  *
- * The functions return 0, or any other number when a rank does not take part. They are called only from within calls
+ * The functions return 0, or any other number when a rank does not take part; surefoot_group_failed before that tells
+ * the cause, which then stands in the error of the call. They are called only from within calls
  * with a handle that was opened with this group, in the thread of that call, and in the same order on all ranks. They
  * must not jump out of the call. How long they wait for a rank that makes no call is theirs to decide. Only post is also
  * called by surefoot_checkpoint_close.
@@ -92,6 +93,14 @@ struct surefoot_group {
 	 */
 	int (*post)(void *context, uint32_t to, const void *data, size_t bytes);
 };
+
+/* Called by a function of a surefoot_group before it returns anything but 0: why it fails, such as the text of an exception
+ * or of MPI_Error_string. The text is copied, and stands in the error of the call that the function was called from.
+ *
+ * Rules:
+ * why is a text that ends in a NUL, or NULL, which is refused.
+ */
+int surefoot_group_failed(const char *why);
 
 /* The settings of a job. Belongs to who made it; several threads may each use their own. */
 typedef struct surefoot_config surefoot_config;
@@ -330,6 +339,14 @@ int surefoot_checkpoint_discard(surefoot_checkpoint *handle);
  * is_told is the address of an int, or NULL, which is refused.
  */
 int surefoot_checkpoint_told_to_end(surefoot_checkpoint *handle, int *is_told);
+
+/* As surefoot_checkpoint_close, after a failure of the program on this rank: the other ranks, whose next call is
+ * SUREFOOT_STATUS_GROUP, are told why.
+ *
+ * Rules:
+ * why is a text that ends in a NUL, or NULL, which is refused; the handle is closed all the same.
+ */
+int surefoot_checkpoint_close_after(surefoot_checkpoint *handle, const char *why);
 
 /* Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but for no other rank, so that it
  * may be called after any failure; without surefoot_checkpoint_finish before, that write is not marked as complete, and

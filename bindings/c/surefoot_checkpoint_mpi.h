@@ -53,6 +53,19 @@ struct surefoot_mpi_post_ {
 /* Tells its messages from each other's; the communicator is nobody else's. */
 #define SUREFOOT_MPI_TAG 1
 
+/* Has what MPI says of an error in the text of the call that it fails. */
+static inline int surefoot_mpi_failed_(int error)
+{
+	char why[MPI_MAX_ERROR_STRING + 1];
+	int length = 0;
+
+	if (error != MPI_SUCCESS && MPI_Error_string(error, why, &length) == MPI_SUCCESS) {
+		why[length < 0 ? 0 : length < MPI_MAX_ERROR_STRING ? length : MPI_MAX_ERROR_STRING] = 0;
+		(void)surefoot_group_failed(why);
+	}
+	return error;
+}
+
 static inline int surefoot_mpi_piece_(size_t bytes)
 {
 	return (int)(bytes < SUREFOOT_MPI_PIECE_BYTES ? bytes : SUREFOOT_MPI_PIECE_BYTES);
@@ -68,7 +81,7 @@ static inline int surefoot_mpi_broadcast_(void *context, void *data, size_t byte
 		int error = MPI_Bcast(at, piece, MPI_BYTE, (int)root, comm);
 
 		if (error != MPI_SUCCESS)
-			return error;
+			return surefoot_mpi_failed_(error);
 		at += piece;
 		bytes -= (size_t)piece;
 	}
@@ -106,7 +119,7 @@ static inline int surefoot_mpi_all_gather_(void *context, const void *own, void 
 
 		error = surefoot_mpi_gather_piece_(comm, (const char *)own + done, (char *)all + done, piece, bytes_each);
 		if (error != MPI_SUCCESS)
-			return error;
+			return surefoot_mpi_failed_(error);
 		done += (size_t)piece;
 	}
 	return 0;
@@ -138,7 +151,7 @@ static inline int surefoot_mpi_exchange_(void *context, uint32_t to, const void 
 				error = MPI_ERR_TRUNCATE;
 		}
 		if (error != MPI_SUCCESS)
-			return error;
+			return surefoot_mpi_failed_(error);
 		out += out_piece;
 		in += in_piece;
 		send_bytes -= (size_t)out_piece;
@@ -175,18 +188,18 @@ static inline int surefoot_mpi_post_send_(void *context, uint32_t to, const void
 
 	surefoot_mpi_forget_posts_(own, 0);
 	if (to >= (uint32_t)own->size)
-		return MPI_ERR_RANK;
+		return surefoot_mpi_failed_(MPI_ERR_RANK);
 	while (bytes > 0) {
 		int piece = surefoot_mpi_piece_(bytes), error;
 		struct surefoot_mpi_post_ *post = (struct surefoot_mpi_post_ *)malloc(sizeof(*post) + (size_t)piece);
 
 		if (!post)
-			return MPI_ERR_NO_MEM;
+			return surefoot_mpi_failed_(MPI_ERR_NO_MEM);
 		memcpy(post + 1, at, (size_t)piece);
 		error = MPI_Isend(post + 1, piece, MPI_BYTE, (int)to, SUREFOOT_MPI_TAG, own->comm, &post->request);
 		if (error != MPI_SUCCESS) {
 			free(post);
-			return error;
+			return surefoot_mpi_failed_(error);
 		}
 		own->sent[to]++;
 		post->next = own->posts;

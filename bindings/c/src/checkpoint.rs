@@ -114,6 +114,17 @@ pub(crate) fn on_job(
     })
 }
 
+/// Where a call of all ranks cannot be made because of this rank's arguments: takes part in it all the same, so that the others
+/// fail with the reason instead of waiting. Returns what this rank fails with.
+pub(crate) fn refused(job: &mut Job, call: &str, failure: Failure) -> Failure {
+    let why = failure.text().to_string_lossy().into_owned();
+    let about = job.resized.as_ref().filter(|_| call == "read_resized").map(|opened| &opened.resized);
+    match job.checkpointer.refuse(call, about, &why) {
+        Ok(()) => failure,
+        Err(error) => Failure::Library(error),
+    }
+}
+
 /// Reads one of a job's texts; the empty text where there is no such job.
 fn text_of(handle: *mut SurefootCheckpoint, text: impl FnOnce(&mut Job) -> *const c_char) -> *const c_char {
     let mut found = c"".as_ptr();
@@ -379,7 +390,7 @@ pub unsafe extern "C" fn surefoot_checkpoint_route_file(
 pub unsafe extern "C" fn surefoot_checkpoint_need(handle: *mut SurefootCheckpoint, is_needed: *mut c_int) -> c_int {
     on_job(handle, |job| {
         if is_needed.is_null() {
-            return Err(Failure::argument("the address for the answer is NULL"));
+            return Err(refused(job, "need", Failure::argument("the address for the answer is NULL")));
         }
         let decision = job.checkpointer.need_checkpoint()?;
         job.reasons = reasons_of(&decision);
@@ -438,7 +449,9 @@ pub unsafe extern "C" fn surefoot_checkpoint_save_to(
     const PLACES: [Place; 4] = [Place::Skip, Place::Memory, Place::Both, Place::Durable];
     on_job(handle, |job| {
         let wanted = PLACES.into_iter().find(|known| place_of(*known) as c_int == place);
-        let wanted = wanted.ok_or_else(|| Failure::argument(format!("{place} is no surefoot_place")))?;
+        let Some(wanted) = wanted else {
+            return Err(refused(job, "save", Failure::argument(format!("{place} is not a surefoot_place"))));
+        };
         let saved = job.checkpointer.checkpoint_to(wanted)?;
         // SAFETY: by the caller's promise.
         unsafe { tell_saved(job, &saved, out) };
@@ -485,7 +498,7 @@ pub unsafe extern "C" fn surefoot_checkpoint_restart_into(
         // SAFETY: it is NULL or a placer, by the caller's promise.
         let placer = unsafe { placer.as_ref() }.copied();
         let Some(placer) = placer.filter(|placer| placer.place.is_some()) else {
-            return Err(Failure::argument("the placer or its function is NULL"));
+            return Err(refused(job, "restart", Failure::argument("the placer or its function is NULL")));
         };
         let place = move |manifest: &Manifest, saved: &[RegionEntry]| placed(placer, manifest, saved);
         // SAFETY: the function names room that is as long as it was asked for, by the caller's promise.
@@ -579,6 +592,30 @@ pub unsafe extern "C" fn surefoot_checkpoint_told_to_end(
         // SAFETY: it is the address of an int, by the caller's promise.
         unsafe { put(is_told, c_int::from(job.checkpointer.is_told_to_end())) };
         Ok(SurefootStatus::Ok)
+    })
+}
+
+/// As surefoot_checkpoint_close, after a failure of the program on this rank: the other ranks, whose next call is
+/// SUREFOOT_STATUS_GROUP, are told why.
+///
+/// # Safety
+/// `why` is a text that ends in a NUL, or NULL, which is refused; the handle is closed all the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_close_after(handle: *mut SurefootCheckpoint, why: *const c_char) -> c_int {
+    border(|| {
+        // SAFETY: by the caller's promise.
+        let why = unsafe { text_at(why, "reason") };
+        if handle.is_null() {
+            return why.map(|_| SurefootStatus::Ok);
+        }
+        if let Ok(why) = &why {
+            JOBS.with(handle.addr(), |job| {
+                job.checkpointer.explain_close(why);
+                Ok(())
+            })?;
+        }
+        drop(JOBS.remove(handle.addr())?);
+        why.map(|_| SurefootStatus::Ok)
     })
 }
 

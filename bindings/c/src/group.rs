@@ -1,7 +1,9 @@
 //! The ranks of a job, as functions of the program or of the MPI header.
 
-use crate::status::Failure;
-use std::ffi::{c_int, c_void};
+use crate::checkpoint::text_at;
+use crate::status::{Failure, SurefootStatus, border};
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_void};
 use surefoot_checkpoint::{Alone, Error, Group};
 
 /// The most bytes that all ranks together tell each other in one go, which they do when they open and restart: some
@@ -10,7 +12,8 @@ const TOLD_BYTES_MAX: u64 = 1 << 30;
 
 /// How the ranks of a job talk. surefoot_checkpoint_mpi.h fills it in for MPI; other layers fill it in themselves.
 ///
-/// The functions return 0, or any other number when a rank does not take part. They are called only from within calls
+/// The functions return 0, or any other number when a rank does not take part; surefoot_group_failed before that tells
+/// the cause, which then stands in the error of the call. They are called only from within calls
 /// with a handle that was opened with this group, in the thread of that call, and in the same order on all ranks. They
 /// must not jump out of the call. How long they wait for a rank that makes no call is theirs to decide. Only post is also
 /// called by surefoot_checkpoint_close.
@@ -78,10 +81,34 @@ pub(crate) fn group(described: Option<SurefootGroup>) -> Result<Box<dyn Group>, 
     }
 }
 
+thread_local! {
+    /// Why the group's function that runs in this thread is about to fail.
+    static CAUSE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Called by a function of a surefoot_group before it returns anything but 0: why it fails, such as the text of an exception
+/// or of MPI_Error_string. The text is copied, and stands in the error of the call that the function was called from.
+///
+/// # Safety
+/// `why` is a text that ends in a NUL, or NULL, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_group_failed(why: *const c_char) -> c_int {
+    border(|| {
+        // SAFETY: by the caller's promise.
+        let why = unsafe { text_at(why, "cause") }?;
+        CAUSE.with(|cause| cause.replace(Some(why.to_owned())));
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// The result of a function of the group, which returned this number.
 fn outcome(of: &str, number: c_int) -> Result<(), Error> {
-    match number {
-        0 => Ok(()),
-        _ => Err(Error::Group { why: format!("{of} returned {number}") }),
+    // Also that of a function which went on to succeed: it is not the next one's.
+    let cause = CAUSE.with(RefCell::take);
+    match (number, cause) {
+        (0, _) => Ok(()),
+        (_, Some(cause)) => Err(Error::Group { why: format!("{of} failed: {cause}") }),
+        (_, None) => Err(Error::Group { why: format!("{of} returned {number}") }),
     }
 }
 

@@ -30,7 +30,7 @@ mod version;
 
 pub use checkpoint::*;
 pub use config::*;
-pub use group::SurefootGroup;
+pub use group::{SurefootGroup, surefoot_group_failed};
 pub use resized::*;
 pub use status::SurefootStatus;
 pub use version::surefoot_version;

@@ -1,6 +1,6 @@
 //! Restarts with another number of ranks than saved.
 
-use crate::checkpoint::{SurefootCheckpoint, SurefootRestored, on_job, put, tell, text_at};
+use crate::checkpoint::{SurefootCheckpoint, SurefootRestored, on_job, put, refused, tell, text_at};
 use crate::status::{Failure, SurefootStatus, to_c};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
@@ -50,7 +50,7 @@ pub struct SurefootPiece {
 
 /// What a handle has open.
 pub(crate) struct Opened {
-    resized: Resized,
+    pub(crate) resized: Resized,
     entries: Vec<(u32, CString, u64)>,
 }
 
@@ -80,7 +80,8 @@ pub unsafe extern "C" fn surefoot_checkpoint_restart_resized(
             true => job.checkpointer.restart_resized()?,
             false => {
                 // SAFETY: it is a text that ends in a NUL, by the caller's promise.
-                let beginning = unsafe { text_at(left_out, "beginning of names") }?;
+                let beginning = unsafe { text_at(left_out, "beginning of names") }
+                    .map_err(|failure| refused(job, "restart_resized", failure))?;
                 job.checkpointer.restart_resized_without(beginning)?
             }
         };
@@ -163,9 +164,12 @@ pub unsafe extern "C" fn surefoot_checkpoint_read_resized(
 ) -> c_int {
     on_job(handle, |job| {
         if count > PIECES_MAX || (pieces.is_null() && count > 0) {
-            return Err(Failure::argument(format!("{count} pieces; {PIECES_MAX} are possible, and NULL has none")));
+            let why = format!("{count} pieces; {PIECES_MAX} are possible, and NULL has none");
+            return Err(refused(job, "read_resized", Failure::argument(why)));
         }
-        let Some(opened) = job.resized.as_ref() else { return Err(not_open()) };
+        if job.resized.is_none() {
+            return Err(refused(job, "read_resized", not_open()));
+        }
         let pieces = match count {
             0 => &[][..],
             // SAFETY: there are that many, by the caller's promise.
@@ -183,7 +187,9 @@ pub unsafe extern "C" fn surefoot_checkpoint_read_resized(
             let into = unsafe { std::slice::from_raw_parts_mut(start, piece.bytes) };
             Ok(Piece { rank: piece.rank, name, offset: piece.offset as u64, into })
         };
-        let mut pieces = pieces.iter().map(piece).collect::<Result<Vec<Piece<'_>>, Failure>>()?;
+        let pieces = pieces.iter().map(piece).collect::<Result<Vec<Piece<'_>>, Failure>>();
+        let mut pieces = pieces.map_err(|failure| refused(job, "read_resized", failure))?;
+        let Some(opened) = job.resized.as_ref() else { return Err(not_open()) };
         job.checkpointer.read_resized(&opened.resized, &mut pieces)?;
         Ok(SurefootStatus::Ok)
     })

@@ -24,12 +24,13 @@ from ._errors import (
     SaveFailed,
     SurefootError,
     UnsupportedError,
+    words_of,
 )
 from ._groups import Calls, Group, group_of
 from ._index import PREFIX, Contents, Found
 from ._pack import Pack
 from ._resized import Resized
-from ._settings import PathText, Value, encoded, words_of
+from ._settings import PathText, Value, encoded, settings_of
 from ._state import Flat, adopt
 from ._told import PLACES, Restored, Saved
 
@@ -37,13 +38,12 @@ from ._told import PLACES, Restored, Saved
 def _close(library: Any, handle: int, process: int, kept: dict[str, Any]) -> None:
     # In a forked child the threads that write do not exist, and the handle is the parent's.
     if os.getpid() == process:
-        library.surefoot_checkpoint_close(handle)
+        why = kept.get("why")
+        if why is None:
+            library.surefoot_checkpoint_close(handle)
+        else:
+            library.surefoot_checkpoint_close_after(handle, why)
     kept.clear()
-
-
-def _words(error: BaseException) -> bytes:
-    """What other ranks are told of an error."""
-    return f"{type(error).__name__}: {error}".replace("\0", " ").encode("utf-8", "replace")
 
 
 class Checkpoint:
@@ -92,10 +92,11 @@ class Checkpoint:
         self._registered: dict[str, Memory] = {}
         self._pack = Pack()
         self._report: tuple[str, ...] = ()
-        handle = self._open(job, lambda: words_of(memory, durable, policy, settings))
+        handle = self._open(job, lambda: settings_of(memory, durable, policy, settings))
         self._handle = handle
-        kept = {"registered": self._registered, "calls": self._calls}
-        self._finalizer = weakref.finalize(self, _close, self._library, handle, self._process, kept)
+        # With it, why this rank closes before the others, where an error is the reason.
+        self._kept: dict[str, Any] = {"registered": self._registered, "calls": self._calls}
+        self._finalizer = weakref.finalize(self, _close, self._library, handle, self._process, self._kept)
 
     def _open(self, job: str, words: Callable[[], dict[str, str]]) -> int:
         config: Optional[int] = None
@@ -118,7 +119,7 @@ class Checkpoint:
         """Keeps no other rank waiting in its opening. What is wrong on all ranks in the same way the first one says: raises
         OtherRankError on the others."""
         try:
-            self._check(self._library.surefoot_checkpoint_decline(described, _words(error)))
+            self._check(self._library.surefoot_checkpoint_decline(described, words_of(error)))
         except OptionError:
             pass
 
@@ -169,11 +170,19 @@ class Checkpoint:
         them. Long arrays are saved from where they are; short ones, and those whose elements do not fill their memory,
         are copied together first; all else goes along as JSON. In place of an array that is read-only there is a new one
         after a restart. There is one state; the next call replaces it, and None takes it away.
+
+        A state that cannot be saved raises UnsupportedError: here in a job of one rank; with several in the next `save` or
+        `restart`, where the other ranks get an OtherRankError with the same reason.
         """
         with self._lock:
             self._opened()
-            flat = None if state is None else Flat(state)
-            self._announce(Contents(self._renewed(), flat, self._pack))
+            try:
+                flat = None if state is None else Flat(state)
+                self._announce(Contents(self._renewed(), flat, self._pack))
+            except Exception:
+                if self._calls is None:
+                    raise
+                # Raised here, it would reach the other ranks only as a rank that left. `save` and `restart` look again.
             self._state, self._has_state = state, state is not None
 
     def route_file(self, name: str) -> Path:
@@ -314,8 +323,12 @@ class Checkpoint:
             told = _library.CRestored()
             self._report = ()
             self._call("surefoot_checkpoint_restart_resized", PREFIX.encode(), ctypes.byref(told))
-            for memory in self._protected.values():
-                memory.scatter()
+            try:
+                for memory in self._protected.values():
+                    memory.scatter()
+            except Exception as caught:
+                error = caught
+            self._together("restart_resized", error)
             self._report = self._lines("surefoot_checkpoint_report")
             return Restored(told.generation, told.taken_realtime_ns, self._report)
 
@@ -455,6 +468,8 @@ class Checkpoint:
             if error is None:
                 raise
         finally:
+            if error is not None:
+                self._kept["why"] = words_of(error)
             self.close()
 
     def __reduce__(self) -> Any:
@@ -494,7 +509,7 @@ class Checkpoint:
         """Raises on all ranks where one has an error of its own, before they call the library, or after."""
         if self._calls is not None:
             try:
-                failure = None if error is None else _words(error)
+                failure = None if error is None else words_of(error)
                 self._call("surefoot_checkpoint_prepare", call.encode(), failure)
             except OtherRankError:
                 if error is None:

@@ -98,6 +98,12 @@ class SaveFailed(RuntimeWarning):
 # Failures of one save that leave the program, its ranks and its former checkpoints as they were.
 PASSING = (StorageError, DamagedError, OtherRankError, NoRoomError)
 
+def words_of(error: BaseException) -> bytes:
+    """What other ranks are told of an error."""
+    said = str(error)
+    return (f"{type(error).__name__}: {said}" if said else type(error).__name__).replace("\0", " ").encode("utf-8", "replace")
+
+
 _KINDS = (
     ArgumentError,
     OptionError,

@@ -19,7 +19,7 @@ from collections import deque
 from typing import Any, Callable, Optional
 
 from . import _library
-from ._errors import ArgumentError
+from ._errors import ArgumentError, words_of
 
 # Counts of MPI are of the C type int. The library stays below this.
 _MESSAGE_BYTES_MAX = (1 << 31) - 1
@@ -267,9 +267,9 @@ class Calls:
             try:
                 group.post(to, _view(data, length))
                 return 0
-            except Exception:
+            except Exception as error:
                 # Who closes after the group's end tells nobody, and that is no failure of the close.
-                return 1
+                return _failed(error)
 
         has_post = type(group).post is not Group.post
         self.described = _library.CGroup(
@@ -288,7 +288,13 @@ class Calls:
             return 0
         except BaseException as error:  # noqa: B902 - a KeyboardInterrupt must not get lost either
             self.error = error
-            return 1
+            return _failed(error)
+
+
+def _failed(error: BaseException) -> int:
+    """Has the cause in the text of the call that it fails, also on the other ranks."""
+    _library.library().surefoot_group_failed(words_of(error))
+    return 1
 
 
 def _view(address: int, length: int) -> memoryview:

@@ -97,6 +97,7 @@ class CPiece(ctypes.Structure):
 # Result and arguments of each function. A handle is a number that is never an address, so void * holds it.
 _FUNCTIONS = {
     "surefoot_version": (c_char_p, []),
+    "surefoot_group_failed": (c_int, [c_char_p]),
     "surefoot_config_new": (c_void_p, [c_char_p]),
     "surefoot_config_set": (c_int, [c_void_p, c_char_p, c_char_p]),
     "surefoot_config_free": (c_int, [c_void_p]),
@@ -120,6 +121,7 @@ _FUNCTIONS = {
     "surefoot_checkpoint_complete": (c_int, [c_void_p]),
     "surefoot_checkpoint_discard": (c_int, [c_void_p]),
     "surefoot_checkpoint_close": (c_int, [c_void_p]),
+    "surefoot_checkpoint_close_after": (c_int, [c_void_p, c_char_p]),
     "surefoot_checkpoint_reasons": (c_char_p, [c_void_p]),
     "surefoot_checkpoint_report": (c_char_p, [c_void_p]),
     "surefoot_checkpoint_notice": (c_char_p, [c_void_p]),

@@ -36,7 +36,7 @@ SETTINGS = {
 }
 
 
-def words_of(
+def settings_of(
     memory: Optional[PathText], durable: Optional[PathText], policy: Optional[str], settings: Mapping[str, Value]
 ) -> dict[str, str]:
     """What is said to the library, in the order in which it wants to hear it."""

@@ -4,12 +4,7 @@ error that says so, none waits, and what was saved stays."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-import unittest
-
-from .tiers import PATIENCE_S, Tiers, has
+from .tiers import Processes, needs_mpi, needs_torch
 
 # Every pair of calls and every setting in one job after the other, over the same group: nothing is left of one that failed.
 PROGRAM = """
@@ -129,49 +124,13 @@ with open(os.path.join(os.environ["THROUGH"], str(rank)), "x"):
 """
 
 
-class Base(Tiers):
-    def through(self, commands: list[list[str]], ranks: int, **options: str) -> None:
-        ssd = self.home / "ssd"
-        ssd.mkdir(exist_ok=True)
-        through = self.home / f"through-{ranks}"
-        through.mkdir()
-        environment = {**self.environment(), **options, "TMPDIR": str(self.home), "SSD": str(ssd), "THROUGH": str(through)}
-        children = [
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            for command in commands
-        ]
-        for child in children:
-            self.addCleanup(self._end, child)
-        said = [child.communicate(timeout=PATIENCE_S)[0] for child in children]
-        ended = sorted(int(file.name) for file in through.iterdir())
-        self.assertEqual(ended, list(range(ranks)), "".join(said))
-
-
-@unittest.skipUnless(has("mpi4py") and shutil.which("mpirun"), "mpi4py and mpirun are not both installed")
-class MpiApart(Base):
+@needs_mpi
+class MpiApart(Processes):
     def test_ranks_of_mpi_that_are_apart_are_all_told(self) -> None:
-        program = self.home / "program.py"
-        program.write_text(PROGRAM)
-        for ranks in (2, 3):
-            self.forget_everything()
-            shutil.rmtree(self.home / "ssd", ignore_errors=True)
-            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), sys.executable, str(program)]
-            self.through(
-                [[*command, "mpi"]],
-                ranks,
-                OMPI_MCA_btl="self,vader",
-                OMPI_MCA_btl_vader_single_copy_mechanism="none",
-            )
+        self.through_mpi(PROGRAM, 2, 3)
 
 
-@unittest.skipUnless(has("torch"), "PyTorch is not installed")
-class TorchApart(Base):
+@needs_torch
+class TorchApart(Processes):
     def test_ranks_of_gloo_that_are_apart_are_all_told(self) -> None:
-        for ranks in (2, 3):
-            self.forget_everything()
-            shutil.rmtree(self.home / "ssd", ignore_errors=True)
-            meeting = str(self.home / f"meeting-{ranks}")
-            commands = [
-                [sys.executable, "-c", PROGRAM, "torch", str(rank), str(ranks), meeting] for rank in range(ranks)
-            ]
-            self.through(commands, ranks, GLOO_SOCKET_IFNAME="lo")
+        self.through_torch(PROGRAM, 2, 3)

@@ -4,12 +4,7 @@ error that names the rank and the call, none waits, and all that close wait for 
 
 from __future__ import annotations
 
-import shutil
-import sys
-import unittest
-
-from .test_apart import Base
-from .tiers import has
+from .tiers import Processes, needs_mpi, needs_torch
 
 PROGRAM = """
 import gc, itertools, os, sys
@@ -97,31 +92,13 @@ open(os.path.join(os.environ["THROUGH"], str(rank)), "w").close()
 """
 
 
-@unittest.skipUnless(has("mpi4py") and shutil.which("mpirun"), "mpi4py and mpirun are not both installed")
-class MpiClosed(Base):
+@needs_mpi
+class MpiClosed(Processes):
     def test_ranks_of_mpi_are_told_who_closed(self) -> None:
-        program = self.home / "program.py"
-        program.write_text(PROGRAM)
-        for ranks in (2, 3, 4):
-            self.forget_everything()
-            shutil.rmtree(self.home / "ssd", ignore_errors=True)
-            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), sys.executable, str(program)]
-            self.through(
-                [[*command, "mpi"]],
-                ranks,
-                OMPI_MCA_btl="self,vader",
-                OMPI_MCA_btl_vader_single_copy_mechanism="none",
-            )
+        self.through_mpi(PROGRAM, 2, 3, 4)
 
 
-@unittest.skipUnless(has("torch"), "PyTorch is not installed")
-class TorchClosed(Base):
+@needs_torch
+class TorchClosed(Processes):
     def test_ranks_of_gloo_are_told_who_closed(self) -> None:
-        for ranks in (2, 3, 4):
-            self.forget_everything()
-            shutil.rmtree(self.home / "ssd", ignore_errors=True)
-            meeting = str(self.home / f"meeting-{ranks}")
-            commands = [
-                [sys.executable, "-c", PROGRAM, "torch", str(rank), str(ranks), meeting] for rank in range(ranks)
-            ]
-            self.through(commands, ranks, GLOO_SOCKET_IFNAME="lo")
+        self.through_torch(PROGRAM, 2, 3, 4)

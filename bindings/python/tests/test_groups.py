@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 
 import surefoot
 
-from .tiers import PATIENCE_S, ROOT, Tiers, has
+from .tiers import PATIENCE_S, ROOT, Tiers, mpirun, needs_mpi
 
 
 class Table:
@@ -241,34 +241,27 @@ with surefoot.Checkpoint("mpi", memory=os.environ["MEMORY"], policy="memory", gr
 """
 
 
-@unittest.skipUnless(has("mpi4py") and shutil.which("mpirun"), "mpi4py and mpirun are not both installed")
+@needs_mpi
 class MpiRanks(Tiers):
+    def ran(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        environment = self.environment_of_ranks()
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+
     def test_ranks_of_mpi_go_on_where_they_were(self) -> None:
         program = self.home / "program.py"
         program.write_text(MPI)
         for number, how in enumerate(["dies", "ends", "partner", "partner"]):
-            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "3", sys.executable, program, how]
-            # Traffic stays within the machine, and files within the test.
-            options = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-            options["TMPDIR"] = str(self.home)
-            ran = subprocess.run(
-                command, env={**self.environment(), **options}, capture_output=True, text=True, timeout=PATIENCE_S
-            )
+            ran = self.ran(mpirun(3, program, how))
             if how == "ends" or how == "partner":
                 self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertIn(f"from {number * 5} to {number * 5 + 5} of 3", ran.stdout, ran.stderr)
         self.assertTrue(os.listdir(self.memory))
 
     def test_another_number_of_ranks_goes_on(self) -> None:
-        options = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-        options["TMPDIR"] = str(self.home)
         said = []
         for ranks, steps in [(4, 6), (3, 11), (2, 12), (6, 17)]:
-            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), sys.executable]
-            command += [str(ROOT / "examples" / "resized.py"), str(steps), f"memory={self.memory}", "policy=memory"]
-            ran = subprocess.run(
-                command, env={**self.environment(), **options}, capture_output=True, text=True, timeout=PATIENCE_S
-            )
+            arguments = (steps, f"memory={self.memory}", "policy=memory")
+            ran = self.ran(mpirun(ranks, ROOT / "examples" / "resized.py", *arguments))
             self.assertEqual(ran.returncode, 0, ran.stderr)
             said.append(ran.stdout)
         self.assertIn("at step 5: rank 0: generation 1 of 4 ranks", said[1])

@@ -67,6 +67,13 @@ class Examples(Tiers):
 
 
 class Guide(Examples):
+    def test_a_state_is_read_without_its_program(self) -> None:
+        with self.open("train") as job:
+            job.save_state({"step": 7, "weights": bytearray(300_000), "small": bytearray(3)})
+        self.assertEqual(
+            self.finished(self.example("read_state.py", "train")), ["generation 1, rank 0: step, weights, small"]
+        )
+
     def test_the_code_of_the_page_is_that_of_the_examples(self) -> None:
         examples = [path.read_text() for path in EXAMPLES.glob("*.py")]
         blocks = re.findall(r"^```(\w*)\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)

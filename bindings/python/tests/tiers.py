@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Directories for the tiers of one test, and programs that are started to be killed."""
+"""Directories for the tiers of one test, programs that are started to be killed, and the ranks of a job as processes."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,16 @@ def has(module: str) -> bool:
     except ModuleNotFoundError:
         # Of what it is a part of.
         return False
+
+
+needs_mpi = unittest.skipUnless(has("mpi4py") and shutil.which("mpirun"), "mpi4py and mpirun are not both installed")
+needs_torch = unittest.skipUnless(has("torch"), "PyTorch is not installed")
+
+
+def mpirun(ranks: int, program: object, *arguments: object) -> list[str]:
+    """The command that runs a program's file on so many ranks of this machine."""
+    options = ["--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
+    return ["mpirun", *options, sys.executable, str(program), *map(str, arguments)]
 
 
 class Tiers(unittest.TestCase):
@@ -53,6 +64,11 @@ class Tiers(unittest.TestCase):
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(ROOT), "MEMORY": str(self.memory), "SSD": str(self.ssd)}
 
+    def environment_of_ranks(self) -> dict[str, str]:
+        """That of ranks whose traffic stays within the machine, and their files within the test."""
+        own = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+        return {**self.environment(), **own, "GLOO_SOCKET_IFNAME": "lo", "TMPDIR": str(self.home)}
+
     def start(self, program: str, *arguments: object) -> subprocess.Popen[str]:
         """Starts a program that is given as its text; it is killed at the end of the test at the latest."""
         command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -79,3 +95,39 @@ class Tiers(unittest.TestCase):
         if child.poll() is None:
             child.kill()
         child.communicate()
+
+
+class Processes(Tiers):
+    """A job whose ranks are processes. Its program's first argument is `mpi`, or `torch`, its rank, the number of ranks and the
+    file at which they meet; it makes a file called as its rank in the directory THROUGH when it has come to its end."""
+
+    def through_mpi(self, program: str, *counts: int) -> None:
+        file = self.home / "program.py"
+        file.write_text(program)
+        for ranks in counts:
+            self._through([mpirun(ranks, file, "mpi")], ranks)
+
+    def through_torch(self, program: str, *counts: int, gone: int = 0) -> None:
+        """The last `gone` ranks do not come to their end."""
+        for ranks in counts:
+            meeting = self.home / f"meeting-{ranks}"
+            own = [[sys.executable, "-c", program, "torch", str(rank), str(ranks), str(meeting)] for rank in range(ranks)]
+            self._through(own, ranks, gone)
+
+    def _through(self, commands: list[list[str]], ranks: int, gone: int = 0) -> None:
+        self.forget_everything()
+        ssd = self.home / "ssd"
+        shutil.rmtree(ssd, ignore_errors=True)
+        ssd.mkdir()
+        through = self.home / f"through-{ranks}"
+        through.mkdir()
+        environment = {**self.environment_of_ranks(), "SSD": str(ssd), "THROUGH": str(through)}
+        children = [
+            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for command in commands
+        ]
+        for child in children:
+            self.addCleanup(self._end, child)
+        said = [child.communicate(timeout=PATIENCE_S)[0] for child in children]
+        ended = sorted(int(file.name) for file in through.iterdir())
+        self.assertEqual(ended, list(range(ranks - gone)), "".join(said))

@@ -86,7 +86,7 @@ fn every_function_refuses_null_and_handles_that_are_not_open() {
         assert_eq!(surefoot_checkpoint_need(job, null_mut()), ARGUMENT);
         assert_eq!(surefoot_checkpoint_told_to_end(job, null_mut()), ARGUMENT);
         assert_eq!(surefoot_checkpoint_save_to(job, 4, null_mut()), ARGUMENT);
-        assert!(error().contains("no surefoot_place"), "{}", error());
+        assert!(error().contains("not a surefoot_place"), "{}", error());
     }
     // NULL, a number out of thin air, a handle of the other kind, and, at last, a closed one.
     assert_eq!(surefoot_checkpoint_close(job), OK);
@@ -361,6 +361,8 @@ unsafe extern "C" fn exchange(
         (&*context.cast::<Side>(), std::slice::from_raw_parts(send.cast::<u8>(), send_bytes), receive)
     };
     if side.fails.get() {
+        // SAFETY: the text ends in a NUL.
+        assert_eq!(unsafe { surefoot_group_failed(c"the cable was cut".as_ptr()) }, OK);
         return 77;
     }
     let all = side.pair.meet(side.rank, send);
@@ -368,6 +370,103 @@ unsafe extern "C" fn exchange(
         receive.copy_from_slice(&all[from as usize]);
     }
     0
+}
+
+/// Runs a call on two ranks in turn with a group of this test's; returns the status and the text that each got.
+fn on_two(home: &Home, call: impl Fn(u32, *mut SurefootCheckpoint) -> c_int + Sync) -> [(c_int, String); 2] {
+    let pair = Pair { state: Mutex::new((vec![Vec::new(), Vec::new()], 0, 0)), changed: Condvar::new() };
+    let rank = |rank: u32| {
+        let side = Side { pair: &pair, rank: rank as usize, fails: false.into() };
+        let group = SurefootGroup {
+            context: std::ptr::from_ref(&side).cast_mut().cast(),
+            rank,
+            size: 2,
+            broadcast: Some(broadcast),
+            all_gather: Some(all_gather),
+            exchange: Some(exchange),
+            post: None,
+        };
+        let config = home.config(&[("policy", "memory")]);
+        let mut job = null_mut();
+        let mut state = vec![rank as u8 + 1; 5000];
+        // SAFETY: side and state outlive the handle.
+        unsafe {
+            assert_eq!(surefoot_checkpoint_open(config, &group, &mut job), OK, "{}", error());
+            assert_eq!(surefoot_checkpoint_protect(job, c"state".as_ptr(), state.as_mut_ptr().cast(), state.len()), OK);
+            assert_eq!(surefoot_checkpoint_save(job, null_mut()), OK, "{}", error());
+            assert_eq!(surefoot_checkpoint_open_resized(job, null_mut()), OK, "{}", error());
+        }
+        let told = call(rank, job);
+        let said = if told == OK { String::new() } else { text(surefoot_error_text(job)) };
+        // The session goes on.
+        // SAFETY: as above.
+        assert_eq!(unsafe { surefoot_checkpoint_save(job, null_mut()) }, OK, "{}", error());
+        assert_eq!((surefoot_checkpoint_close(job), surefoot_config_free(config)), (OK, OK));
+        (told, said)
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| rank(1));
+        [rank(0), other.join().unwrap()]
+    })
+}
+
+#[test]
+fn a_call_that_one_rank_cannot_make_leaves_no_other_waiting_and_tells_it_why() {
+    unsafe extern "C" fn nowhere(_: *mut c_void, _: u64, _: *mut SurefootPart, _: usize) -> c_int {
+        1
+    }
+    type Made = fn(bool, *mut SurefootCheckpoint) -> c_int;
+    // SAFETY: what is refused is NULL or no place; all else is as the functions ask for.
+    let calls: [(&str, Made); 5] = unsafe {
+        [
+            ("is not a surefoot_place", |is_wrong, job| {
+                surefoot_checkpoint_save_to(job, if is_wrong { 99 } else { 0 }, null_mut())
+            }),
+            ("placer or its function is NULL", |is_wrong, job| {
+                let placer = SurefootPlacer { context: null_mut(), place: Some(nowhere) };
+                surefoot_checkpoint_restart_into(job, if is_wrong { null() } else { &placer }, null_mut())
+            }),
+            ("no UTF-8 text", |is_wrong, job| {
+                let left_out = if is_wrong { c"\xff" } else { c"x" };
+                surefoot_checkpoint_restart_resized(job, left_out.as_ptr(), null_mut())
+            }),
+            ("3 pieces", |is_wrong, job| surefoot_checkpoint_read_resized(job, null(), if is_wrong { 3 } else { 0 })),
+            ("answer is NULL", |is_wrong, job| {
+                let mut answer = 0;
+                surefoot_checkpoint_need(job, if is_wrong { null_mut() } else { &mut answer })
+            }),
+        ]
+    };
+    for (why, call) in calls {
+        let home = Home::new();
+        let [(zero, said), (one, own)] = on_two(&home, |rank, job| call(rank == 1, job));
+        assert!(one == ARGUMENT && own.contains(why), "{why}: {one} {own}");
+        // An answer has no way to fail: the other rank gets its own.
+        let wanted = if why.starts_with("answer") { OK } else { SurefootStatus::OtherRank as c_int };
+        assert_eq!(zero, wanted, "{why}: {said}");
+        assert!(zero == OK || said.contains("rank 1 failed: argument: ") && said.contains(why), "{why}: {said}");
+    }
+}
+
+#[test]
+fn a_policy_for_a_tier_that_is_not_configured_is_refused() {
+    let home = Home::new();
+    let ssd = home.0.path().join("ssd");
+    std::fs::create_dir(&ssd).unwrap();
+    for (settings, tier) in [
+        (&[("policy", "durable")][..], "durable"),
+        (&[("policy", "every:2")], "durable"),
+        (&[("memory", "none"), ("durable", ssd.to_str().unwrap()), ("policy", "memory")], "memory"),
+    ] {
+        let config = home.config(settings);
+        let mut job = null_mut();
+        // SAFETY: the handle's address is that of a pointer.
+        let opened = unsafe { surefoot_checkpoint_open(config, null(), &mut job) };
+        assert_eq!(opened, SurefootStatus::Option as c_int, "{settings:?}");
+        let said = error();
+        assert!(said.starts_with("policy: ") && said.contains(&format!("set {tier} to a directory")), "{said}");
+        assert_eq!(surefoot_config_free(config), OK);
+    }
 }
 
 #[test]
@@ -400,7 +499,7 @@ fn a_group_of_the_programs_own_works_and_its_failure_is_an_error() {
             side.fails.set(true);
             assert_eq!(surefoot_checkpoint_save(job, null_mut()), SurefootStatus::Group as c_int);
         }
-        assert!(text(surefoot_error_text(job)).contains("returned 77"), "{}", error());
+        assert!(text(surefoot_error_text(job)).contains("exchange failed: the cable was cut"), "{}", error());
         assert_eq!((surefoot_checkpoint_close(job), surefoot_config_free(config)), (OK, OK));
     };
     std::thread::scope(|scope| {

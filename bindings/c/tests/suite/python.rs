@@ -116,6 +116,16 @@ fn python_ranks_of_gloo_that_close() {
 }
 
 #[test]
+fn python_ranks_of_mpi_of_which_one_refuses() {
+    passes("python_ranks_of_mpi_of_which_one_refuses", "test_refused.MpiRefused");
+}
+
+#[test]
+fn python_ranks_of_gloo_of_which_one_refuses() {
+    passes("python_ranks_of_gloo_of_which_one_refuses", "test_refused.TorchRefused");
+}
+
+#[test]
 fn python_other_numbers_of_ranks() {
     passes("python_other_numbers_of_ranks", "test_resized.Resized");
 }

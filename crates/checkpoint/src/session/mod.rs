@@ -199,6 +199,37 @@ impl Checkpointer {
         unknown.map_or(told, |why| Err(Error::Option { option: "call", why }))
     }
 
+    /// Takes part in a call that this rank cannot make, so that the other ranks fail with its reason instead of waiting for it.
+    /// `call` is the name as for [`Checkpointer::prepare`], `about` the checkpoint that a `read_resized` is from. Collective: the
+    /// other ranks are in that call.
+    ///
+    /// # Errors
+    /// [`Error::Group`] when a rank is in another call; [`Error::Option`] when there is no call of this name.
+    pub fn refuse(&mut self, call: &str, about: Option<&Resized>, why: &str) -> Result<(), Error> {
+        let call = Call::of(call)
+            .ok_or_else(|| Error::Option { option: "call", why: format!("there is no call {call:?}") })?;
+        let refused = Error::Option { option: "argument", why: why.to_owned() };
+        let told = match call {
+            // It has no way to fail on the others: they get their answer.
+            Call::Need => self.collective(call, Self::need).map(drop),
+            Call::Save(_) => self.collective(call, |job| job.take_checkpoint_or(None, Some(refused))).map(drop),
+            _ => {
+                self.ranks.begin(call, false, about.map_or_else(|| self.newest(), |about| about.generation))?;
+                let told = self.ranks.all_or_none(Err(refused));
+                self.ended(told)
+            }
+        };
+        match told {
+            Err(Error::Group { why }) => Err(Error::Group { why }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the other ranks told why this session closes, where it closes before they do.
+    pub fn explain_close(&self, why: &str) {
+        self.ranks.explain_close(why);
+    }
+
     /// The number of the newest generation of all ranks, and which this session has come to.
     fn newest(&self) -> GenerationId {
         GenerationId { number: self.run.number, nonce: self.run.newest.map_or(0, |(generation, _)| generation.nonce) }
@@ -214,9 +245,14 @@ impl Checkpointer {
 
     /// Takes a checkpoint where it is asked for, or else where the policy says.
     fn take_checkpoint(&mut self, asked: Option<Decision>) -> Result<Saved, Error> {
+        self.take_checkpoint_or(asked, None)
+    }
+
+    /// As [`Checkpointer::take_checkpoint`]; with a hindrance, which is then the error of all ranks, this rank saves nothing.
+    fn take_checkpoint_or(&mut self, asked: Option<Decision>, hindrance: Option<Error>) -> Result<Saved, Error> {
         let begun = Instant::now();
         self.schedule.enter(begun, true, self.tiers.is_writing());
-        let contents = self.files.contents();
+        let contents = hindrance.map_or_else(|| self.files.contents(), Err);
         let decided = self.decide(&Question::Save(asked), contents.as_ref().err())?;
         let Decided { decision, situation, is_last, .. } = &decided;
         let (decision, situation, is_last) = (decision.clone(), situation.clone(), *is_last);

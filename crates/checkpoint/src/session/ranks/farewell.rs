@@ -95,7 +95,8 @@ impl Ranks {
             return;
         }
         if self.broken.borrow().is_none() {
-            self.say_farewell(&format!("rank {} closed its session", self.rank()));
+            let why = self.parting.borrow().as_ref().map_or_else(String::new, |why| format!(" after an error: {why}"));
+            self.say_farewell(&format!("rank {} closed its session{why}", self.rank()));
         }
         let mut sessions = sessions();
         sessions.open.remove(&of);

@@ -53,6 +53,8 @@ pub(super) struct Ranks {
     stamp: Cell<Stamp>,
     /// Why the ranks could not go on together. Nothing is said to them from then on.
     broken: RefCell<Option<String>>,
+    /// Why this rank closes its session, where it is known.
+    parting: RefCell<Option<String>>,
     /// Who opened the session. A forked child has no part in it.
     process: u32,
 }
@@ -61,9 +63,9 @@ impl Ranks {
     /// The ranks of a group, before it is known on which nodes they run.
     pub(super) fn new(group: Box<dyn Group>, job: &str) -> Self {
         let tree = Tree::flat(group.size(), group.rank());
-        let (stamp, broken) = (Cell::new(Stamp::opening()), RefCell::default());
+        let (stamp, broken, parting) = (Cell::new(Stamp::opening()), RefCell::default(), RefCell::default());
         let (flat, is_first, process) = (tree.clone(), Cell::new(false), std::process::id());
-        Ranks { group, flat, tree, is_first, job: job.to_owned(), stamp, broken, process }
+        Ranks { group, flat, tree, is_first, job: job.to_owned(), stamp, broken, parting, process }
     }
 
     /// Begins a call of all ranks: what they tell each other from now on says that it is of this call.
@@ -91,6 +93,11 @@ impl Ranks {
             self.say_farewell(&format!("rank {} ended its session after an error: {why}", self.rank()));
         }
         self.broken.borrow_mut().get_or_insert_with(|| why.to_owned());
+    }
+
+    /// Has the farewell of this rank say why it closes.
+    pub(super) fn explain_close(&self, why: &str) {
+        *self.parting.borrow_mut() = Some(why.to_owned());
     }
 
     /// Goes on to the next agreement; returns where this rank is in the one before.
