@@ -23,6 +23,8 @@ use surefoot_model::one_line;
 #[serde(tag = "type", rename = "generation")]
 pub struct Row {
     job: String,
+    /// The user whose the job's directory is.
+    uid: u32,
     tier: &'static str,
     directory: PathBuf,
     generation: u64,
@@ -111,6 +113,7 @@ fn row(directory: &Path, generation: GenerationId, tier: Tier, copies: &[&Copy])
     ranks_here.dedup();
     Row {
         job: copies.first().map(|copy| copy.job()).unwrap_or_default(),
+        uid: copies.first().map(|copy| copy.owner).unwrap_or_default(),
         tier: tier.label(),
         directory: directory.to_owned(),
         generation: generation.number,
@@ -174,11 +177,17 @@ fn text(rows: &[Row], is_all_read: bool) -> String {
         (true, false) => return "No checkpoints could be read:\n".into(),
         (false, _) => {}
     }
-    let header = ["job", "tier", "generation", "ranks", "bytes", "on disk", "taken (UTC)", "committed", "protection"];
-    let mut table = Table::new(&header, &[0, 1, 6, 7, 8]);
+    let mut header =
+        vec!["job", "tier", "generation", "ranks", "bytes", "on disk", "taken (UTC)", "committed", "protection"];
+    // Where a name alone does not say which job it is.
+    let is_ambiguous = are_of_several(rows);
+    if is_ambiguous {
+        header.extend(["user", "directory"]);
+    }
+    let mut table = Table::new(&header, &[0, 1, 6, 7, 8, 10]);
     for row in rows {
         let ranks = row.ranks.map_or("-".to_owned(), |ranks| ranks.to_string());
-        table.row(vec![
+        let mut cells = vec![
             row.job.clone(),
             tier_words(row.tier, row.is_durable).to_owned(),
             row.generation.to_string(),
@@ -188,7 +197,17 @@ fn text(rows: &[Row], is_all_read: bool) -> String {
             row.taken_realtime_ns.map_or("-".to_owned(), utc),
             row.is_committed.map_or("-", |is_committed| if is_committed { "yes" } else { "no" }).into(),
             row.protection.unwrap_or("-").into(),
-        ]);
+        ];
+        if is_ambiguous {
+            cells.extend([row.uid.to_string(), people::path(&row.directory)]);
+        }
+        table.row(cells);
     }
     table.text()
+}
+
+/// Whether one tier has a job of one name in several directories: of several users, or of one who moved it.
+fn are_of_several(rows: &[Row]) -> bool {
+    let mut directories: BTreeMap<(&str, &str), &Path> = BTreeMap::new();
+    rows.iter().any(|row| *directories.entry((&row.job, row.tier)).or_insert(&row.directory) != row.directory)
 }

@@ -6,10 +6,12 @@ use crate::output;
 use crate::table::Table;
 use anyhow::Context;
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::Config;
-use surefoot_checkpoint::config::memory_default;
+use surefoot_checkpoint::config::{memory_default, memory_of};
 use surefoot_checkpoint::inspect;
 use surefoot_checkpoint::medium::Media;
 use surefoot_checkpoint::settings::{Settings, Surroundings, Told, read_published};
@@ -55,9 +57,7 @@ pub fn run(options: &SettingsOptions) -> anyhow::Result<Outcome> {
         }
         if jobs.is_empty() {
             out.flush()?;
-            anyhow::bail!(
-                "no job that was opened by this version lies there; without DIR, what one started here would use"
-            );
+            anyhow::bail!("{}", nothing_told(&options.directories)?);
         }
     }
     out.flush()?;
@@ -75,15 +75,47 @@ fn tell_media(out: &mut impl Write, config: &Config, media: &Media) -> io::Resul
     out.flush()
 }
 
-/// The jobs below these directories that say with what they were opened.
+/// The jobs below these directories that say with what they were opened. Of a job that has only a durable tier here, what it left in
+/// the memory of its user, where no setting says another directory.
 fn opened(directories: &[PathBuf]) -> anyhow::Result<Vec<(PathBuf, Vec<Told>)>> {
-    let mut found = Vec::new();
-    for (directory, _) in inspect::survey(directories)?.journals {
+    let survey = inspect::survey(directories)?;
+    let mut found: BTreeMap<PathBuf, Vec<Told>> = BTreeMap::new();
+    for (directory, _) in survey.journals {
         let told = read_published(&directory)
             .with_context(|| format!("the settings in {} cannot be read", directory.display()))?;
         found.extend(told.map(|told| (directory, told)));
     }
-    Ok(found)
+    for copy in survey.copies.iter().filter(|copy| !copy.is_astray()) {
+        let in_memory = memory_of(copy.owner).join(copy.job());
+        let is_new = !found.contains_key(&in_memory) && !found.contains_key(&copy.job_directory);
+        let told = if is_new { read_published(&in_memory).unwrap_or(None) } else { None };
+        let is_of = |told: &Vec<Told>| told.iter().any(|told| is_tier_of(told, &copy.job_directory, &copy.job()));
+        found.extend(told.filter(is_of).map(|told| (in_memory, told)));
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Whether a setting names the tier that has this directory for the job.
+fn is_tier_of(told: &Told, job_directory: &Path, job: &str) -> bool {
+    let named = || fs::canonicalize(Path::new(&told.value).join(job));
+    ["durable", "shared"].contains(&told.name.as_str())
+        && fs::canonicalize(job_directory).is_ok_and(|directory| named().is_ok_and(|named| named == directory))
+}
+
+/// Why no settings are shown, and where they may be.
+fn nothing_told(directories: &[PathBuf]) -> anyhow::Result<String> {
+    let survey = inspect::survey(directories)?;
+    let jobs: BTreeSet<(u32, String)> = survey.copies.iter().map(|copy| (copy.owner, copy.job())).collect();
+    let Some((owner, job)) = jobs.first() else {
+        return Ok("there is no checkpoint; without DIR, the command shows what a job started here would use".into());
+    };
+    let more = if jobs.len() > 1 { format!(", and {} more jobs", jobs.len() - 1) } else { String::new() };
+    Ok(format!(
+        "there are checkpoints of job {job:?} of user {owner}{more}, and no settings beside them: a job leaves its settings in the \
+         first of its tiers, memory before durable before shared. Name its directory there, such as {}, if the job was opened since \
+         the last boot",
+        memory_of(*owner).join(job).display()
+    ))
 }
 
 fn show(
@@ -110,7 +142,7 @@ fn show(
     }
     out.write_all(table.text().as_bytes())?;
     if settings.iter().any(|told| !told.is_in_force) {
-        writeln!(out, "Not in force: it belongs to a tier or a policy that this job does not have.")?;
+        writeln!(out, "Not in force: the setting is for a tier or a policy that this job does not have.")?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! `surefoot checkpoint settings`: what is in force, who said it, and what is wrong by its name.
 
 use std::process::{Command, Output};
+use surefoot_checkpoint::config::memory_default;
 use surefoot_checkpoint::settings::{Settings, Surroundings};
-use surefoot_checkpoint::{Alone, Checkpointer};
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Place};
 
 fn settings(variables: &[(&str, &str)], words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
@@ -34,7 +35,10 @@ fn each_setting_is_shown_with_who_said_it() {
     assert_eq!(row(&said, "durable"), [ssd, "SUREFOOT_CHECKPOINT_DURABLE"]);
     assert_eq!(row(&said, "durable.keep"), ["4", &format!("{path}, line 1")]);
     assert_eq!(row(&said, "shared.keep"), ["5", &format!("{path}, line 2; not in force")]);
-    assert!(said.contains("\nNot in force: it belongs to a tier or a policy that this job does not have.\n"), "{said}");
+    assert!(
+        said.contains("\nNot in force: the setting is for a tier or a policy that this job does not have.\n"),
+        "{said}"
+    );
     assert!(said.contains("\ndurable is on ") && said.contains("\nmemory is on "), "{said}");
     let lines = text(&settings(&variables, &["--json"]));
     let slots = lines.lines().find(|line| line.contains("\"memory.slots\"")).unwrap();
@@ -90,7 +94,7 @@ fn a_job_shows_what_its_program_said_when_it_was_opened() {
     let tier = tempfile::tempdir_in("/dev/shm").unwrap();
     let variables = vec![("SUREFOOT_CHECKPOINT_MEMORY_SLOTS".into(), "4".into())];
     let mut wished = Settings::of(&Surroundings { variables, host_file: None }, "train", tier.path()).unwrap();
-    wished.set("policy", "every:7").unwrap();
+    wished.set("policy", "memory").unwrap();
     // What a watch of this host has published, or has left behind, is not what this is about.
     wished.set("health_file", "/nowhere/health.json").unwrap();
     let mut job = Checkpointer::open(wished.config().clone(), Box::new(Alone)).unwrap();
@@ -102,12 +106,70 @@ fn a_job_shows_what_its_program_said_when_it_was_opened() {
             said.starts_with(&format!("{}, when it was opened last:\n", tier.path().join("train").display())),
             "{said}"
         );
-        assert_eq!(row(&said, "policy"), ["every:7", "the program"]);
+        assert_eq!(row(&said, "policy"), ["memory", "the program"]);
         assert_eq!(row(&said, "memory.slots"), ["4", "SUREFOOT_CHECKPOINT_MEMORY_SLOTS"]);
     }
     let empty = tempfile::tempdir().unwrap();
     let output = settings(&[], &[empty.path().to_str().unwrap()]);
-    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && output.stdout.is_empty() && said.contains("there is no checkpoint"), "{said}");
+}
+
+/// A job's settings lie in its memory tier.
+#[test]
+fn the_directory_on_the_ssd_leads_to_the_settings_of_its_job() {
+    let ssd = on_disk();
+    let job = format!("of-the-ssd-{}", std::process::id());
+    let apart = tempfile::tempdir_in("/dev/shm").unwrap();
+    let open = |memory: &str| {
+        let mut wished = Settings::of(&Surroundings::default(), &job, memory_default()).unwrap();
+        for (name, value) in [("memory", memory), ("durable", ssd.path().to_str().unwrap()), ("drive_file", "none")] {
+            wished.set(name, value).unwrap();
+        }
+        let mut opened = Checkpointer::open(wished.to_open().unwrap().clone(), Box::new(Alone)).unwrap();
+        opened.publish_settings(wished.told());
+        opened.checkpoint_to(Place::Durable).unwrap();
+        opened
+    };
+    let mut opened = open(memory_default().to_str().unwrap());
+    let said = text(&settings(&[], &[ssd.path().to_str().unwrap()]));
+    let found = memory_default().join(&job);
+    assert!(said.starts_with(&format!("{}, when it was opened last:\n", found.display())), "{said}");
+    assert_eq!(row(&said, "durable")[1..], ["the program"]);
+    opened.discard().unwrap();
+    drop(opened);
+    let opened = open(apart.path().to_str().unwrap());
+    let output = settings(&[], &[ssd.path().to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let words = [&*format!("checkpoints of job {job:?}"), "no settings beside them", "memory before durable"];
+    assert!(!output.status.success() && words.iter().all(|word| said.contains(word)), "{said}");
+    drop(opened);
+}
+
+/// The same name in two directories is two jobs, and each row says whose and where.
+#[test]
+fn jobs_of_one_name_are_told_apart_in_the_list() {
+    let tiers = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").unwrap());
+    for tier in &tiers {
+        let config = Config { drive_file: None, ..Config::new("train", tier.path(), None) };
+        Checkpointer::open(config, Box::new(Alone)).unwrap().checkpoint().unwrap();
+    }
+    let list = |directories: &[&std::path::Path]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_surefoot")).args(["checkpoint", "list"]).args(directories).output();
+        text(&output.unwrap())
+    };
+    let one = list(&[tiers[0].path()]);
+    assert!(!one.contains("directory"), "{one}");
+    let both = list(&[tiers[0].path(), tiers[1].path()]);
+    assert!(
+        both.lines().next().is_some_and(|header| header.contains("user") && header.contains("directory")),
+        "{both}"
+    );
+    for tier in &tiers {
+        let place = tier.path().join("train").display().to_string();
+        assert_eq!(both.lines().filter(|line| line.starts_with("train") && line.contains(&place)).count(), 1, "{both}");
+    }
 }
 
 #[test]
