@@ -62,7 +62,7 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/memory/src/bmc/sources.rs", 1, WORDING),
     ("crates/memory/src/doctor/log.rs", 4, KERNEL),
     ("crates/memory/src/follow/decode/memory_controller.rs", 1, KERNEL),
-    ("crates/memory/src/import/kernel_log.rs", 14, LOG),
+    ("crates/memory/src/import/kernel_log.rs", 13, LOG),
     ("crates/memory/src/import/mcelog.rs", 3, LOG),
     ("crates/memory/src/import/sel.rs", 12, LOG),
     ("crates/memory/src/reports/mc_event.rs", 1, KERNEL),

@@ -21,7 +21,8 @@ fn log(format: Format, bytes: &[u8]) {
     let mut reports = Vec::new();
     text.lines().for_each(|line| import.line(line, &mut reports));
     let totals = import.end(&mut reports);
-    let lines = totals.of_report_count + totals.other_count + totals.not_understood_count;
+    let lines =
+        totals.of_report_count + totals.other_count + totals.not_from_kernel_count + totals.not_understood_count;
     assert_eq!((lines, totals.report_count), (totals.line_count, reports.len() as u64));
     let (mut modules, mut pages) = (Modules::default(), SeenPages::default());
     for report in &reports {

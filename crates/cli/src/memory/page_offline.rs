@@ -5,6 +5,7 @@ use crate::exit::Outcome;
 use crate::memory::fault;
 use crate::output;
 use crate::table::Table;
+use crate::units::counted;
 use anyhow::ensure;
 use clap::Args;
 use serde::Serialize;
@@ -80,12 +81,15 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
     );
     let clock = clock(options.booted.as_deref())?;
     let (mut seen, mut modules) = (SeenPages::default(), Modules::default());
+    let (mut not_from_kernel_count, mut not_understood_count) = (0, 0);
     for file in &options.files {
-        read(file, options.format, clock, &mut |report| {
+        let reading = read(file, options.format, clock, &mut |report| {
             seen.add(report);
             modules.add(report);
             Ok(())
         })?;
+        not_from_kernel_count += reading.totals.not_from_kernel_count;
+        not_understood_count += reading.totals.not_understood_count;
     }
     let mut dimms = modules.dimms();
     if let Some(wanted) = &options.module {
@@ -111,7 +115,7 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
         }
     }
     if !options.json {
-        out.write_all(closing(dimms.len(), &seen).as_bytes())?;
+        out.write_all(closing(dimms.len(), &seen, not_from_kernel_count, not_understood_count).as_bytes())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
@@ -184,8 +188,18 @@ fn text(dimm: &Dimm, offline: &Offline) -> String {
     text + "\n"
 }
 
-fn closing(module_count: usize, seen: &SeenPages) -> String {
+fn closing(module_count: usize, seen: &SeenPages, not_from_kernel_count: u64, not_understood_count: u64) -> String {
     let mut text = String::new();
+    let lines = |count| counted(count, "line", "lines");
+    if not_from_kernel_count > 0 {
+        text += &format!(
+            "{} not from the kernel: not counted, though they look like its reports.\n",
+            lines(not_from_kernel_count)
+        );
+    }
+    if not_understood_count > 0 {
+        text += &format!("{} not understood: `surefoot memory import` shows them.\n", lines(not_understood_count));
+    }
     if module_count == 0 {
         text += "No report names a module, so no page is known to be bad.\n";
     }

@@ -50,9 +50,34 @@ fn a_kernel_log_leads_to_the_row_that_fails() {
     );
     assert_eq!(dimm["fault"]["action"], "post_package_repair");
     let import = of(&json, "import")[0];
-    let sum = ["of_report_count", "other_count", "not_understood_count"].map(|name| import[name].as_u64().unwrap());
+    let sum = ["of_report_count", "other_count", "not_from_kernel_count", "not_understood_count"]
+        .map(|name| import[name].as_u64().unwrap());
     assert_eq!(Some(sum.iter().sum::<u64>()), import["line_count"].as_u64());
     assert_eq!(of(&json, "not_understood")[0]["line"], 25);
+}
+
+/// Any user can write these lines with `logger`: they are not counted, and no page is taken out for them.
+#[test]
+fn lines_of_programs_that_look_like_the_kernel_s_are_reported_and_not_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("syslog");
+    let real = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(FIXTURES).join("kernel-skx-row.log"));
+    std::fs::write(&log, real.unwrap().replace(" kernel: ", " evil[77]: ")).unwrap();
+    let log = log.to_str().unwrap();
+    let json = lines(&surefoot(&["memory", "import", log, "--format", "kernel", "--json"]));
+    let import = of(&json, "import")[0];
+    assert_eq!((&import["report_count"], &import["not_from_kernel_count"]), (&0.into(), &28.into()), "{import}");
+    let said = text(&surefoot(&["memory", "import", log, "--format", "kernel"]));
+    assert!(said.contains("28  lines not from the kernel"), "{said}");
+    let said = text(&surefoot(&["memory", "page-offline", log, "--format", "kernel", "--dry-run"]));
+    assert!(said.contains("28 lines not from the kernel"), "{said}");
+}
+
+#[test]
+fn a_directory_is_not_a_log() {
+    let refused = surefoot(&["memory", "import", "."]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("is a directory; name the files in it"), "{}", errors(&refused));
 }
 
 #[test]
@@ -79,9 +104,14 @@ fn the_lists_of_ipmitool_tell_the_same_in_every_form() {
         assert_eq!((&import["report_count"], &import["not_understood_count"]), (&4.into(), &0.into()), "{file}");
         let has_note =
             |words: &str| import["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(words));
-        assert!(has_note("limit of corrected errors was reached"), "{file}");
+        assert!(has_note("reached its limit of corrected errors"), "{file}");
         // A list that names no module says how to export one that does.
-        assert_eq!(has_note("export it with -v"), file != "ipmitool-v-sel-list.txt", "{file}: {}", import["notes"]);
+        assert_eq!(
+            has_note("export the log with -v"),
+            file != "ipmitool-v-sel-list.txt",
+            "{file}: {}",
+            import["notes"]
+        );
         let sum = |name: &str| of(&json, "dimm").iter().map(|dimm| dimm[name].as_u64().unwrap()).sum::<u64>();
         assert_eq!((sum("corrected_count"), sum("uncorrected_count")), (3, 1), "{file}");
         assert!(of(&json, "dimm").iter().all(|dimm| dimm["fidelity"] == "lower_bound"), "{file}");

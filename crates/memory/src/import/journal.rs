@@ -22,6 +22,8 @@ pub(super) enum Entry {
     Kernel { at_realtime_ns: u64, message: String },
     /// Of a program.
     OfProgram,
+    /// Of a writer that the entry does not name: exported without that field.
+    NoTransport,
     /// Cut or damaged.
     Unreadable,
 }
@@ -35,8 +37,10 @@ pub(super) fn entry(line: &str) -> Option<Entry> {
         return None;
     }
     let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return Some(Entry::Unreadable) };
-    if fields.get("_TRANSPORT").is_some_and(|transport| transport != "kernel") {
-        return Some(Entry::OfProgram);
+    match fields.get("_TRANSPORT") {
+        None => return Some(Entry::NoTransport),
+        Some(transport) if transport != "kernel" => return Some(Entry::OfProgram),
+        Some(_) => {}
     }
     let micros = |name: &str| fields.get(name).and_then(Value::as_str).and_then(|text| text.digits::<u64>());
     let since_written = micros("__MONOTONIC_TIMESTAMP")
@@ -77,7 +81,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_dated_to_when_the_kernel_wrote_it() {
-        let at = |fields: &str| match entry(&format!("{{{fields}, \"MESSAGE\": \"x\"}}")) {
+        let at = |fields: &str| match entry(&format!("{{{fields}, \"_TRANSPORT\": \"kernel\", \"MESSAGE\": \"x\"}}")) {
             Some(Entry::Kernel { at_realtime_ns, .. }) => at_realtime_ns,
             other => panic!("{fields}: {other:?}"),
         };
@@ -94,9 +98,11 @@ mod tests {
         assert_eq!(of(r#""_TRANSPORT": "stdout", "MESSAGE": "EDAC MC0: 1 CE""#), Some(Entry::OfProgram));
         let kernel = |message: &str| Some(Entry::Kernel { at_realtime_ns: 1_000, message: message.into() });
         assert_eq!(of(r#""_TRANSPORT": "kernel", "MESSAGE": [69, 255, 67]"#), kernel("E\u{fffd}C"));
-        for unreadable in [r#""MESSAGE": null"#, r#""MESSAGE": [256]"#, r#""MESSAGE": "x"#] {
-            assert_eq!(of(unreadable), Some(Entry::Unreadable), "{unreadable}");
+        for message in [r#""MESSAGE": null"#, r#""MESSAGE": [256]"#, r#""MESSAGE": "x"#] {
+            let unreadable = format!(r#""_TRANSPORT": "kernel", {message}"#);
+            assert_eq!(of(&unreadable), Some(Entry::Unreadable), "{unreadable}");
         }
+        assert_eq!(of(r#""MESSAGE": "EDAC MC0: 1 CE""#), Some(Entry::NoTransport));
         assert_eq!(entry(r#"{"MESSAGE": "EDAC MC0"}"#), None);
         assert_eq!(entry("[ 1.0] EDAC MC0"), None);
     }

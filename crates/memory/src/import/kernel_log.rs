@@ -11,7 +11,7 @@
 //! record waits for some lines, and where EDAC's line comes it is left to that.
 
 use super::journal::{self, Entry};
-use super::kernel_time::{At, Stamps, is_stamp};
+use super::kernel_time::{At, Origin, Stamps, is_stamp};
 use super::machine_check::{Gathered, hex, hex_after};
 use super::{Clock, Line, NO_ZONE, Sink};
 use crate::reports::{CpuVendor, McErrorType, McEvent, cut, mc_event, words};
@@ -21,6 +21,9 @@ use surefoot_model::{Digits, DramLocation, ErrorReport, ErrorSeverity, Fidelity,
 const WAIT_LINES: u64 = 12;
 
 const HARDWARE_ERROR: &str = "[Hardware Error]: ";
+
+/// What the kernel prints before that, besides the number of a firmware record.
+const PREFIXES: [&str; 3] = ["", "mce: ", "BERT: "];
 
 /// Whether a line is of a kernel's log.
 pub(super) fn is_line(line: &str) -> bool {
@@ -102,26 +105,31 @@ impl KernelLog {
     pub fn line(&mut self, line: &str, sink: &mut Sink<'_>) -> Line {
         match journal::entry(line) {
             None => {
-                let (at, said) = self.stamps.take(line);
-                self.at_time(at, said, sink)
+                let (at, origin, said) = self.stamps.take(line);
+                self.at_time(at, origin, said, sink)
             }
             Some(Entry::Kernel { at_realtime_ns, message }) => {
                 let at = At { realtime_ns: at_realtime_ns, ..At::default() };
                 // The kernel's entries have one line; what stands behind a line feed is not left out.
-                let lines = message.lines().map(|said| self.at_time(at, said, sink));
+                let lines = message.lines().map(|said| self.at_time(at, Origin::Kernel, said, sink));
                 lines.reduce(|first, next| if first == Line::Other { next } else { first }).unwrap_or(Line::Other)
             }
-            Some(Entry::OfProgram) => Line::Other,
+            Some(Entry::OfProgram) => of_program(line),
             Some(Entry::Unreadable) if ["EDAC ", HARDWARE_ERROR].iter().any(|text| line.contains(text)) => {
                 Line::NotUnderstood("an entry of the journal that is cut or damaged")
             }
-            Some(Entry::Unreadable) => Line::Other,
+            Some(Entry::NoTransport) if ["EDAC ", HARDWARE_ERROR].iter().any(|text| line.contains(text)) => {
+                Line::NotUnderstood(
+                    "an entry of the journal without _TRANSPORT, which says whether the kernel wrote it",
+                )
+            }
+            Some(Entry::Unreadable | Entry::NoTransport) => Line::Other,
         }
     }
 
-    fn at_time(&mut self, at: At, said: &str, sink: &mut Sink<'_>) -> Line {
+    fn at_time(&mut self, at: At, origin: Origin, said: &str, sink: &mut Sink<'_>) -> Line {
         self.at = at;
-        let line = self.said(said, at.realtime_ns, sink);
+        let line = self.said(said, origin, at.realtime_ns, sink);
         // A line that repeats another one is of what that is of.
         if folded(said).is_none() {
             self.was_of_report = line != Line::Other;
@@ -129,17 +137,13 @@ impl KernelLog {
         line
     }
 
-    fn said(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+    fn said(&mut self, said: &str, origin: Origin, at_ns: u64, sink: &mut Sink<'_>) -> Line {
         let number = sink.totals.line_count;
         if self.pending.as_ref().is_some_and(|pending| number > pending.line + WAIT_LINES) {
             self.flush(sink);
         }
         if let Some(what) = folded(said) {
-            let is_of_error = if what.is_empty() {
-                self.was_of_report
-            } else {
-                what.contains("EDAC MC") || what.contains(HARDWARE_ERROR)
-            };
+            let is_of_error = if what.is_empty() { self.was_of_report } else { is_about_memory(what) };
             return if is_of_error {
                 Line::NotUnderstood(
                     "syslog folded errors into a count of repeated lines: `journalctl -k` has each of them",
@@ -148,17 +152,18 @@ impl KernelLog {
                 Line::Other
             };
         }
-        if let Some(at) = said.find("EDAC ") {
-            return self.edac(&said[at + "EDAC ".len()..], at_ns, sink);
+        if origin == Origin::Program {
+            return of_program(said);
         }
-        if let Some(at) = said.find(HARDWARE_ERROR) {
-            let is_firmware = said[..at].ends_with('}');
-            let rest = said[at + HARDWARE_ERROR.len()..].trim();
-            return if is_firmware {
-                self.firmware(&said[..at], rest, at_ns, sink)
-            } else {
-                self.machine_check(rest, at_ns, sink)
-            };
+        // The kernel's own lines begin so. Farther back it is what another program said.
+        if let Some(rest) = said.strip_prefix("EDAC ") {
+            return self.edac(rest, at_ns, sink);
+        }
+        match said.split_once(HARDWARE_ERROR) {
+            Some((tag, rest)) if is_record_number(tag) => return self.firmware(tag, rest.trim(), at_ns, sink),
+            Some((prefix, rest)) if PREFIXES.contains(&prefix) => return self.machine_check(rest.trim(), at_ns, sink),
+            _ if of_program(said) == Line::NotFromKernel => return Line::NotFromKernel,
+            _ => {}
         }
         // The machine check that it follows is told by its record.
         if said.starts_with("mce: Uncorrected hardware memory error") { Line::OfReport } else { Line::Other }
@@ -175,6 +180,12 @@ impl KernelLog {
         if self.stamps.leaves_a_boot_out() {
             sink.totals.note(
                 "This log is of several boots: --booted dates the lines of the first one, and those of the others are undated.",
+            );
+        }
+        if self.stamps.is_shared() && sink.totals.report_count > 0 {
+            sink.totals.note(
+                "Any user can write a line that looks like the kernel's to syslog or the journal (`logger -t kernel`), and this text \
+                 does not show the difference; `journalctl -k -o json` does.",
             );
         }
     }
@@ -199,6 +210,7 @@ impl KernelLog {
 
     fn tell(&self, mut report: ErrorReport, sink: &mut Sink<'_>) {
         report.source = MemorySource::KernelLog;
+        sink.totals.has_seconds_since_boot |= report.at_realtime_ns == 0 && self.at.is_since_boot;
         if self.at.is_relative {
             sink.totals.note(
                 "Some lines tell only how long after the line before they came (dmesg -e, -H, --time-format delta): they are \
@@ -290,7 +302,6 @@ impl KernelLog {
         let number = sink.totals.line_count;
         let is_section = said.starts_with("Error ") && said.contains(", type: ");
         // Each record has a number, and the lines of two may follow each other without a headline.
-        let tag = tag.rsplit(['{', ' ']).next().unwrap_or_default();
         let same = match &self.pending {
             Some(Pending { waiting: Waiting::Firmware(section), .. }) => {
                 Some(section).filter(|section| section.tag == tag)
@@ -391,6 +402,21 @@ fn status(said: &str) -> Option<Status> {
     let (bank, rest) = rest.split_once("_STATUS[")?;
     let (_, status) = rest.split_once("]: ")?;
     Some(Status { cpu: cpu.digits()?, bank: bank.digits()?, status: hex(status)?, vendor: CpuVendor::Amd })
+}
+
+/// A line that the kernel did not write.
+fn of_program(said: &str) -> Line {
+    if is_about_memory(said) { Line::NotFromKernel } else { Line::Other }
+}
+
+/// Whether words look like a report of the kernel's.
+fn is_about_memory(said: &str) -> bool {
+    ["EDAC MC", HARDWARE_ERROR.trim_end()].iter().any(|text| said.contains(text))
+}
+
+/// `{1}`.
+fn is_record_number(tag: &str) -> bool {
+    tag.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|number| number.digits::<u64>().is_some())
 }
 
 /// Lines about a machine check that have no registers in them.

@@ -198,7 +198,8 @@ fn the_journal_in_json_is_read_as_its_text_is() {
     let (reports, totals) = read(&text);
     let [report] = reports.as_slice() else { panic!("{reports:?}") };
     assert_eq!((report.count, report.at_realtime_ns), (3, 1_795_420_800_000_000_000));
-    assert_eq!((totals.other_count, totals.of_report_count, totals.not_understood_count), (2, 1, 1), "{totals:?}");
+    assert_eq!((totals.other_count, totals.of_report_count, totals.not_understood_count), (1, 1, 1), "{totals:?}");
+    assert_eq!(totals.not_from_kernel_count, 1, "{totals:?}");
     let forms = [
         "__REALTIME_TIMESTAMP=1795420800000000",
         "\t\"__REALTIME_TIMESTAMP\" : \"1\",",
@@ -259,7 +260,7 @@ fn lines_that_syslog_folded_are_not_lost() {
         "{EDAC}\nNov 23 08:00:01 host kernel: message repeated 7 times: [{EDAC}]\n\
          Nov 23 08:00:02 host last message repeated 3 times\nusb 1-1: new device\nlast message repeated 2 times\n"
     ));
-    assert_eq!((reports.len(), totals.not_understood_count, totals.other_count), (1, 1, 3), "{totals:?}");
+    assert_eq!((reports.len(), totals.not_understood_count, totals.other_count), (1, 2, 2), "{totals:?}");
     let (_, totals) = read(&format!("{EDAC}\nNov 23 08:00:02 host kernel: last message repeated 3 times\n"));
     assert_eq!(totals.not_understood_count, 1, "{totals:?}");
 }
@@ -277,4 +278,36 @@ EDAC sbridge: Lost 31 memory errors
     );
     assert_eq!((reports.len(), totals.lost_count, totals.not_understood_count), (0, 31, 2));
     assert_eq!(totals.not_understood.iter().map(|one| one.line).collect::<Vec<_>>(), [1, 5]);
+}
+
+/// Any user can write these lines with `logger`.
+#[test]
+fn what_a_program_says_in_the_words_of_the_kernel_is_counted_and_not_believed() {
+    let words = EDAC.strip_prefix("[  100.1] ").unwrap();
+    let check = "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092";
+    let firmware = "{1}[Hardware Error]: event severity: corrected";
+    for said in [words, check, firmware] {
+        for line in [
+            format!("Nov 23 08:00:00 host evil[77]: {said}"),
+            format!("Nov 23 08:00:00 host evil: kernel: {said}"),
+            format!("2026-11-23T08:00:00+0000 host evil[77]: {said}"),
+            format!("[  100.1] host evil[77]: {said}"),
+            format!("[  100.1] evil: {said}"),
+            format!(
+                r#"{{"__REALTIME_TIMESTAMP": "1", "_TRANSPORT": "syslog", "MESSAGE": "{}"}}"#,
+                said.replace('"', "")
+            ),
+        ] {
+            let (reports, totals) = read(&line);
+            assert_eq!((reports.len(), totals.not_from_kernel_count, totals.of_report_count), (0, 1, 0), "{line}");
+        }
+    }
+    // The same line of the kernel; and what is not known to be of either.
+    let (reports, totals) = read(&format!("Nov 23 08:00:00 host kernel: {words}"));
+    assert_eq!((reports.len(), totals.not_from_kernel_count), (1, 0));
+    assert!(totals.notes.iter().any(|note| note.contains("logger -t kernel")), "{:?}", totals.notes);
+    let (reports, totals) = read(r#"{"__REALTIME_TIMESTAMP": "1", "MESSAGE": "EDAC MC0: 1 CE"}"#);
+    assert_eq!((reports.len(), totals.not_understood_count), (0, 1));
+    // `dmesg` reads the kernel's own buffer.
+    assert!(!read(EDAC).1.notes.iter().any(|note| note.contains("logger")));
 }

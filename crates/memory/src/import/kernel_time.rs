@@ -9,9 +9,14 @@
 //! | syslog, `journalctl` | `Nov 23 08:00:00 host kernel: `, local time |
 //! | `journalctl -o short-full` | `Mon 2026-11-23 08:00:00 UTC host kernel: ` |
 //! | `journalctl -o short-unix` | `1795420800.123456 host kernel: ` |
+//! | rsyslog, RFC 5424 | `<6>1 2026-11-23T08:00:00.123456+00:00 host kernel - - - ` |
+//! | BusyBox | `Nov 23 08:00:00 host kern.warn kernel: ` |
 //! | `dmesg -x`, `-r` | `kern  :warn  : `, `<4>` before the stamp |
 //!
 //! Another stamp, and one that tells only how long after another line this one came, dates nothing.
+//!
+//! Syslog and the journal hold lines of every program, so a line with one of their stamps is the kernel's only if its tag is `kernel`.
+//! journalctl indents the further lines of a message. Such a line is of a program, even if it looks like a line of its own.
 
 use surefoot_hostfs::stamp::{
     Clock, SECOND_NS, at_offset, iso, month_of, nanoseconds, nanoseconds_of_fraction, of_day, offset_s, without_year,
@@ -27,12 +32,27 @@ pub(super) struct At {
     pub is_local: bool,
     /// The line tells only how long after another one it came.
     pub is_relative: bool,
+    /// The line tells seconds since boot, which only the time of that boot dates.
+    pub is_since_boot: bool,
+}
+
+/// Who wrote a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The kernel, as far as the form of the line tells.
+    Kernel,
+    /// A program, or it is not known who.
+    Program,
 }
 
 /// Reads stamps line by line.
 #[derive(Debug)]
 pub(super) struct Stamps {
     clock: Clock,
+    /// A line had the stamp of syslog or the journal: lines of programs are between those of the kernel.
+    is_shared: bool,
+    /// A line with a stamp began at the left margin: an indented one goes on with the message above it.
+    is_flush_left: bool,
     /// The minute that `dmesg -e` told last.
     minute: Option<At>,
     /// The last time since boot.
@@ -43,7 +63,7 @@ pub(super) struct Stamps {
 
 impl Stamps {
     pub fn new(clock: Clock) -> Stamps {
-        Stamps { clock, minute: None, since_boot_ns: 0, has_rebooted: false }
+        Stamps { clock, is_shared: false, is_flush_left: false, minute: None, since_boot_ns: 0, has_rebooted: false }
     }
 
     /// Whether lines of another boot than the named one go undated.
@@ -51,30 +71,42 @@ impl Stamps {
         self.has_rebooted && self.clock.booted_realtime_ns.is_some()
     }
 
-    /// When a line was written, and its words.
-    pub fn take<'a>(&mut self, line: &'a str) -> (At, &'a str) {
+    /// Whether the log is one that programs write to as well.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// When a line was written, by whom, and its words.
+    pub fn take<'a>(&mut self, line: &'a str) -> (At, Origin, &'a str) {
+        let is_indented = line.starts_with([' ', '\t']);
+        if is_indented && self.is_flush_left {
+            return (At::default(), Origin::Program, line.trim_start());
+        }
         let line = undecorated(line);
         // Without a stamp a line may begin with a bracket of its own: `[Hardware Error]`.
         if let Some((stamp, words)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']'))
             && let Some(at) = self.bracket(stamp.trim())
         {
-            return (at, without_host(without_caller(words)));
+            self.is_flush_left |= !is_indented;
+            return (at, Origin::Kernel, without_host(without_caller(words)));
         }
-        let known = |realtime_ns| At { realtime_ns, ..At::default() };
+        // journalctl and syslog write a point where `dmesg` has a comma.
         let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
-        if let Some(at_ns) = iso(&first.replace(',', ".")) {
-            return (known(at_ns), after_host(rest));
+        if first.contains(',')
+            && let Some(realtime_ns) = iso(&first.replace(',', "."))
+        {
+            self.is_flush_left |= !is_indented;
+            return (At { realtime_ns, ..At::default() }, Origin::Kernel, without_host(without_caller(rest)));
         }
-        if let Some(at_ns) = unix(first) {
-            return (known(at_ns), after_host(rest));
+        if let Some((at, tag, words)) = stamped(line, &self.clock) {
+            self.is_flush_left |= !is_indented;
+            self.is_shared = true;
+            return match tag {
+                "kernel" => (at, Origin::Kernel, without_since_boot(words)),
+                _ => (at, Origin::Program, words),
+            };
         }
-        if let Some((at, rest)) = short_full(line) {
-            return (at, after_host(rest));
-        }
-        match self.syslog(line) {
-            Some((at, rest)) => (at, after_host(rest)),
-            None => (At::default(), line),
-        }
+        (At::default(), if self.is_shared { Origin::Program } else { Origin::Kernel }, line)
     }
 
     /// What stands in brackets; `None` for what is no stamp.
@@ -95,7 +127,7 @@ impl Stamps {
             self.since_boot_ns = since_boot;
             let booted = self.clock.booted_realtime_ns.filter(|_| !self.has_rebooted);
             let realtime_ns = booted.and_then(|booted| booted.checked_add(since_boot)).unwrap_or(0);
-            return Some(At { realtime_ns, ..At::default() });
+            return Some(At { realtime_ns, is_since_boot: true, ..At::default() });
         }
         let at = ctime(stamp).or_else(|| self.minute(stamp))?;
         self.minute = Some(at);
@@ -110,17 +142,35 @@ impl Stamps {
         let realtime_ns = without_year(month, day, second, &self.clock).unwrap_or(0);
         Some(At { realtime_ns, is_local: true, ..At::default() })
     }
+}
 
-    /// `Nov 23 08:00:00 `.
-    fn syslog<'a>(&self, line: &'a str) -> Option<(At, &'a str)> {
-        let (month, rest) = line.split_once(' ')?;
-        let (day, rest) = rest.trim_start().split_once(' ')?;
-        let (time, rest) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
-        let (month, day, (second, fraction)) = (month_of(month)?, day.digits()?, of_day(time)?);
-        let at_ns = without_year(month, day, second, &self.clock);
-        let realtime_ns = at_ns.map_or(0, |ns| ns.saturating_add(fraction));
-        Some((At { realtime_ns, is_local: true, ..At::default() }, rest))
+/// A line of syslog or the journal: when it was written, its tag, which is empty where there is none, and its words.
+pub(super) fn stamped<'a>(line: &'a str, clock: &Clock) -> Option<(At, &'a str, &'a str)> {
+    let known = |realtime_ns| At { realtime_ns, ..At::default() };
+    let (first, rest) = line.split_once(' ')?;
+    if let Some(at_ns) = iso(first).or_else(|| unix(first)) {
+        let (tag, words) = tagged(rest);
+        return Some((known(at_ns), tag, words));
     }
+    let of_protocol = line.strip_prefix("1 ").and_then(|rest| rest.split_once(' '));
+    if let Some((at_ns, rest)) = of_protocol.and_then(|(stamp, rest)| Some((iso(stamp)?, rest))) {
+        let (tag, words) = tagged_by_protocol(rest);
+        return Some((known(at_ns), tag, words));
+    }
+    let (at, rest) = short_full(line).or_else(|| syslog(line, clock))?;
+    let (tag, words) = tagged(rest);
+    Some((at, tag, words))
+}
+
+/// `Nov 23 08:00:00 `.
+fn syslog<'a>(line: &'a str, clock: &Clock) -> Option<(At, &'a str)> {
+    let (month, rest) = line.split_once(' ')?;
+    let (day, rest) = rest.trim_start().split_once(' ')?;
+    let (time, rest) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
+    let (month, day, (second, fraction)) = (month_of(month)?, day.digits()?, of_day(time)?);
+    let at_ns = without_year(month, day, second, clock);
+    let realtime_ns = at_ns.map_or(0, |ns| ns.saturating_add(fraction));
+    Some((At { realtime_ns, is_local: true, ..At::default() }, rest))
 }
 
 /// Whether a text in brackets is a stamp of the kernel's log.
@@ -204,14 +254,31 @@ fn short_full(line: &str) -> Option<(At, &str)> {
     Some((At { realtime_ns, ..At::default() }, rest))
 }
 
-/// What follows `host kernel: `, and after it the seconds since boot that rsyslog leaves in.
-fn after_host(rest: &str) -> &str {
-    let words = ["kernel: ", "mcelog: "].iter().find_map(|tag| {
-        rest.find(tag).filter(|&at| rest[..at].matches(' ').count() <= 2).map(|at| &rest[at + tag.len()..])
-    });
-    let words = words.unwrap_or(rest).trim_start();
+/// The tag and the words behind `host tag: ` or `tag: `.
+fn tagged(rest: &str) -> (&str, &str) {
+    let rest = rest.trim_start();
+    let (first, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+    // Without a name of the host (`journalctl --no-hostname`) the line begins with the tag.
+    let rest = if first.ends_with(':') { rest } else { behind.trim_start() };
+    let is_priority = |word: &str| {
+        word.split_once('.').is_some_and(|(facility, level)| FACILITIES.contains(&facility) && LEVELS.contains(&level))
+    };
+    let rest = rest.split_once(' ').filter(|(word, _)| is_priority(word)).map_or(rest, |(_, behind)| behind);
+    let tag = rest.split_once(": ").filter(|(tag, _)| !tag.contains(' '));
+    tag.map_or(("", rest), |(tag, words)| (tag, words.trim_start()))
+}
+
+/// The same of RFC 5424: host, program, process, message id, and structured data, of which the kernel's lines have but the program.
+fn tagged_by_protocol(rest: &str) -> (&str, &str) {
+    let behind_host = rest.split_once(' ').map_or("", |(_, behind)| behind);
+    let program = behind_host.split_once(" - - - ").filter(|(program, _)| !program.contains(' '));
+    program.map_or(("", behind_host), |(program, words)| (program, words.trim_start()))
+}
+
+/// Without the seconds since boot and the caller, which rsyslog leaves in.
+fn without_since_boot(words: &str) -> &str {
     match words.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
-        Some((stamp, after)) if seconds(stamp.trim()).is_some() => after.trim_start(),
+        Some((stamp, after)) if seconds(stamp.trim()).is_some() => without_caller(after),
         _ => words,
     }
 }
@@ -229,8 +296,17 @@ mod tests {
         Clock { now_realtime_ns: AT + 3600 * SECOND_NS, booted_realtime_ns: Some(AT - 100 * SECOND_NS) }
     }
 
+    #[test]
+    fn only_seconds_since_boot_need_the_time_of_the_boot() {
+        let is_since_boot = |line: &str| Stamps::new(Clock::default()).take(line).0.is_since_boot;
+        assert!(is_since_boot("[  100.000000] words"));
+        for line in ["words", "[  +0.000012] words", "Nov 23 08:00:00 host kernel: words"] {
+            assert!(!is_since_boot(line), "{line}");
+        }
+    }
+
     fn one(line: &str, clock: Clock) -> (u64, &str) {
-        let (at, words) = Stamps::new(clock).take(line);
+        let (at, _, words) = Stamps::new(clock).take(line);
         (at.realtime_ns, words)
     }
 
@@ -255,9 +331,58 @@ mod tests {
             "1795420800.000000 host kernel: words",
             "kern  :warn  : [  100.000000] words",
             "daemon:info  : [  100.000000] words",
+            "<6>1 2026-11-23T08:00:00.000000+00:00 host kernel - - - [   99.123456] words",
+            "Nov 23 08:00:00 host kern.warn kernel: [   99.123456] words",
+            "Nov 23 08:00:00 kernel: words",
         ] {
             assert_eq!(one(line, clock()), (AT, "words"), "{line}");
+            assert_eq!(Stamps::new(clock()).take(line).1, Origin::Kernel, "{line}");
         }
+    }
+
+    /// What `logger` can write: only a tag of `kernel` makes a line of syslog or the journal the kernel's.
+    #[test]
+    fn a_line_of_syslog_with_another_tag_is_not_the_kernel_s() {
+        for header in [
+            "Nov 23 08:00:00 host evil[77]:",
+            "Nov 23 08:00:00 host evil:",
+            "Nov 23 08:00:00 host evil: kernel:",
+            "Nov 23 08:00:00 host a kernel:",
+            "Nov 23 08:00:00 host kernel[77]:",
+            "Nov 23 08:00:00 host mcelog:",
+            "Nov 23 08:00:00 host user.notice evil:",
+            "Nov 23 08:00:00 evil: kernel:",
+            "Nov 23 08:00:00 host",
+            "2026-11-23T08:00:00+0000 host evil[77]:",
+            "2026-11-23T08:00:00.000000+00:00 host evil:",
+            "Mon 2026-11-23 08:00:00 UTC host evil:",
+            "1795420800.000000 host evil:",
+            "<6>1 2026-11-23T08:00:00.000000+00:00 host evil 77 - -",
+        ] {
+            let line = format!("{header} EDAC MC0: 1 CE");
+            let (at, origin, _) = Stamps::new(clock()).take(&line);
+            assert_eq!((at.realtime_ns, origin), (AT, Origin::Program), "{line}");
+        }
+    }
+
+    /// journalctl indents what stands behind a line feed of a message, and any program can write one.
+    #[test]
+    fn a_line_that_goes_on_with_a_message_is_not_the_kernel_s() {
+        for (first, next) in [
+            ("Nov 23 08:00:00 host evil[77]: hello", "    EDAC MC0: 1 CE"),
+            ("Nov 23 08:00:00 host evil[77]: hello", "    Nov 23 08:00:00 host kernel: EDAC MC0: 1 CE"),
+            ("Nov 23 08:00:00 host evil[77]: hello", "EDAC MC0: 1 CE"),
+            ("[  100.000000] host evil[77]: hello", "    [  100.000000] EDAC MC0: 1 CE"),
+            ("[  100.000000] host evil[77]: hello", "    EDAC MC0: 1 CE"),
+        ] {
+            let mut stamps = Stamps::new(clock());
+            stamps.take(first);
+            assert_eq!(stamps.take(next).1, Origin::Program, "{first} / {next}");
+        }
+        // A text that was indented as a whole.
+        let mut stamps = Stamps::new(clock());
+        stamps.take("    [  100.000000] usb 1-1: new device");
+        assert_eq!(stamps.take("    [  100.000001] EDAC MC0: 1 CE").1, Origin::Kernel);
     }
 
     #[test]
@@ -279,7 +404,7 @@ mod tests {
         stamps.take("[Nov23 08:00] words");
         assert_eq!(
             stamps.take("[  +0.000012] words"),
-            (At { realtime_ns: AT, is_local: true, is_relative: true }, "words")
+            (At { realtime_ns: AT, is_local: true, is_relative: true, is_since_boot: false }, Origin::Kernel, "words")
         );
     }
 

@@ -1,7 +1,8 @@
 //! The log of mcelog: a record of several lines for each machine check, `STATUS` near its end and `CPUID` last.
 
+use super::kernel_time::stamped;
 use super::machine_check::{Gathered, decimal_after, hex_after};
-use super::{Line, Sink};
+use super::{Clock, Line, Sink};
 use crate::reports::CpuVendor;
 use surefoot_model::MemorySource;
 
@@ -10,7 +11,10 @@ const LINES_MAX: u32 = 64;
 
 /// Whether a line begins a record of mcelog's.
 pub(super) fn is_begin(line: &str) -> bool {
-    let line = untagged(line);
+    untagged(line).is_some_and(|(_, words)| begins(words))
+}
+
+fn begins(line: &str) -> bool {
     line.starts_with("Hardware event. This is not a software error")
         || line.starts_with("HARDWARE ERROR. This is *NOT* a software problem")
         || is_numbered(line)
@@ -22,13 +26,25 @@ fn is_numbered(line: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-/// Without `mcelog: `, and what syslog puts before that.
-fn untagged(line: &str) -> &str {
-    let at = line.find("mcelog").map(|at| (at, &line[at + "mcelog".len()..]));
-    match at.and_then(|(_, rest)| rest.split_once(": ")) {
-        Some((pid, words)) if pid.len() <= 12 => words,
-        _ => line,
+/// A line without `mcelog: `, and without what syslog puts before that; `None` for one of another program. Whether it had such a tag.
+fn untagged(line: &str) -> Option<(bool, &str)> {
+    let is_mcelog = |tag: &str| tag == "mcelog" || tag.starts_with("mcelog[");
+    match stamped(line, &Clock::default()) {
+        Some((_, tag, words)) => is_mcelog(tag).then_some((true, words)),
+        None => match line.trim_start().split_once(": ") {
+            Some((tag, words)) if is_mcelog(tag) => Some((true, words)),
+            _ => Some((line.trim_start().starts_with("mcelog"), line)),
+        },
     }
+}
+
+/// A line of another program in a shared log.
+fn of_program(line: &str) -> Line {
+    let is_alike = line.match_indices(' ').any(|(at, _)| {
+        let words = &line[at + 1..];
+        begins(words.strip_prefix("mcelog: ").unwrap_or(words))
+    });
+    if is_alike { Line::NotFromKernel } else { Line::Other }
 }
 
 /// A reader of such a log.
@@ -42,12 +58,12 @@ pub(super) struct Mcelog {
 
 impl Mcelog {
     pub fn line(&mut self, line: &str, sink: &mut Sink<'_>) -> Line {
-        let is_tagged = line.trim_start().starts_with("mcelog");
-        let line = untagged(line).trim();
+        let Some((is_tagged, line)) = untagged(line) else { return of_program(line) };
+        let line = line.trim();
         if line.is_empty() {
             return Line::Other;
         }
-        if is_begin(line) {
+        if begins(line) {
             // The announcement and the number begin one record, or either does alone.
             if !(self.announced && is_numbered(line)) {
                 self.close(sink);
@@ -123,7 +139,7 @@ fn take(open: &mut Gathered, line: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::import::{Clock, Format, Import};
+    use crate::import::{Clock, Format, Import, detect};
     use surefoot_model::{ErrorSeverity, Fidelity};
 
     const RECORD: &str = "\
@@ -164,6 +180,25 @@ CPUID Vendor Intel Family 6 Model 106 Step 6
         assert_eq!((totals.other_unit_count, totals.other_count, totals.not_understood_count), (1, 1, 1));
         assert_eq!(totals.line_count, totals.of_report_count + totals.other_count + totals.not_understood_count);
         assert!(totals.not_understood[0].why.starts_with("a record without STATUS"));
+    }
+
+    /// In a log of syslog that all programs write to, a record is of mcelog only if its lines have that tag.
+    #[test]
+    fn a_record_that_another_program_wrote_is_not_believed() {
+        let read = |tag: &str| {
+            let mut import = Import::new(Format::Mcelog, Clock::default());
+            let mut reports = Vec::new();
+            let tagged = |line: &str| format!("Nov 23 08:00:00 host {tag}: {line}");
+            RECORD.lines().for_each(|line| import.line(&tagged(line), &mut reports));
+            let totals = import.end(&mut reports);
+            (reports.len(), totals.not_from_kernel_count, totals.of_report_count)
+        };
+        assert_eq!(read("mcelog"), (1, 0, 16));
+        assert_eq!(read("mcelog[812]"), (1, 0, 16));
+        assert_eq!(read("evil[77]"), (0, 2, 0));
+        assert_eq!(read("evil[77]: mcelog"), (0, 2, 0));
+        let first = |tag: &str| detect([format!("Nov 23 08:00:00 host {tag}: MCE 0").as_str()]);
+        assert_eq!((first("mcelog"), first("evil[77]: mcelog")), (Some(Format::Mcelog), None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads what others recorded of memory errors, line by line: kernel logs, mcelog's log, event logs of a management controller.
 //!
-//! Every line is counted as one of four: it ends a report, belongs to one, has nothing to do with memory errors, or looks as if it
-//! had and is not understood; the last are kept with their number and the reason, up to a limit. Nothing is guessed.
+//! Every line is counted once: as part of a report, as one about other things, as one that looks like a report of the kernel's and
+//! was written by a program, or as not understood. The last are kept with their number and the reason, up to a limit. Nothing is guessed.
 //!
 //! Lines are not trusted: they are cut at [`LINE_BYTES_MAX`] by who reads them, no parser panics, and nothing is kept of a line but
 //! the record that it belongs to.
@@ -81,12 +81,16 @@ pub struct Totals {
     pub other_unit_count: u64,
     /// Records that tell of an error that another record told already.
     pub repeated_count: u64,
+    /// Lines that look like the kernel's or mcelog's and are of another program: any user can write such.
+    pub not_from_kernel_count: u64,
     /// Lines that were not understood.
     pub not_understood_count: u64,
     /// The first of those.
     pub not_understood: Vec<NotUnderstood>,
     /// Errors that the log itself says it lost.
     pub lost_count: u64,
+    /// Reports are undated that have seconds since boot, so that the time of the boot would date them.
+    pub has_seconds_since_boot: bool,
     /// What the reader of the counts must know, each once.
     pub notes: Vec<String>,
 }
@@ -129,6 +133,8 @@ pub(crate) enum Line {
     OfReport,
     /// Of nothing that matters here.
     Other,
+    /// Of a program, and it looks like a report of the kernel's.
+    NotFromKernel,
     /// Of something that matters and cannot be read.
     NotUnderstood(&'static str),
 }
@@ -208,6 +214,7 @@ impl Import {
         match line {
             Line::OfReport => self.totals.of_report_count += 1,
             Line::Other => self.totals.other_count += 1,
+            Line::NotFromKernel => self.totals.not_from_kernel_count += 1,
             Line::NotUnderstood(why) => self.totals.not_understood(self.totals.line_count, why, text),
         }
     }

@@ -29,9 +29,20 @@ enum Event {
 const EVENTS: &[(&str, Event)] = &[
     ("correctable ecc logging limit reached", Event::LimitReached),
     ("correctable memory error logging disabled", Event::Told(LOGGING_DISABLED)),
-    ("all event logging disabled", Event::Told(LOGGING_DISABLED)),
-    ("event type logging disabled", Event::Told(LOGGING_DISABLED)),
-    ("event logging disabled", Event::Told(LOGGING_DISABLED)),
+    (
+        "all event logging disabled",
+        Event::Told("All event logging was disabled for a time: events of that time are missing."),
+    ),
+    (
+        "event type logging disabled",
+        Event::Told(
+            "Logging of one type of event was disabled. The list does not name the type: memory errors may be missing.",
+        ),
+    ),
+    (
+        "event logging disabled",
+        Event::Told("Event logging was disabled for a time: memory errors of that time may be missing."),
+    ),
     ("log full", Event::Told("The event log says that it was full: what came after is not in it.")),
     ("correctable ecc", Event::Error(ErrorSeverity::Corrected)),
     ("correctable memory error", Event::Error(ErrorSeverity::Corrected)),
@@ -62,7 +73,8 @@ const EVENTS: &[(&str, Event)] = &[
     ("correctable machine check error logging disabled", Event::Fine),
 ];
 
-const LOGGING_DISABLED: &str = "The event log says that the logging of corrected errors was switched off.";
+const LOGGING_DISABLED: &str =
+    "Logging of corrected memory errors was disabled: later ones of that sensor are not in the log.";
 
 /// States of a discrete sensor that mean, of a sensor of corrected errors, that there were too many (Dell's `Mem ECC Warning`).
 const CROSSINGS: [&str; 5] = [
@@ -196,7 +208,7 @@ impl Sel {
         let Some(open) = self.open.take() else { return };
         match self.take(&open, sink) {
             Line::OfReport => {}
-            Line::Other => {
+            Line::Other | Line::NotFromKernel => {
                 sink.totals.of_report_count = sink.totals.of_report_count.saturating_sub(self.lines);
                 sink.totals.other_count += self.lines;
             }
@@ -315,16 +327,16 @@ fn severity(record: &Record, sink: &mut Sink<'_>) -> Result<ErrorSeverity, Line>
         }
         Event::LimitReached => {
             sink.totals.note(
-                "The event log says that its limit of corrected errors was reached: firmware has stopped to log them, and what \
-                 came after is not counted.",
+                "At least one sensor reached its limit of corrected errors: firmware stopped logging them, and later ones of that \
+                 sensor are not counted.",
             );
             ErrorSeverity::Corrected
         }
     };
     if record.data.is_empty() && is_number_or_kind(&record.sensor) && in_parentheses(&record.event).is_none() {
         sink.totals.note(
-            "This list names sensors and no modules: export it with -v (ipmitool -v sel list), where the bytes of each event name \
-             the module.",
+            "Some records name a sensor and no module: export the log with -v (ipmitool -v sel list), where the bytes of each event \
+             name the module.",
         );
     }
     Ok(severity)
@@ -512,7 +524,7 @@ mod tests {
     fn a_list_without_modules_says_how_to_get_them() {
         let line = "   1 | 11/23/26 | 08:14:46 UTC | Memory #0x01 | Correctable ECC | Asserted";
         let bare = notes(&format!("{line}\n{line}"));
-        assert!(bare.len() == 1 && bare[0].contains("export it with -v"), "{bare:?}");
+        assert!(bare.len() == 1 && bare[0].contains("export the log with -v"), "{bare:?}");
         // A sensor's name is often the slot's, and some firmware writes the module behind the event.
         assert!(notes(&line.replace("#0x01", "DIMM_A1")).is_empty());
         assert!(notes(&line.replace("Correctable ECC", "Correctable ECC (@DIMM1A(CPU0))")).is_empty());

@@ -91,6 +91,8 @@ pub struct ImportLine<'a> {
     other_unit_count: u64,
     /// Records that tell of an error that another record told already.
     repeated_count: u64,
+    /// Lines that look like the kernel's and were written by a program.
+    not_from_kernel_count: u64,
     not_understood_count: u64,
     /// Errors that the log itself says it lost.
     lost_count: u64,
@@ -176,6 +178,7 @@ fn lines(
                 other_count: totals.other_count,
                 other_unit_count: totals.other_unit_count,
                 repeated_count: totals.repeated_count,
+                not_from_kernel_count: totals.not_from_kernel_count,
                 not_understood_count: totals.not_understood_count,
                 lost_count: totals.lost_count,
                 notes: &totals.notes,

@@ -1,6 +1,7 @@
 //! Reading a file of any of the formats.
 
 use super::rasdaemon;
+use crate::units::counted;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use std::fs::File;
@@ -103,6 +104,7 @@ fn open(file: &Path) -> anyhow::Result<File> {
     if held.about().is_regular() {
         return held.regular().and_then(|regular| regular.open()).with_context(cannot);
     }
+    anyhow::ensure!(!held.about().is_directory(), "{}: is a directory; name the files in it", file.display());
     anyhow::ensure!(
         surefoot_foreign::way::leads_to_own_descriptor(file),
         "{}: it is no regular file; to read a pipe, name - and put it to standard input",
@@ -167,10 +169,10 @@ fn log(
     reading.totals = import.end(&mut reports);
     hand_out(&mut reports, &mut reading, take)?;
     if cut_count > 0 {
-        reading
-            .totals
-            .notes
-            .push(format!("{cut_count} lines were longer than {LINE_BYTES_MAX} bytes and were cut there."));
+        reading.totals.notes.push(format!(
+            "{} longer than {LINE_BYTES_MAX} bytes and cut there.",
+            counted(cut_count, "line was", "lines were")
+        ));
     }
     Ok(reading)
 }

@@ -63,6 +63,16 @@ fn worst_hour(dimm: &Dimm) -> String {
     if dimm.worst_window_s == 0.0 { "-".into() } else { format!("{:.0}", dimm.worst_rate_per_s * dimm.worst_window_s) }
 }
 
+/// What reports without a time lack. `--booted` dates the kernel's seconds since boot and nothing else.
+fn undated(reading: &Reading) -> &'static str {
+    if reading.totals.has_seconds_since_boot {
+        "reports without a time, so permanent faults cannot be told from transient ones; --booted TIME dates lines that have \
+         seconds since boot"
+    } else {
+        "reports without a time, so permanent faults cannot be told from transient ones"
+    }
+}
+
 fn totals(reading: &Reading, show: usize) -> String {
     let totals = &reading.totals;
     let of = if reading.format == "rasdaemon" { ("row", "rows") } else { ("line", "lines") };
@@ -84,10 +94,8 @@ fn totals(reading: &Reading, show: usize) -> String {
         (totals.repeated_count, "records of an error that another record tells"),
         (totals.lost_count, "errors lost, as the log itself says"),
         (reading.unknown_module_count, "errors that name no module"),
-        (
-            reading.undated_count,
-            "reports without a time, so that nothing is known to stay: --booted TIME dates lines with seconds since boot",
-        ),
+        (reading.undated_count, undated(reading)),
+        (totals.not_from_kernel_count, "lines not from the kernel that look like its reports; not counted"),
         (totals.not_understood_count, if of.0 == "row" { "rows not understood" } else { "lines not understood" }),
     ];
     for (count, words) in parts.into_iter().filter(|(count, _)| *count > 0) {
