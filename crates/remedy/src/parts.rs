@@ -6,9 +6,9 @@
 
 use crate::Step;
 use crate::act::debug_mode::repairs_of;
-use crate::policy::{ReplaceAfter, utc_text};
+use crate::policy::{HOUR_NS, ReplaceAfter, utc_text};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Case, PartBook, PartStay, StepState};
 
 /// Repairs and replacements that are kept, the newest; a part with more is long known.
@@ -63,20 +63,44 @@ pub struct PartHistory {
     pub repairs: Vec<PartRepair>,
     /// Its replacements.
     pub replacements: Vec<PartReplacement>,
+    /// Cases whose repairs were of an earlier part in the same place, as far as dates and numbers of cases tell.
+    #[serde(skip)]
+    of_earlier_part: BTreeSet<u64>,
+}
+
+/// A date later than this much after now is of a clock that was ahead.
+const AHEAD_MAX_NS: u64 = HOUR_NS;
+
+/// Whether something was dated by a clock that was ahead.
+fn is_ahead(at_realtime_ns: u64, now_realtime_ns: u64) -> bool {
+    at_realtime_ns > now_realtime_ns.saturating_add(AHEAD_MAX_NS)
+}
+
+/// Whether a repair came after the replacement that a case tells of. The date of a replacement in the future tells nothing, and the
+/// numbers of the cases decide: otherwise no repair would count until that date. A repair in the future counts as one after it.
+fn is_after(repair: &PartRepair, replaced_case: u64, replaced_ns: u64, now_realtime_ns: u64) -> bool {
+    match is_ahead(replaced_ns, now_realtime_ns) {
+        true => repair.case > replaced_case,
+        false => repair.at_realtime_ns >= replaced_ns,
+    }
 }
 
 impl PartHistory {
-    /// The history of the part that a case is about.
-    pub fn of(book: &PartBook, about: &Case) -> PartHistory {
+    /// The history of the part that a case is about, as it is known now.
+    pub fn of(book: &PartBook, about: &Case, now_realtime_ns: u64) -> PartHistory {
         let serial = about.part.as_ref().map(|part| part.serial.clone()).unwrap_or_default();
         let mut history =
             PartHistory { subject: about.subject.clone(), serial, stays: book.stays.clone(), ..PartHistory::default() };
         // Of what was known by its place alone, only what came after the last replacement is this part.
         let by_place = book.cases.iter().filter(|case| is_its(case, about) == Some(Its::Perhaps));
-        let replaced_ns = by_place.filter_map(|case| Some(case.replaced.as_ref()?.at_realtime_ns)).max().unwrap_or(0);
+        let replaced: Vec<(u64, u64)> =
+            by_place.filter_map(|case| Some((case.id, case.replaced.as_ref()?.at_realtime_ns))).collect();
+        let is_after_all = |repair: &PartRepair, replaced: &[(u64, u64)]| {
+            replaced.iter().all(|&(case, at_ns)| is_after(repair, case, at_ns, now_realtime_ns))
+        };
         for case in book.cases.iter().filter(|case| !case.is_dry_run) {
             let Some(its) = is_its(case, about) else { continue };
-            let is_counted = |repair: &PartRepair| its == Its::Surely || repair.at_realtime_ns >= replaced_ns;
+            let is_counted = |repair: &PartRepair| its == Its::Surely || is_after_all(repair, &replaced);
             if its != Its::Predecessors {
                 history
                     .repairs
@@ -95,14 +119,21 @@ impl PartHistory {
         history.replacements.sort_by_key(|replaced| (replaced.at_realtime_ns, replaced.case));
         history.repairs.drain(..history.repairs.len().saturating_sub(KEPT_MAX));
         history.replacements.drain(..history.replacements.len().saturating_sub(KEPT_MAX));
+        // Where the serial number is known, all repairs are of this part.
+        if history.serial.is_empty() {
+            let replaced: Vec<(u64, u64)> =
+                history.replacements.iter().map(|replaced| (replaced.case, replaced.at_realtime_ns)).collect();
+            let earlier = history.repairs.iter().filter(|repair| !is_after_all(repair, &replaced));
+            history.of_earlier_part = earlier.map(|repair| repair.case).collect();
+        }
         history
     }
 
     /// Why the part is to be replaced instead of repaired once more; `None` where it is not.
     pub fn reason_to_replace(&self, rule: ReplaceAfter, now_realtime_ns: u64) -> Option<String> {
-        let from_ns = now_realtime_ns.saturating_sub(rule.within_ns).max(self.counts_from_ns());
+        let from_ns = now_realtime_ns.saturating_sub(rule.within_ns);
         let counted: Vec<&PartRepair> =
-            self.repairs.iter().filter(|repair| repair.at_realtime_ns >= from_ns.max(1)).collect();
+            self.counted().filter(|repair| repair.at_realtime_ns >= from_ns.max(1)).collect();
         if (counted.len() as u64) < rule.repairs {
             return None;
         }
@@ -121,16 +152,21 @@ impl PartHistory {
             days(rule.within_ns),
             cases.join(", ")
         );
+        // Such a repair counts until its date is past, and nobody would know why.
+        for repair in counted.iter().filter(|repair| is_ahead(repair.at_realtime_ns, now_realtime_ns)) {
+            let at = utc_text(repair.at_realtime_ns);
+            why +=
+                &format!("; case {} is dated in the future ({at}) by a clock that was ahead, and counts", repair.case);
+        }
         if self.tested_good_count() > 0 {
             why += "; one that was taken out before tested good, so look at its slot and its controller too";
         }
         Some(why)
     }
 
-    /// What was repaired earlier was repaired of another part: before the newest replacement, where only its place is known.
-    fn counts_from_ns(&self) -> u64 {
-        let last = self.replacements.last().filter(|_| self.serial.is_empty());
-        last.map_or(0, |replaced| replaced.at_realtime_ns)
+    /// Repairs of this part; those of an earlier one in its place are not counted.
+    fn counted(&self) -> impl Iterator<Item = &PartRepair> {
+        self.repairs.iter().filter(|repair| !self.of_earlier_part.contains(&repair.case))
     }
 
     /// How many of those that were replaced tested good: their replacement was in vain.
@@ -140,9 +176,8 @@ impl PartHistory {
 
     /// Rows that were repaired, by their bank group; since the newest replacement.
     pub fn rows_by_bank_group(&self) -> BTreeMap<String, u64> {
-        let from_ns = self.counts_from_ns();
         let mut rows: BTreeMap<String, u64> = BTreeMap::new();
-        for repair in self.repairs.iter().filter(|repair| repair.at_realtime_ns >= from_ns) {
+        for repair in self.counted() {
             for (place, count) in &repair.rows_by_bank_group {
                 *rows.entry(place.clone()).or_default() += count;
             }
@@ -304,12 +339,13 @@ mod tests {
         Case { replaced: Some(serde_json::from_value(replaced).unwrap()), ..case }
     }
 
-    fn history(cases: &[Case]) -> PartHistory {
-        PartHistory::of(&PartBook { cases: cases.to_vec(), stays: Vec::new() }, &case(99, "run:/repair", "", 999))
+    fn history(cases: &[Case], day: u64) -> PartHistory {
+        let book = PartBook { cases: cases.to_vec(), stays: Vec::new() };
+        PartHistory::of(&book, &case(99, "run:/repair", "", 999), day * DAY_NS)
     }
 
     fn why(cases: &[Case], day: u64) -> Option<String> {
-        history(cases).reason_to_replace(RULE, day * DAY_NS)
+        history(cases, day).reason_to_replace(RULE, day * DAY_NS)
     }
 
     /// The case about a module of this serial number, in a slot of a host.
@@ -341,8 +377,31 @@ mod tests {
         more.extend([case(12, "run:/repair", "", 114), case(13, "run:/repair", "", 116)]);
         let why = why(&more, 117).unwrap();
         assert!(why.contains("(case 12, 13)") && why.contains("tested good, so look at its slot"), "{why}");
-        let says = history(&more).says().join("\n");
+        let says = history(&more, 117).says().join("\n");
         assert!(says.contains("replaced") && says.contains("by S2, case 9; the old one tested good"), "{says}");
+    }
+
+    /// A clock that was ahead for a while: no date of that while lifts the limit, and one that counts is named.
+    #[test]
+    fn a_date_in_the_future_never_lifts_the_limit_of_repairs() {
+        // The replacement is dated two years ahead, and what was repaired since would not count until then.
+        let ahead = replaced(case(9, "run:/repair", "", 110), 112 + 730, 0);
+        let cases = [case(4, "run:/repair", "", 100), ahead, case(12, "run:/repair", "", 114)];
+        assert_eq!(why(&cases, 117), None, "one repair since the replacement");
+        let more = [&cases[..], &[case(13, "run:/repair", "", 116)]].concat();
+        assert!(why(&more, 117).unwrap().contains("(case 12, 13)"), "{:?}", why(&more, 117));
+        // The same of a part that got its serial number only afterwards.
+        let about = of_part(case(99, "run:/repair", "", 999), "n1", "A1", "S2");
+        let book = PartBook {
+            cases: more.iter().map(|one| Case { subject: about.subject.clone(), ..one.clone() }).collect(),
+            stays: Vec::new(),
+        };
+        let cases: Vec<u64> = PartHistory::of(&book, &about, 117 * DAY_NS).repairs.iter().map(|one| one.case).collect();
+        assert_eq!(cases, [12, 13]);
+
+        // A repair that is dated ahead counts, before the replacement and after it, and says so.
+        let why = why(&[case(4, "run:/repair", "", 100 + 730), case(12, "run:/repair", "", 114)], 117).unwrap();
+        assert!(why.contains("case 4 is dated in the future (1972-04-10 00:00:00 UTC)"), "{why}");
     }
 
     #[test]
@@ -353,7 +412,7 @@ mod tests {
             case(4, "soft-repair:maker", &memo(json!([row(1, 26), row(2, 27)])), 100),
             case(9, "hard-repair:maker", &memo(json!([row(1, 26)])), 101),
         ];
-        let history = history(&cases);
+        let history = history(&cases, 102);
         let rows = history.rows_by_bank_group();
         assert_eq!(
             rows.into_iter().collect::<Vec<_>>(),
@@ -383,7 +442,7 @@ mod tests {
             ],
             stays: vec![stay("n1", "A1", [90, 103], "S101"), stay("n2", "B1", [104, 0], "")],
         };
-        let history = PartHistory::of(&book, &about);
+        let history = PartHistory::of(&book, &about, 120 * DAY_NS);
         let cases: Vec<u64> = history.repairs.iter().map(|repair| repair.case).collect();
         assert_eq!((cases, history.tested_good_count()), (vec![4, 5], 1));
         let why = history.reason_to_replace(RULE, 120 * DAY_NS).unwrap();
@@ -394,6 +453,6 @@ mod tests {
         assert!(says.contains("S200, which had its place before, was replaced"), "{says}");
         // What took its place in the first host begins without its repairs.
         let next = of_part(case(10, "run:/repair", "", 131), "n1", "A1", "S101");
-        assert_eq!(PartHistory::of(&book, &next).repairs, []);
+        assert_eq!(PartHistory::of(&book, &next, 132 * DAY_NS).repairs, []);
     }
 }

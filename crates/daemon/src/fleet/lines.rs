@@ -143,7 +143,8 @@ impl CaseStory {
     pub fn read(book: &mut impl Casebook, id: u64) -> surefoot_remedy::Result<CaseStory> {
         let case = book.case(id)?;
         let trail = book.trail(id, TRAIL_MAX)?;
-        let history = PartHistory::of(&book.part_book(&case, HOST_CASES_MAX)?, &case);
+        let now_ns = book.now_realtime_ns()?;
+        let history = PartHistory::of(&book.part_book(&case, HOST_CASES_MAX)?, &case, now_ns);
         let says = history.says();
         let label = words::label(case.state, case.ends_as);
         let to_do = words::to_do(&case);

@@ -30,7 +30,7 @@ fn judge(clock: &ClockDiscipline, warning: Duration, critical: Duration) -> Said
         true => Said::new(CheckState::Ok, "The wall clock is disciplined and right."),
         false => Said::new(
             CheckState::Warning,
-            "Nobody disciplines the wall clock; start chrony, ntpd or systemd-timesyncd, or see why it reaches no server.",
+            "The wall clock is not synchronised: start chrony, ntpd or systemd-timesyncd, or find out why it reaches no server.",
         ),
     };
     said.with_evidence(evidence)

@@ -6,6 +6,9 @@ use crate::{Step, World};
 use std::collections::{HashMap, HashSet};
 use surefoot_model::{Case, CaseState, CaseWait, StepState};
 
+/// How many cases are named that are dated in the future.
+const NAMED_MAX: usize = 5;
+
 /// Whether a case holds its host: it did something to it, and the host is not back.
 pub fn is_out(case: &Case) -> bool {
     case.state.is_open() && case.began_realtime_ns != 0 && (case.is_drained || case.state != CaseState::WithPerson)
@@ -36,22 +39,24 @@ pub(super) struct Limits<'a> {
     out: HashMap<(String, bool), Out>,
     /// The case that holds each host.
     holders: HashMap<(String, bool), u64>,
-    /// When the last case that touched a host was closed.
-    closed_at: HashMap<&'a str, u64>,
+    /// The case that touched a host and was closed last, by its date.
+    closed: HashMap<&'a str, &'a Case>,
 }
 
 impl<'a> Limits<'a> {
     pub(super) fn of(world: &'a World, policies: &'a Policies) -> Self {
-        let (out, holders, closed_at) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let mut limits = Limits { world, policies, out, holders, closed_at };
+        let (out, holders, closed) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut limits = Limits { world, policies, out, holders, closed };
         for case in world.open.iter().filter(|case| case.began_realtime_ns != 0) {
             limits.count(case);
         }
         for case in world.closed.iter().filter(|case| case.began_realtime_ns != 0) {
             limits.count_rate(case);
             if !case.is_dry_run {
-                let at = limits.closed_at.entry(&case.host).or_default();
-                *at = case.state_since_realtime_ns.max(*at);
+                let last = limits.closed.entry(&case.host).or_insert(case);
+                if case.state_since_realtime_ns > last.state_since_realtime_ns {
+                    *last = case;
+                }
             }
         }
         limits
@@ -75,8 +80,13 @@ impl<'a> Limits<'a> {
 
     /// Until when a host is left alone; `None` where it is not.
     pub(super) fn cools_until_ns(&self, host: &str, policy: &Policy) -> Option<u64> {
-        let until_ns = self.closed_at.get(host)?.saturating_add(policy.cool_down_ns);
+        let until_ns = self.closed.get(host)?.state_since_realtime_ns.saturating_add(policy.cool_down_ns);
         (until_ns > self.world.now_realtime_ns).then_some(until_ns)
+    }
+
+    /// Whether something was dated by a clock that was ahead.
+    fn is_ahead(&self, at_realtime_ns: u64) -> bool {
+        at_realtime_ns > self.world.now_realtime_ns
     }
 
     /// How many hosts a service has; 0 where nobody knows.
@@ -95,7 +105,15 @@ impl<'a> Limits<'a> {
             _ => {}
         }
         if let Some(until_ns) = self.cools_until_ns(&case.host, policy) {
-            return other(format!("the cool-down of the host, until {}", utc_text(until_ns)));
+            let ahead = self.closed.get(case.host.as_str()).filter(|last| self.is_ahead(last.state_since_realtime_ns));
+            return other(match ahead {
+                Some(last) => format!(
+                    "the cool-down of the host: case {} is dated in the future ({}) by a clock that was ahead",
+                    last.id,
+                    utc_text(last.state_since_realtime_ns)
+                ),
+                None => format!("the cool-down of the host, until {}", utc_text(until_ns)),
+            });
         }
         if let Some(window) = self.closed_window(&case.service, policy) {
             return other(format!("window of maintenance {window}"));
@@ -108,8 +126,21 @@ impl<'a> Limits<'a> {
             let name = if allowed < policy.hosts_at_once { "share_of_service" } else { "hosts_at_once" };
             return Some(limit(format!("the limit {name}: {allowed} of {of} out at once")));
         }
-        (out.taken_up_count >= policy.per_hour)
-            .then(|| limit(format!("the limit per_hour: {} an hour", policy.per_hour)))
+        (out.taken_up_count >= policy.per_hour).then(|| {
+            let of_service = self.world.open.iter().chain(&self.world.closed).filter(|other| {
+                other.service == case.service
+                    && other.is_dry_run == case.is_dry_run
+                    && self.is_ahead(other.began_realtime_ns)
+            });
+            let ahead: Vec<String> = of_service.take(NAMED_MAX).map(|other| other.id.to_string()).collect();
+            let counts = match ahead.as_slice() {
+                [] => String::new(),
+                cases => {
+                    format!("; case {} is dated in the future by a clock that was ahead, and counts", cases.join(", "))
+                }
+            };
+            limit(format!("the limit per_hour: {} an hour{counts}", policy.per_hour))
+        })
     }
 
     /// The windows that would have to open, where none of them is open. A policy's own and those of its service must both be.
@@ -158,4 +189,85 @@ pub(super) fn unrestored(case: &Case) -> Vec<usize> {
 /// Whether a policy is for this service.
 pub(super) fn is_for(policy: &Policy, service: &str) -> bool {
     policy.service == ANY_SERVICE || policy.service == service
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::decide::{Controller, decide};
+    use serde_json::json;
+    use surefoot_model::{Alert, CaseChange};
+
+    const NOW_NS: u64 = 10_000 * HOUR_NS;
+
+    fn policies(more: &str) -> Policies {
+        Policies::parse(&format!("[[policy]]\nsteps = [\"reboot\"]\ncool_down = \"2h\"\n{more}"), "p").unwrap()
+    }
+
+    fn case(id: u64, host: &str, state: &str, began_ns: u64, state_since_ns: u64) -> Case {
+        serde_json::from_value(json!({
+            "id": id, "host": host, "service": "", "fault": "memory/rate", "subject": "", "alert_key": "k",
+            "severity": "warning", "sentence": "", "policy": "", "state": state, "is_firing": true, "is_drained": false,
+            "since_realtime_ns": 1, "began_realtime_ns": began_ns, "state_since_realtime_ns": state_since_ns,
+            "revision": 1, "steps": [],
+        }))
+        .unwrap()
+    }
+
+    fn world(closed: &[Case]) -> World {
+        World { now_realtime_ns: NOW_NS, closed: closed.to_vec(), ..World::default() }
+    }
+
+    fn wait(closed: &[Case], policies: &Policies) -> Option<String> {
+        let world = world(closed);
+        let reason = Limits::of(&world, policies).wait(&case(99, "h1", "waiting", 0, 1), &policies.policies[0]);
+        reason.map(|(_, words)| words)
+    }
+
+    #[test]
+    fn a_cool_down_that_a_date_in_the_future_prolongs_names_the_case() {
+        let policies = policies("");
+        let old = case(7, "h1", "returned", 1, NOW_NS - 3 * HOUR_NS);
+        assert_eq!(wait(std::slice::from_ref(&old), &policies), None);
+        let ahead = case(8, "h1", "returned", 1, NOW_NS + 24 * HOUR_NS);
+        let why = wait(&[ahead, old], &policies).unwrap();
+        assert!(why.starts_with("the cool-down of the host: case 8 is dated in the future (1971-02-22"), "{why}");
+        let recent = case(9, "h1", "returned", 1, NOW_NS - HOUR_NS);
+        assert!(wait(&[recent], &policies).unwrap().starts_with("the cool-down of the host, until 1971-02-21"));
+    }
+
+    #[test]
+    fn a_rate_that_a_date_in_the_future_fills_names_the_case() {
+        let policies = policies("per_hour = 1\n");
+        let old_ns = NOW_NS - 3 * HOUR_NS;
+        assert_eq!(wait(&[case(7, "h2", "returned", old_ns, old_ns)], &policies), None);
+        let why = wait(&[case(8, "h2", "returned", NOW_NS + 24 * HOUR_NS, old_ns)], &policies).unwrap();
+        assert!(why.starts_with("the limit per_hour: 1 an hour; case 8 is dated in the future"), "{why}");
+        let now = wait(&[case(9, "h2", "returned", NOW_NS - 1, old_ns)], &policies);
+        assert_eq!(now.as_deref(), Some("the limit per_hour: 1 an hour"));
+    }
+
+    /// The case of an alert that was closed last is the newest one, whatever an older one's clock said.
+    #[test]
+    fn a_case_that_was_closed_in_the_future_does_not_hide_the_one_after_it() {
+        let policies = policies("");
+        let alert: Alert = serde_json::from_value(json!({
+            "host": "h1", "key": "k", "fault": "memory/rate", "severity": "warning", "sentence": "",
+            "origin": "finding", "is_firing": true, "since_realtime_ns": NOW_NS - 5 * HOUR_NS,
+        }))
+        .unwrap();
+        let opens = |closed: &[Case]| {
+            let world = World { alerts: vec![alert.clone()], ..world(closed) };
+            let controller = Controller { name: "c".into(), free_count: 1, lease_ns: 1 };
+            decide(&world, &policies, &controller).iter().any(|(change, _)| matches!(change, CaseChange::Open(_)))
+        };
+        // Nothing was done of either, so the host does not cool down.
+        let ahead = case(7, "h1", "cancelled", 0, NOW_NS + 60 * 1_000_000_000);
+        let old = case(8, "h1", "cancelled", 0, NOW_NS - 3 * HOUR_NS);
+        assert!(!opens(std::slice::from_ref(&ahead)), "it counts as one that was cancelled lately");
+        assert!(opens(&[old.clone(), ahead]), "the last one was cancelled three hours ago");
+        assert!(!opens(&[case(8, "h1", "cancelled", 0, NOW_NS - HOUR_NS)]));
+    }
 }

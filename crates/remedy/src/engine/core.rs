@@ -162,7 +162,7 @@ impl Core {
                 books.cases.iter().filter(|other| parts::may_be_of(other, case)).cloned().collect();
             attempt.order.repairs = repairs_of(&of_part);
             let store_now_ns = self.told(|book| book.now_realtime_ns())?;
-            let history = PartHistory::of(&books, case);
+            let history = PartHistory::of(&books, case, store_now_ns);
             let why = rule.and_then(|rule| history.reason_to_replace(rule, store_now_ns));
             ended =
                 why.map(|detail| Ended::Outcome(Outcome::Failed { detail, memo: String::new(), is_passing: false }));

@@ -116,7 +116,8 @@ fn a_module_that_was_repaired_twice_is_replaced_by_ticket_instead_of_repaired_ag
     assert_eq!((sixth.state, desk.repair_count()), (CaseState::WithPerson, 4));
     let refused = sixth.steps.iter().find(|step| step.state == StepState::Failed).unwrap();
     assert!(refused.outcome.contains("tested good, so look at its slot"), "{}", refused.outcome);
-    let history = PartHistory::of(&desk.book.part_book(&sixth, 100).unwrap(), &sixth);
+    let history =
+        PartHistory::of(&desk.book.part_book(&sixth, 100).unwrap(), &sixth, desk.book.now_realtime_ns().unwrap());
     assert_eq!((history.repairs.len(), history.tested_good_count()), (4, 1));
     assert_eq!(history.replacements[0].by, "S4711");
     let actions: Vec<String> = desk.book.trail(3, 100).unwrap().into_iter().map(|line| line.action).collect();
