@@ -296,12 +296,22 @@ pub fn inside(gap: &Gap) -> String {
 
 fn completeness(report: &Report) -> String {
     let mut text = String::new();
-    let (kernel, probes) = report.completeness.iter().fold((0u64, 0u64), |(kernel, probes), row| {
-        (kernel.saturating_add(row.kernel_count), probes.saturating_add(row.probe_count))
+    // Row by row, so that what one has too many does not hide what another lacks.
+    let (kernel, timed, more) = report.completeness.iter().fold((0u64, 0u64, 0u64), |(kernel, timed, more), row| {
+        (
+            kernel.saturating_add(row.kernel_count),
+            timed.saturating_add(row.probe_count.min(row.kernel_count)),
+            more.saturating_add(row.probe_count.saturating_sub(row.kernel_count)),
+        )
     });
-    if kernel > 0 {
+    if kernel > 0 || more > 0 {
+        // The table is read after the cores, by another moment at the beginning than at the end.
+        let more = match more {
+            0 => String::new(),
+            more => format!(" {more} more were timed before or after the table was read."),
+        };
         text += &format!(
-            "Coverage against /proc/interrupts: {probes} of {kernel} interrupts timed, in rows with a tracepoint.\n"
+            "Coverage against /proc/interrupts: {timed} of {kernel} interrupts timed, in rows with a tracepoint.{more}\n"
         );
     }
     let mut by_row: Vec<(&Untimed, u64)> = Vec::new();
@@ -424,7 +434,7 @@ pub fn running_watch(watch: Option<&RunningWatch>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::CpuId;
+    use surefoot_model::{Completeness, CpuId};
 
     #[test]
     fn columns_line_up_and_lines_have_no_blanks_at_the_end() {
@@ -448,6 +458,25 @@ mod tests {
         for words in ["2 times;", "2 tasks were moved", "Of 2 waits it"] {
             assert!(two.contains(words), "{two}");
         }
+    }
+
+    #[test]
+    fn coverage_is_never_more_than_all() {
+        let row = |row: &str, kernel_count, probe_count| Completeness { row: row.into(), kernel_count, probe_count };
+        let said = |rows: &[Completeness]| {
+            let mut report = Report::default();
+            report.completeness = rows.to_vec();
+            completeness(&report)
+        };
+        let start = "Coverage against /proc/interrupts:";
+        assert_eq!(
+            said(&[row("LOC", 1_200, 1_232), row("36", 22, 10)]),
+            format!(
+                "{start} 1210 of 1222 interrupts timed, in rows with a tracepoint. 32 more were timed before or after the table was read.\n"
+            )
+        );
+        assert_eq!(said(&[row("LOC", 5, 5)]), format!("{start} 5 of 5 interrupts timed, in rows with a tracepoint.\n"));
+        assert_eq!(said(&[]), "");
     }
 
     #[test]

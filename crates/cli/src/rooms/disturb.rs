@@ -5,6 +5,7 @@ pub mod happened;
 use crate::checkpoint::words::utc;
 use crate::output;
 use crate::table::Table;
+use crate::units::counted;
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_daemon::rooms::disturb::{Answer, Experiment, ExperimentView, State, findings};
@@ -31,12 +32,29 @@ const ROWS_MAX: usize = 2_000;
 /// Letters of a published row's words in the table.
 const LETTERS_MAX: usize = 60;
 
+/// Prints the experiments that ran in the time of the stream, `CLOCK_REALTIME`; nothing where there are none. The source reads all
+/// journals of the host, of whatever day.
+pub fn print_between(out: &mut impl Write, all: &State, time: (u64, u64), json: bool) -> io::Result<()> {
+    let (state, left_out) = all.between(time.0, time.1);
+    print_these(out, &state, left_out, time.1, json)
+}
+
 /// Prints the experiments, as of the end of the stream; nothing where there are none.
 pub fn print(out: &mut impl Write, state: &State, end_realtime_ns: u64, json: bool) -> io::Result<()> {
+    print_these(out, state, 0, end_realtime_ns, json)
+}
+
+fn print_these(
+    out: &mut impl Write,
+    state: &State,
+    left_out: usize,
+    end_realtime_ns: u64,
+    json: bool,
+) -> io::Result<()> {
     if state.is_empty() {
         return Ok(());
     }
-    let answer = Answer::at_end(state);
+    let answer = Answer::at_end(state).without(left_out);
     let rows = || state.experiments().flat_map(|one| one.rows.iter().map(move |row| (one, row))).take(ROWS_MAX);
     if json {
         output::line(out, &Line::Disturb(&answer))?;
@@ -62,6 +80,9 @@ pub fn print(out: &mut impl Write, state: &State, end_realtime_ns: u64, json: bo
         let mut table = Table::new(&header, &[0, 1, 2]);
         own.into_iter().for_each(|row| table.row(own_row(row)));
         write!(out, "\n{}", table.text())?;
+    }
+    if left_out > 0 {
+        writeln!(out, "{} of other times not shown", counted(left_out as u64, "experiment", "experiments"))?;
     }
     for finding in findings::of(state, end_realtime_ns) {
         if finding.severity > Severity::Ok {
@@ -117,5 +138,56 @@ fn short(words: &str) -> String {
     match words.char_indices().nth(LETTERS_MAX) {
         None => words,
         Some((end, _)) => format!("{}...", &words[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use serde_json::{from_value, json};
+    use surefoot_model::{DisturbEvent, ExperimentBegan, ExperimentEnded};
+
+    const S: u64 = 1_000_000_000;
+
+    fn printed(is_json: bool) -> String {
+        let mut state = State::default();
+        for (name, began_s, ended_s) in [
+            ("yesterday", 100, Some(200)),
+            ("over", 100, Some(1_005)),
+            ("runs", 1_005, None),
+            ("tomorrow", 2_000, None),
+        ] {
+            let began: ExperimentBegan = from_value(json!({
+                "experiment": name, "at_ns": 1, "at_realtime_ns": began_s * S, "pid": 3, "disturbance": "freeze", "method": "bpf",
+                "is_of_cores": true, "cores": [0], "length_ns": 1000, "period_ns": 1_000_000, "workload": name, "metric": "wall",
+                "run_count": 3,
+            }))
+            .unwrap();
+            state.take(&DisturbEvent::Began(Box::new(began)));
+            if let Some(ended_s) = ended_s {
+                let ended: ExperimentEnded = from_value(
+                    json!({"experiment": name, "at_ns": 1, "at_realtime_ns": ended_s * S, "outcome": "finished"}),
+                )
+                .unwrap();
+                state.take(&DisturbEvent::Ended(ended));
+            }
+        }
+        let mut out = Vec::new();
+        print_between(&mut out, &state, (1_000 * S, 1_010 * S), is_json).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// The journals of a host hold experiments of many days; a report is of its own time.
+    #[test]
+    fn a_report_shows_the_experiments_of_its_own_time() {
+        let said = printed(false);
+        assert!(said.contains("over") && said.contains("runs"), "{said}");
+        assert!(!said.contains("yesterday") && !said.contains("tomorrow"), "{said}");
+        assert!(said.contains("2 experiments of other times not shown"), "{said}");
+        let line: serde_json::Value = serde_json::from_str(printed(true).lines().next().unwrap()).unwrap();
+        assert_eq!(line["experiments"].as_array().unwrap().len(), 2);
+        assert_eq!(line["experiments_left_out"], 2);
     }
 }

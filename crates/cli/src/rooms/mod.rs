@@ -283,7 +283,12 @@ impl Summary {
         report::print(out, &self.stall, filter, json)?;
         memory::print(out, &self.memory, json)?;
         nic::print(out, &self.nic, json)?;
-        disturb::print(out, &self.disturb, self.clock.end_realtime_ns(), json)?;
+        // Without a window it is not known of which time the stream is.
+        let time = match self.stall.windows {
+            0 => (0, u64::MAX),
+            _ => (self.clock.realtime_ns(self.stall.start_ns), self.clock.end_realtime_ns()),
+        };
+        disturb::print_between(out, &self.disturb, time, json)?;
         checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)?;
         remedy::print(out, &self.remedy, json)?;
         out.flush()

@@ -3,6 +3,7 @@
 use crate::table::paragraph;
 use crate::units::{duration, percent};
 use surefoot_model::{Advice, CauseKind, CpuId, EntryExit, EntryExitBasis, Fix, Intruder, WhoReport};
+use surefoot_stall::who::advice::NEEDS_ANOTHER_KERNEL;
 
 /// A line of a paragraph is no longer, where its words allow it.
 const COLUMNS: usize = 110;
@@ -43,7 +44,8 @@ fn remedy(fix: &Fix) -> String {
     if fix.remedy.is_empty() {
         return "     No rule fits; what is known of it stands below.\n".to_owned();
     }
-    [("Do:", &fix.remedy), ("Because:", &fix.evidence), ("Then:", &fix.expect), ("See:", &fix.source)]
+    let to_do = if fix.rule == NEEDS_ANOTHER_KERNEL { "Needs:" } else { "Do:" };
+    [(to_do, &fix.remedy), ("Because:", &fix.evidence), ("Then:", &fix.expect), ("See:", &fix.source)]
         .map(|(label, text)| wrapped(label, text))
         .concat()
 }
@@ -154,6 +156,15 @@ mod tests {
         }
         assert!(said.lines().all(|line| line.chars().count() <= COLUMNS), "{said}");
         assert_eq!(text(&WhoReport::default()), "");
+    }
+
+    /// The list says what to fix: what no setting of this kernel ends is not to be done.
+    #[test]
+    fn what_needs_another_kernel_is_not_called_something_to_do() {
+        let mut found = found();
+        found.fix_first[0].rule = NEEDS_ANOTHER_KERNEL.into();
+        let said = text(&found);
+        assert!(said.contains("     Needs:   keep the memory") && !said.contains("     Do:"), "{said}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Time that passed while a core was idle was lost to nobody and does not count. Where the cost of entry and exit is
 //! known it counts with the time inside, because the work that was interrupted loses both.
 
-use super::advice::OTHER_TASK;
+use super::advice::{NEEDS_ANOTHER_KERNEL, OTHER_TASK};
 use std::collections::HashMap;
 use surefoot_model::{Advice, CauseKind, Fix, Interrupt, WhoReport};
 
@@ -89,7 +89,8 @@ pub fn rank(report: &WhoReport) -> Vec<Fix> {
         row.verify = verify(report, row);
     }
     rows.retain(|row| row.share_of_lost_ppm >= LEAST_SHARE_PPM);
-    rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
+    // What nothing on this kernel ends is not what to fix first.
+    rows.sort_by_key(|row| (row.rule == NEEDS_ANOTHER_KERNEL, std::cmp::Reverse(row.total_ns)));
     rows.truncate(ROWS);
     rows
 }
@@ -188,6 +189,15 @@ mod tests {
         assert_eq!((ranked[0].total_ns, ranked[0].count, ranked[0].share_of_lost_ppm), (600, 300, 1_000_000));
         assert_eq!(ranked[0].cpus, [CpuId(3), CpuId(1), CpuId(2)]);
         assert!(ranked[0].expect.contains("on core 3") && ranked[0].verify.contains("--cpu 1-3 "), "{ranked:?}");
+    }
+
+    #[test]
+    fn what_needs_another_kernel_comes_last_whatever_it_costs() {
+        let tick = interrupt(1, CauseKind::Timer, "local_timer", 900, &[(NEEDS_ANOTHER_KERNEL, 1_000_000)]);
+        let line = interrupt(1, CauseKind::DeviceInterrupt, "eth0", 100, &[("line", 1_000_000)]);
+        let ranked = rank(&report(vec![tick, line]));
+        let told: Vec<(&str, u64)> = ranked.iter().map(|row| (row.rule.as_str(), row.share_of_lost_ppm)).collect();
+        assert_eq!(told, [("line", 100_000), (NEEDS_ANOTHER_KERNEL, 900_000)]);
     }
 
     #[test]

@@ -202,7 +202,8 @@ impl Loops {
             (counts.left_out, "beyond the limit"),
         ];
         for (count, what) in files.into_iter().filter(|(count, _)| *count > 0) {
-            missing.push(format!("{count} files in the directory of loops {what}"));
+            let files = if count == 1 { "file" } else { "files" };
+            missing.push(format!("{count} {files} in the directory of loops {what}"));
         }
         missing
     }

@@ -125,7 +125,10 @@ pub fn run(
 }
 
 /// Refuses where what the programs tell of tasks cannot be looked up.
-pub(crate) fn refuse_in_a_namespace() -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::Probes`] in another PID namespace than the host's.
+pub fn refuse_in_a_namespace() -> Result<(), Error> {
     let Some(Unsupported { why, remedy }) = namespaces::unsupported() else { return Ok(()) };
     Err(Error::Probes(surefoot_probes::Error::Unsupported { why, remedy }))
 }

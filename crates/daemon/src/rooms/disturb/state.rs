@@ -143,6 +143,21 @@ impl State {
         }
     }
 
+    /// The experiments that ran at some time between these two, `CLOCK_REALTIME`, and how many others there are. One without a time
+    /// is among them.
+    pub fn between(&self, from_realtime_ns: u64, until_realtime_ns: u64) -> (State, usize) {
+        let mut state = self.clone();
+        state.experiments.retain(|_, one| {
+            let ended_ns = one.ended.as_ref().map_or(u64::MAX, |ended| match ended.at_realtime_ns {
+                0 => u64::MAX,
+                at_ns => at_ns,
+            });
+            one.began.at_realtime_ns <= until_realtime_ns && ended_ns >= from_realtime_ns
+        });
+        let left_out = self.experiments.len() - state.experiments.len();
+        (state, left_out)
+    }
+
     /// Whether nobody has said anything of any experiment.
     pub fn is_empty(&self) -> bool {
         self.experiments.is_empty()

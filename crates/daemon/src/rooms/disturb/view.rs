@@ -127,6 +127,13 @@ impl Answer {
         Answer::list(state, None)
     }
 
+    /// The same, where so many experiments were not asked for.
+    #[must_use]
+    pub fn without(mut self, count: usize) -> Self {
+        self.experiments_left_out = self.experiments_left_out.saturating_add(count as u64);
+        self
+    }
+
     /// The answer's text; half of what is long goes until that is short enough.
     pub(super) fn within_limit(mut self, text: impl Fn(&Answer) -> Bytes) -> Bytes {
         loop {

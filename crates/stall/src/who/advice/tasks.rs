@@ -4,7 +4,8 @@ use super::super::limit::is_sum;
 use super::evidence::{from, has_kernel, times};
 use super::host::HostFacts;
 use super::{RestsOn, Rule, is};
-use surefoot_model::{CauseKind, Interrupt, Raiser};
+use surefoot_hostfs::cpus::parse_list;
+use surefoot_model::{CauseKind, CpuId, Interrupt, Intruder, Raiser};
 
 /// What printing a message to the console runs through.
 const PRINTING: [&str; 7] = [
@@ -48,21 +49,44 @@ fn ran(interrupt: &Interrupt) -> String {
 
 /// How to move what may be moved, by number where numbers are known.
 fn move_away(interrupt: &Interrupt, host: &HostFacts) -> String {
-    let movable = || interrupt.intruders.iter().filter(|intruder| !intruder.is_bound);
-    if movable().next().is_none() && !interrupt.intruders.is_empty() {
+    let is_empty = interrupt.intruders.is_empty();
+    let movable: Vec<&Intruder> = interrupt.intruders.iter().filter(|intruder| !intruder.is_bound).collect();
+    if movable.is_empty() && !is_empty {
         return "the kernel binds it to this core, so only its work can go elsewhere".into();
     }
     // One that could not be asked where it may run had ended: it is there no more to be moved.
-    let alive = || movable().filter(|intruder| !intruder.allowed.is_empty());
-    if alive().next().is_none() && !interrupt.intruders.is_empty() {
+    let alive: Vec<&Intruder> = movable.into_iter().filter(|intruder| !intruder.allowed.is_empty()).collect();
+    if alive.is_empty() && !is_empty {
         return ended(interrupt);
     }
-    let mut tids: Vec<String> = alive().take(4).map(|intruder| intruder.tid.to_string()).collect();
-    if tids.is_empty() {
-        tids.push("TID".into());
+    let (pinned, free): (Vec<&Intruder>, Vec<&Intruder>) =
+        alive.into_iter().partition(|intruder| is_pinned(intruder, interrupt.cpu));
+    let mut said: Vec<String> =
+        free.iter().take(NAMED_MAX).map(|task| format!("taskset -pc {} {}", host.others(), task.tid)).collect();
+    if is_empty {
+        said.push(format!("taskset -pc {} TID", host.others()));
     }
-    let commands: Vec<String> = tids.iter().map(|tid| format!("taskset -pc {} {tid}", host.others())).collect();
-    commands.join("; ")
+    let names: Vec<String> =
+        pinned.iter().take(NAMED_MAX).map(|task| format!("{} (thread {})", task.comm, task.tid)).collect();
+    match names.as_slice() {
+        [] => {}
+        [one] => {
+            said.push(format!("{one} is pinned to this core alone: leave it if it is the workload (--pid PROCESS)"))
+        }
+        all => said.push(format!(
+            "{} are pinned to this core alone: leave the one that is the workload (--pid PROCESS)",
+            all.join(", ")
+        )),
+    }
+    said.join("; ")
+}
+
+/// Tasks that are named in one sentence.
+const NAMED_MAX: usize = 4;
+
+/// Whether its user pinned a task to this core and no other.
+fn is_pinned(intruder: &Intruder, cpu: CpuId) -> bool {
+    !intruder.is_kernel && parse_list(&intruder.allowed).is_ok_and(|cores| cores == [cpu])
 }
 
 /// What is to be done about tasks that are short-lived: nobody can move them, but somebody starts them.

@@ -214,6 +214,29 @@ fn nothing_is_advised_that_this_host_has_not() {
     }
     assert!(remedy("damon", &slim).contains("echo N > /sys/module/damon_stat/parameters/enabled"));
     assert!(remedy("tick-runs", &slim).contains("CONFIG_NO_HZ_FULL"));
+    // What no setting ends is not among what can be done, and says so by its rule.
+    let (_, tick) = cases().into_iter().find(|(name, _)| *name == "tick-runs").unwrap();
+    assert_eq!(advise(&tick, &slim)[0].rule, NEEDS_ANOTHER_KERNEL);
+    assert_eq!(advise(&tick, &host())[0].rule, "tick-runs");
+}
+
+/// A user who pinned a task to a core meant it to be there; it may be the workload itself.
+#[test]
+fn a_task_that_its_user_pinned_to_the_core_is_named_and_not_moved() {
+    let mut tasks = by(interrupt(CauseKind::Preemption, "poller"), "futex", "wake-up", &[]);
+    let pinned = Intruder { tid: 80, comm: "poller".into(), allowed: "1".into(), ..Intruder::default() };
+    tasks.intruders = vec![pinned.clone()];
+    assert_eq!(tasks.cpu, CpuId(1));
+    let remedy = |tasks: &Interrupt| advise(tasks, &host())[0].remedy.clone();
+    let said = remedy(&tasks);
+    assert!(said.contains("poller (thread 80) is pinned to this core alone") && !said.contains("taskset"), "{said}");
+    // Another one beside it can be moved.
+    tasks.intruders.push(Intruder { tid: 81, allowed: "0-1".into(), ..Intruder::default() });
+    let said = remedy(&tasks);
+    assert!(said.contains("taskset -pc 0 81; poller (thread 80) is pinned") && !said.contains("0 80"), "{said}");
+    // The kernel's own threads are nobody's workload.
+    tasks.intruders = vec![Intruder { is_kernel: true, ..pinned }];
+    assert!(remedy(&tasks).contains("taskset -pc 0 80"), "{}", remedy(&tasks));
 }
 
 #[test]

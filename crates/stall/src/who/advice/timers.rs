@@ -12,6 +12,9 @@ fn line(interrupt: &Interrupt, managed: bool) -> bool {
         && interrupt.detail.iter().any(|detail| detail.contains("managed: yes")) == managed
 }
 
+/// The rule for the tick itself.
+pub(super) const TICK_RUNS: &str = "tick-runs";
+
 pub(super) const RULES: [Rule; 6] = [
     Rule {
         name: "device-line-on-this-core",
@@ -42,7 +45,7 @@ pub(super) const RULES: [Rule; 6] = [
         source: "the kernel's Documentation/admin-guide/kernel-parameters.txt (isolcpus)",
     },
     Rule {
-        name: "tick-runs",
+        name: TICK_RUNS,
         rests_on: RestsOn::Raisers(|interrupt, raiser| {
             is_timer(interrupt, raiser, |function| function.starts_with("tick_"))
         }),
@@ -51,9 +54,11 @@ pub(super) const RULES: [Rule; 6] = [
                 "boot with nohz_full={0} rcu_nocbs={0}, and keep a single runnable task on the core",
                 host.watched
             ),
-            false => "this kernel cannot stop the tick of a busy core: one built with CONFIG_NO_HZ_FULL can \
-                      (nohz_full=), one with a lower CONFIG_HZ ticks less often"
-                .into(),
+            false => {
+                "a kernel built with CONFIG_NO_HZ_FULL, to boot with nohz_full=, or one with a lower CONFIG_HZ, which \
+                      ticks less often: no setting of this kernel stops the tick of a busy core"
+                    .into()
+            }
         },
         source: "the kernel's Documentation/timers/no_hz.rst",
     },
