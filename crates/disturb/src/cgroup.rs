@@ -117,7 +117,10 @@ pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
             Err(fault) => why = fault.to_string(),
         }
     }
-    Err(Fault::Unsupported { why, remedy: "run as root, or take method=stop".into() })
+    Err(Fault::Unsupported {
+        why,
+        remedy: "run as root where control groups can be written, or take method=stop".into(),
+    })
 }
 
 /// What the group of this process is called. Only the number of one that the whole host knows stands alone: by another one nobody

@@ -36,7 +36,7 @@ impl ApmPort {
             }
             Err(error) => Err(Unsupported::new(
                 format!("{} may not be written to: {error}", path.display()),
-                "run as root (CAP_SYS_RAWIO), on a kernel that is not locked down",
+                format!("{}, on a kernel that is not locked down", crate::privilege::remedy(&["CAP_SYS_RAWIO"])),
             )),
         }
     }

@@ -295,6 +295,33 @@ impl Privilege {
     pub fn is_root(&self) -> bool {
         self.effective_uid == Some(0) && self.initial_user_namespace != Some(false)
     }
+
+    /// What gives this process what these capabilities allow. Becoming root helps only a process that is not root yet: one in a
+    /// container may be root without them, or root of a user namespace, whose capabilities the kernel does not count for these.
+    pub fn remedy(&self, names: &[&str]) -> String {
+        if self.initial_user_namespace == Some(false) {
+            return "start Surefoot as root outside the user namespace".into();
+        }
+        if self.effective_uid != Some(0) {
+            return format!("run as root, or with {}", names.join(" and "));
+        }
+        let lacks: Vec<&str> =
+            names.iter().copied().filter(|name| self.capabilities.0 & Capabilities::of(&[name]).0 == 0).collect();
+        if lacks.is_empty() {
+            return "root may not do it here: look at the security module, and at the seccomp profile of the container"
+                .into();
+        }
+        format!(
+            "this process is root without {}: grant it (docker and podman: --cap-add; Kubernetes: securityContext.capabilities.add; \
+             systemd: CapabilityBoundingSet=)",
+            lacks.join(" and ")
+        )
+    }
+}
+
+/// [`Privilege::remedy`] for this process.
+pub fn remedy(names: &[&str]) -> String {
+    Privilege::read(&Root::host()).remedy(names)
 }
 
 /// The initial user namespace maps all 2^32 - 1 users onto themselves.
@@ -355,5 +382,26 @@ mod tests {
         assert!(Standing::of_process(&root, 8).is_err());
         assert_eq!(super::unit("12:cpu:/\n0::/user.slice/session-3.scope\n"), Some("session-3.scope".to_owned()));
         assert_eq!(super::unit("0::/\n"), None);
+    }
+
+    /// Becoming root is no remedy for root: in a container it lacks a capability, in a user namespace none of its own counts.
+    #[test]
+    fn a_remedy_fits_who_is_root_already() {
+        let names = &["CAP_BPF", "CAP_PERFMON"];
+        let of = |uid, initial, held: &[&str]| {
+            let capabilities = Capabilities::of(held);
+            Privilege {
+                effective_uid: Some(uid),
+                initial_user_namespace: Some(initial),
+                capabilities,
+                ..Privilege::default()
+            }
+            .remedy(names)
+        };
+        assert_eq!(of(1000, true, &[]), "run as root, or with CAP_BPF and CAP_PERFMON");
+        assert_eq!(of(0, false, names), "start Surefoot as root outside the user namespace");
+        assert_eq!(of(1000, false, &[]), "start Surefoot as root outside the user namespace");
+        assert!(of(0, true, &["CAP_BPF"]).starts_with("this process is root without CAP_PERFMON: grant it (docker"));
+        assert!(of(0, true, names).starts_with("root may not do it here"));
     }
 }

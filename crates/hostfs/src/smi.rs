@@ -109,7 +109,7 @@ pub fn choose(facts: &SmiFacts) -> Result<SmiSource, Unsupported> {
             )),
             Access::Denied => Err(Unsupported::new(
                 "the SMI count is read through /dev/cpu/*/msr, which this process may not open",
-                "run as root (CAP_SYS_RAWIO)",
+                "run as root of the host; a container needs CAP_SYS_RAWIO and the device besides",
             )),
         },
         Vendor::Amd if facts.family < AMD_FIRST_FAMILY => {
@@ -121,7 +121,7 @@ pub fn choose(facts: &SmiFacts) -> Result<SmiSource, Unsupported> {
         )),
         Vendor::Amd if !facts.may_count_core => Err(Unsupported::new(
             "the SMI count is a performance event of a whole core, which this process may not open",
-            "run as root, give CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0",
+            "run as root of the host, give CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0",
         )),
         Vendor::Amd => Ok(SmiSource::AmdEvent),
         Vendor::Other => Err(Unsupported::new("no SMI counter is known for this processor", "")),
@@ -266,7 +266,10 @@ mod tests {
             (SmiFacts { family: 19, ..facts() }, "MSR 0x34"),
             (SmiFacts { pmu: false, may_count_core: false, ..facts() }, "MSR 0x34"),
             (SmiFacts { msr: Access::Absent, ..facts() }, "modprobe msr"),
-            (SmiFacts { msr: Access::Denied, ..facts() }, "run as root (CAP_SYS_RAWIO)"),
+            (
+                SmiFacts { msr: Access::Denied, ..facts() },
+                "run as root of the host; a container needs CAP_SYS_RAWIO and the device besides",
+            ),
             (SmiFacts { family: 15, ..facts() }, "Intel processors of family 15 do not count SMIs"),
             (SmiFacts { family: 5, ..facts() }, "Intel processors of family 5 do not count SMIs"),
             (guest("KVM"), "KVM shows a guest only the SMIs of its virtual firmware"),

@@ -71,7 +71,10 @@ impl Symbols {
         if symbols.functions.is_empty() && zeros > 0 {
             return Err(Unsupported::new(
                 "the kernel hides the addresses of its functions from this process (kernel.kptr_restrict)",
-                "run as root; if that does not help, sysctl kernel.kptr_restrict=1",
+                format!(
+                    "{}; if that does not help, sysctl kernel.kptr_restrict=1",
+                    crate::privilege::remedy(&["CAP_SYSLOG"])
+                ),
             ));
         }
         if symbols.functions.is_empty() {

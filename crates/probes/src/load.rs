@@ -118,8 +118,9 @@ pub(crate) fn refusal(error: &libbpf_rs::Error) -> Error {
     let why = reason(error);
     if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !why.contains(VERIFIER) {
         return Error::Unsupported {
-            why: "loading eBPF programs needs root, or CAP_BPF and CAP_PERFMON".into(),
-            remedy: "run as root, or give the binary these capabilities".into(),
+            why: "loading eBPF programs needs CAP_BPF and CAP_PERFMON in the initial user namespace".into(),
+            remedy: "run as root of the host; give a container these capabilities (--cap-add BPF,PERFMON), or the binary (setcap)"
+                .into(),
         };
     }
     Error::Refused { why }

@@ -172,26 +172,27 @@ fn tracefs(facts: &Facts) -> Capability {
 fn lateness(facts: &Facts) -> Capability {
     let (id, name) = ("stall.lateness", "hidden gaps by late timers on every core");
     let without = match &facts.tracing {
-        Tracing::Refused { why, .. } => Some(why.clone()),
+        Tracing::Refused { why, remedy } => Some((why.clone(), remedy.clone())),
         Tracing::Attached { missing, .. } => {
-            missing.iter().find(|each| each.program.name == "hrtimer_expire_entry").map(|each| each.why.clone())
+            let found = missing.iter().find(|each| each.program.name == "hrtimer_expire_entry");
+            found.map(|each| (each.why.clone(), "use a kernel that has it".to_owned()))
         }
     };
     match without {
         None => row(id, name, Works, "each kernel timer's due time is compared with its firing", ""),
-        Some(why) if facts.all_cores_allowed => row(
+        Some((why, remedy)) if facts.all_cores_allowed => row(
             id,
             name,
             Reduced,
             format!("{why}; late wake-ups of Surefoot's own threads are used, 50 a second and core"),
-            "run as root on a kernel with BTF",
+            remedy,
         ),
-        Some(why) => row(
+        Some((why, remedy)) => row(
             id,
             name,
             Reduced,
             format!("{why}; late wake-ups are used, and not all cores may be used by this process"),
-            "run as root on a kernel with BTF, or widen its core set",
+            format!("{remedy}; or let it use all cores"),
         ),
     }
 }
@@ -328,7 +329,7 @@ mod tests {
 
     #[test]
     fn without_tracing_nothing_that_needs_it_claims_to_work() {
-        let refused = Tracing::Refused { why: "not root".into(), remedy: "run as root".into() };
+        let refused = Tracing::Refused { why: "no CAP_BPF".into(), remedy: "grant CAP_BPF".into() };
         let rows = capabilities(&Facts { container: Some("docker".into()), ..facts(refused) });
         for id in ["stall.functions", "stall.nmi", "stall.softirqs", "stall.symbols", "stall.self_interrupts"] {
             assert_eq!(state(&rows, id), No, "{id}");
@@ -337,6 +338,9 @@ mod tests {
             assert_eq!(state(&rows, id), Reduced, "{id}");
         }
         assert!(rows[0].remedy.contains("docker"), "{}", rows[0].remedy);
+        // What helps is what the refusal says, and not another guess.
+        let lateness = rows.iter().find(|row| row.id == "stall.lateness").map(|row| row.remedy.as_str());
+        assert_eq!(lateness, Some("grant CAP_BPF"));
         assert!(rows.iter().filter(|row| row.state != Works).all(|row| !row.reason.is_empty()));
     }
 }

@@ -40,7 +40,10 @@ impl MemoryErrors {
                 format!("{} is not there", folder.display()),
                 "mount debugfs and load the kernel's module: modprobe mce-inject (kernels for clouds and containers lack it)",
             ),
-            Err(error) => unsupported(format!("{}: {error}", folder.display()), "run as root"),
+            Err(error) => unsupported(
+                format!("{}: {error}", folder.display()),
+                &surefoot_hostfs::privilege::remedy(&["CAP_SYS_ADMIN"]),
+            ),
         }
     }
 }

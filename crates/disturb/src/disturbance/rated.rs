@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock::monotonic_ns;
 use surefoot_hostfs::interrupting::{Interrupter, Pages};
-use surefoot_hostfs::{Root, children, cpus, thread};
+use surefoot_hostfs::{Root, children, cpus, privilege, thread};
 use surefoot_model::CpuId;
 
 /// How often it is looked which processes the workload has.
@@ -36,7 +36,7 @@ impl Rated {
     /// # Errors
     /// This host does not allow it.
     pub(super) fn new(kind: Kind, cores: &[CpuId]) -> Result<Rated, Fault> {
-        let unsupported = |why: String| Fault::Unsupported { why, remedy: "run as root".into() };
+        let unsupported = |why: String| Fault::Unsupported { why, remedy: privilege::remedy(&["CAP_SYS_NICE"]) };
         if kind == Kind::Ipi {
             sender_for(CpuId(0))?;
             for cpu in cores {

@@ -86,7 +86,7 @@ fn load(root: &Root, found: &mut Vec<String>) {
     let Some(load) = text.split(' ').next().and_then(|word| word.real()) else { return };
     let cores = cpus::online(root).map_or(1, |cores| cores.len().max(1));
     if load > LOAD_PER_CORE * cores as f64 {
-        found.push(format!("the load is {load:.1} on {cores} cores"));
+        found.push(format!("the load is {load:.1} on {cores} core{}", if cores == 1 { "" } else { "s" }));
     }
 }
 

@@ -305,7 +305,8 @@ fn at_least_written(root: &Root, drive: &Identity, numbers: &BTreeSet<DeviceNumb
 fn refusal(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            "asking the drive needs CAP_SYS_ADMIN: run as root, or let surefoot-drives.timer do it".into()
+            let remedy = crate::privilege::remedy(&["CAP_SYS_ADMIN"]);
+            format!("asking the drive needs CAP_SYS_ADMIN: {remedy}; or let surefoot-drives.timer of the host do it")
         }
         Some(libc::ENOENT | libc::ENXIO) => "its device node is not here: in a container, ask on the host".into(),
         _ => format!("the drive did not answer: {error}"),

@@ -17,6 +17,7 @@ mod own_mount;
 
 pub use format::{Field, Format};
 
+use crate::privilege;
 use crate::root::read_file;
 use crate::{Error, Root, Unsupported, without_number};
 use std::ffi::{CString, OsStr};
@@ -76,7 +77,9 @@ impl Tracefs {
         let refused = if root.is_host() { Some(Self::own()) } else { None };
         match refused {
             Some(Ok(tracefs)) => Ok(tracefs),
-            _ if is_denied => Err(Unsupported::new("tracefs may be read by root only", "run as root")),
+            _ if is_denied => {
+                Err(Unsupported::new("this process may not read tracefs", privilege::remedy(&["CAP_DAC_READ_SEARCH"])))
+            }
             Some(Err(unsupported)) => Err(unsupported),
             None if places[0].is_dir() => Err(Unsupported::new("tracefs is not mounted", MOUNT_IT)),
             None => Err(without_tracing()),
@@ -181,7 +184,7 @@ fn no_own_mount(detached: &io::Error, private: &io::Error) -> Unsupported {
         let [detached, private] = [detached, private].map(without_number);
         format!("tracefs is not mounted, and cannot be: detached: {detached}; in a private namespace: {private}")
     };
-    Unsupported::new(why, format!("run as root, or {MOUNT_IT}"))
+    Unsupported::new(why, format!("{}; or {MOUNT_IT}", privilege::remedy(&["CAP_SYS_ADMIN"])))
 }
 
 fn event_folder(group: &str, name: &str) -> Option<PathBuf> {
@@ -228,6 +231,6 @@ mod tests {
         let other = no_own_mount(&error(libc::ENOSYS), &error(libc::EPERM));
         assert!(other.why.contains("detached: Function not implemented; in a private namespace: Operation"), "{other}");
         assert!(!other.why.contains("os error"), "{other}");
-        assert!(other.remedy.starts_with("run as root, or mount it: mount -t tracefs"), "{}", other.remedy);
+        assert!(other.remedy.contains("; or mount it: mount -t tracefs"), "{}", other.remedy);
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn reason(error: &Error) -> String {
         return "it is a symbolic link, which is not followed here; the kernel has a file in its place".into();
     }
     if error.is_denied() {
-        return "it may not be read; run surefoot as root".into();
+        return format!("it may not be read; {}", surefoot_hostfs::privilege::remedy(&["CAP_DAC_READ_SEARCH"]));
     }
     if error.is_absent() {
         return "it is gone or was never there; look again, and if it stays so the driver of the controller does not have it".into();

@@ -47,7 +47,10 @@ impl Group {
                 Err(fault) => why = format!("the virtual processors cannot be put into a group of their own: {fault}"),
             }
         }
-        Err(Fault::Unsupported { why, remedy: "run as root, or take guest-stop".into() })
+        Err(Fault::Unsupported {
+            why,
+            remedy: "run as root where control groups can be written, or take guest-stop".into(),
+        })
     }
 
     fn threads_file(&self) -> &'static str {

@@ -19,7 +19,7 @@ fn check(facts: &Facts) -> Verdict {
             "the kernel has no corrected-errors collector (/sys/kernel/debug/ras/cec is not there)".into(),
         ),
         None => Verdict::CannotTell(
-            "debugfs cannot be looked into, so it is not known whether the collector runs; mount it, or run as root"
+            "debugfs cannot be looked into, so it is not known whether the collector runs; mount debugfs, or run as root of the host"
                 .into(),
         ),
         Some(true) => Verdict::Found(Found {
