@@ -44,17 +44,24 @@ fn a_history_has_one_writer_and_the_second_instance_says_so() {
 }
 
 #[test]
-fn a_history_that_cannot_be_kept_is_told_where_it_is_looked_for() {
-    let Some(_turn) = turn("a_history_that_cannot_be_kept_is_told_where_it_is_looked_for", Need::Nothing) else {
+fn a_history_that_cannot_be_kept_is_refused_before_anything_is_made() {
+    let Some(_turn) = turn("a_history_that_cannot_be_kept_is_refused_before_anything_is_made", Need::Nothing) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text");
     std::fs::write(&text, "no database, and precious").unwrap();
-    let (mut running, _) = start(&text, &folder.path().join("run"));
-    says(&mut running, &["history is not being written", text.to_str().unwrap()]);
-    running.ask_to_end();
-    running.finish().expect_code(0);
+    let (run, below) = (folder.path().join("run"), text.join("below/history.db"));
+    for (history, words) in [
+        (text.as_path(), ["--history", "no SQLite database"]),
+        (folder.path(), ["--history", "is a directory"]),
+        (Path::new("/dev/null"), ["--history", "character device"]),
+        (&below, ["--history", "not a directory"]),
+    ] {
+        let watch = surefoot("watch --port 0 --duration 1s --source counters --history").arg(history);
+        watch.arg("--run-directory").arg(&run).run().expect_refusal(2, &words);
+        assert!(!run.exists(), "nothing is made before {} is refused", history.display());
+    }
     assert_eq!(std::fs::read(&text).unwrap(), b"no database, and precious");
     let nowhere = surefoot("watch --port 0 --duration 1s --source counters --history /proc/nothing/history.db").run();
     nowhere.expect_refusal(2, &["/proc/nothing", "create"]);
@@ -69,6 +76,19 @@ fn nobody_cannot_write_into_roots_folder() {
     refused.expect_refusal(2, &[folder.path().to_str().unwrap(), "Permission denied"]);
     let port = surefoot("watch --port 80 --duration 1s").as_nobody().run();
     port.expect_refusal(2, &["port 80", "privilege", "1024"]);
+}
+
+/// Root may listen there, and gives up what a watch does not need only then.
+#[test]
+fn root_may_have_its_page_on_a_port_below_1024() {
+    let Some(_turn) = turn("root_may_have_its_page_on_a_port_below_1024", Need::Root) else { return };
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let port = (900..1024).find(is_free).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let watch = surefoot("watch --duration 1s --source counters --no-history --port").arg(port.to_string());
+    let finished = watch.arg("--run-directory").arg(folder.path()).run();
+    finished.expect_code(0);
+    assert!(finished.stdout.contains(&format!("http://127.0.0.1:{port}/")), "{finished:#?}");
 }
 
 #[test]

@@ -225,6 +225,6 @@ fn what_does_not_belong_there_does_no_harm_and_is_counted() {
     let (lines, truth) = who("200 200 1 0 2000 1");
     let [summary] = of_process(&lines, "loop", &truth)[..] else { panic!("{lines:?}") };
     assert!(number(summary, "gap_count") > 0, "{summary}");
-    assert!(says_missing(&lines, "files in the directory of loops"), "{:?}", of_type(&lines, "who"));
+    assert!(says_missing(&lines, "in the directory of loops"), "{:?}", of_type(&lines, "who"));
     assert_eq!(of_process(&lines, "loop", &serde_json::json!({"pid": std::process::id()})).len(), 0);
 }

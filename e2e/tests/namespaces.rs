@@ -232,7 +232,11 @@ fn what_needs_the_hosts_numbers_is_refused_in_a_pid_namespace() {
     ] {
         let refused = surefoot(words).inside(PID, ":").run();
         refused.expect_refusal(3, &["PID namespace", "--pid=host"]);
+        let attaches = refused.stderr.contains("attaching to");
+        assert!(!attaches || !words.contains("who"), "nothing is announced that is refused: {refused:#?}");
     }
+    let report = surefoot("stall report --duration 300ms --pid 4194303").inside(PID, ":").run();
+    report.expect_refusal(2, &["no such process in this PID namespace"]);
     // /proc of the host: what is number 1 to the one is another process to the other.
     for words in ["stall report --duration 300ms --pid 1", "watch --no-page --duration 1s", "checkpoint list /nowhere"]
     {
@@ -273,6 +277,16 @@ fn root_of_a_user_namespace_is_told_what_is_missing_and_the_user_of_everybody_is
     let unmapped = surefoot("history --file /nowhere/none.db").inside("--user", ":").run();
     unmapped.expect_refusal(3, &["user namespace", "65534", "another user"]);
     surefoot("status").inside("--user", ":").run().expect_code(0);
+    // Its root is root already, and becoming root changes nothing.
+    let status = surefoot("status --json").inside(USER, ":").run();
+    let advised: Vec<(String, String)> = of_type(&status.json(), "capability")
+        .into_iter()
+        .map(|row| ["id", "remedy"].map(|name| row[name].as_str().unwrap_or_default().to_owned()).into())
+        .collect();
+    assert!(advised.len() > 10, "{status:#?}");
+    for (id, remedy) in &advised {
+        assert!(!remedy.starts_with("run as root,") && !remedy.starts_with("run as root on"), "{id}: {remedy}");
+    }
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod shards;
 mod spaces;
 mod status;
 mod table;
+mod threads;
 mod trace;
 mod units;
 mod usage;

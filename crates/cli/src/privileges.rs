@@ -38,9 +38,17 @@ const FOR_RAISERS: &[&str] = &[
 /// More where processes of other users are hidden (`hidepid`): threads have no names otherwise.
 const FOR_HIDDEN: &[&str] = &["CAP_SYS_PTRACE"];
 
-/// More to begin: a tracefs of its own, registers of SMIs, limits of memory, real-time priority, and the limits themselves.
-const TO_BEGIN: &[&str] =
-    &["CAP_SYS_ADMIN", "CAP_SYS_RAWIO", "CAP_IPC_LOCK", "CAP_SYS_RESOURCE", "CAP_SYS_NICE", "CAP_SETPCAP"];
+/// More to begin: a tracefs of its own, registers of SMIs, limits of memory, real-time priority, a page on a port below 1024, and the
+/// limits themselves.
+const TO_BEGIN: &[&str] = &[
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_RAWIO",
+    "CAP_IPC_LOCK",
+    "CAP_SYS_RESOURCE",
+    "CAP_SYS_NICE",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SETPCAP",
+];
 
 /// What the orders of a controller ask for on their host. Files of the kernel and of Surefoot are root's own, which needs nothing more.
 const FOR_ORDERS: &[&str] = &[

@@ -13,7 +13,7 @@ use surefoot_store::recording::{End, Existing, Reader, Writer};
 
 pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
-    report::check_process(&options.what, &root)?;
+    report::check_workload(&options.what, &root)?;
     report::check_times(&options.what, options.interval, Some(options.duration))?;
     // It starts this process anew, which would find its own file there.
     settle::settle_for(&options.what, &root);

@@ -3,11 +3,12 @@
 use crate::args::{Filter, ReportOptions, STACKS_PER_S, What};
 use crate::exit::Outcome;
 use crate::rooms::{self, Summary};
-use crate::{output, table, who};
+use crate::{output, table, threads, who};
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
-use surefoot_model::{CauseKind, Event, Lost, Report};
+use surefoot_model::{CauseKind, CpuId, Event, Lost, Report};
 use surefoot_stall::who::WhoConfig;
 use surefoot_stall::{Config, LONGEST_RUN, THRESHOLD_RANGE_NS, WINDOW_RANGE};
 
@@ -32,12 +33,13 @@ pub fn config(what: &What, window: Duration) -> Config {
     }
 }
 
-/// Refuses a process that is not there: its preemptions could never be seen.
-pub fn check_process(what: &What, root: &Root) -> anyhow::Result<()> {
-    if let Some(pid) = what.pid {
-        anyhow::ensure!(root.proc(pid.to_string()).exists(), "--pid {pid}: there is no such process");
+/// Refuses a workload that is not there, and raisers where they cannot be named, before anything is said of attaching.
+pub fn check_workload(what: &What, root: &Root) -> anyhow::Result<()> {
+    threads::check_pid(what.pid, root)?;
+    if what.who.is_some() {
+        surefoot_stall::who::refuse_in_a_namespace()?;
     }
-    Ok(())
+    threads::check_comm(what.comm.as_deref(), root)
 }
 
 /// Refuses a run that is too long to end.
@@ -70,6 +72,9 @@ pub fn collect(
 ) -> anyhow::Result<()> {
     let sources = rooms::sources(root, what, window)?;
     what.forewarn(root);
+    let named = what.cpu.iter().chain(&what.who).flat_map(|list| list.0.iter().copied());
+    let named: BTreeSet<CpuId> = named.collect();
+    threads::tell_owners(&named.into_iter().collect::<Vec<_>>(), what.pid, root);
     let statistics = sources.statistics();
     let running = rooms::start(sources, &statistics, Some(duration))?;
     let start = Instant::now();
@@ -112,7 +117,7 @@ pub fn print(out: &mut impl Write, report: &Report, filter: &Filter, json: bool)
 
 pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
-    check_process(&options.what, &root)?;
+    check_workload(&options.what, &root)?;
     let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
     check_times(&options.what, window, Some(options.duration))?;
     let mut sum = Summary::default();

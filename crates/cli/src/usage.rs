@@ -4,6 +4,7 @@ use crate::args::Arguments;
 use crate::people;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use surefoot_model::one_line;
@@ -15,7 +16,32 @@ use surefoot_model::one_line;
 /// which each is one harmless line. Its own colours and line breaks stay.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Arguments, Vec<PathBuf>), clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let error = match read(&arguments) {
+    parse_harmless(&arguments).map_err(in_plain_words)
+}
+
+/// clap repeats what the standard library says of a number, in words for programmers.
+fn in_plain_words(error: clap::Error) -> clap::Error {
+    let Some(number) = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<ParseIntError>())
+    else {
+        return error;
+    };
+    let why = match number.kind() {
+        IntErrorKind::Empty => "a number is missing",
+        IntErrorKind::PosOverflow => "the number is too large",
+        IntErrorKind::NegOverflow => "the number is too small",
+        _ => "not a whole number",
+    };
+    let said = error.render().to_string();
+    match said.contains(&number.to_string()) {
+        true => {
+            clap::Error::raw(error.kind(), said.replacen(&number.to_string(), why, 1).trim_start_matches("error: "))
+        }
+        false => error,
+    }
+}
+
+fn parse_harmless(arguments: &[OsString]) -> Result<(Arguments, Vec<PathBuf>), clap::Error> {
+    let error = match read(arguments) {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,
     };
@@ -85,6 +111,20 @@ mod tests {
             parse(["surefoot", "watch", "--checks", "x", "--checkpoints", "y", "--port", "0"].map(Into::into))
                 .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(paths, [PathBuf::from("x")]);
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_in_words_for_people() {
+        for (arguments, why) in [
+            (&["surefoot", "watch", "--port", "x"][..], "'x' for '--port <PORT>': not a whole number"),
+            (&["surefoot", "watch", "--health-users", "1,b"], "'b' for '--health-users <USERS>': not a whole number"),
+            (&["surefoot", "memory", "import", "f", "--show", ""], ": a number is missing"),
+            (&["surefoot", "memory", "import", "f", "--show", "99999999999999999999999"], ": the number is too large"),
+        ] {
+            let said = said(arguments);
+            assert!(said.starts_with("error: invalid value") && said.contains(why), "{said}");
+            assert!(said.ends_with("For more information, try '--help'.\n"), "{said}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use surefoot_hostfs::{Root, memory, peer, signals, terminal};
 use surefoot_model::{
     Event, Finding, Gap, GapCorrection, Headline, HostDescription, Lost, Report, Severity, Window, one_line,
 };
+use surefoot_store::history::History;
 
 /// Windows that the terminal's verdict and tables look back on.
 const RECENT_WINDOWS: usize = 60;
@@ -58,7 +59,7 @@ pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
 
 fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
-    report::check_process(&options.what, &root)?;
+    report::check_workload(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
     check_group(options.page_group.as_deref(), &root)?;
     let page = options.page.open()?;
@@ -186,6 +187,12 @@ fn start_server(
     root: &Root,
 ) -> anyhow::Result<Server> {
     let Places { history, run_directory } = Places::of(options, mode == Mode::Live, root);
+    // Before anything is made. A file that was not named is root's own, and a watch goes on without it.
+    if options.history.is_some()
+        && let Some(path) = &history
+    {
+        History::check(path).with_context(|| format!("--history {}", path.display()))?;
+    }
     for folder in [history.as_deref().and_then(std::path::Path::parent), run_directory.as_deref()].into_iter().flatten()
     {
         if !folder.as_os_str().is_empty() {
@@ -196,6 +203,20 @@ fn start_server(
     let folder = history.as_deref().and_then(std::path::Path::parent).filter(|folder| !folder.as_os_str().is_empty());
     if let Some(why) = folder.map(surefoot_foreign::way::others_in).transpose()?.flatten() {
         anyhow::bail!("--history: {why}; use a file in a directory that only you can write (mode 700)");
+    }
+    if options.history.is_some()
+        && let Some(path) = history.as_deref().filter(|path| !path.exists())
+    {
+        // A full disk may have room again.
+        let is_for_good = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+        };
+        match std::fs::File::create_new(path).and_then(|_| std::fs::remove_file(path)) {
+            Err(error) if is_for_good(&error) => {
+                return Err(error).with_context(|| format!("--history {}: cannot be created", path.display()));
+            }
+            _ => {}
+        }
     }
     let config = Config {
         port: (!options.no_page).then_some(options.port),

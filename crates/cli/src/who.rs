@@ -9,7 +9,7 @@ use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::table::{self, Table};
 use crate::units::{counted, duration, percent};
-use crate::{output, people, record, report, running, settle, trace};
+use crate::{output, people, record, report, running, settle, threads, trace};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,15 +45,14 @@ pub fn run(options: &WhoOptions) -> anyhow::Result<Outcome> {
 
 fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
-    if let Some(pid) = options.pid {
-        anyhow::ensure!(root.proc(pid.to_string()).exists(), "--pid {pid}: there is no such process");
-    }
+    threads::check_pid(options.pid, &root)?;
     let length = options.duration.unwrap_or(LENGTH);
     report::check_duration(length)?;
     let cpus = surefoot_stall::checked_cores(&options.cpu.clone().unwrap_or_default().0, &root)?;
     if let Some(found) = of_running_watch(options, &cpus, &root) {
         return finish(options, found, || opening(&root, &WhoConfig { cpus, ..WhoConfig::default() }));
     }
+    who::refuse_in_a_namespace()?;
     settle::settle(&cpus, &root);
     // What cannot be compared is refused before an hour of watching.
     let before = options.compare.as_deref().map(recorded).transpose()?;
@@ -71,6 +70,7 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     if crate::args::can_attach(&root) {
         crate::people::tell!("{}", forewarning(Question::RaisersAlone));
     }
+    threads::tell_owners(&config.cpus, config.pid, &root);
     let opening = if recording.is_some() { opening(&root, &config)? } else { Vec::new() };
     let found = who::run(&root, &config, length, stop, || {
         crate::people::tell!("watching for {length:?}; Ctrl-C ends it early");

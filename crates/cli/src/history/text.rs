@@ -4,7 +4,7 @@ use super::happened;
 use super::past::{Past, Question};
 use super::when;
 use crate::table::{self, Table};
-use crate::units::{duration, percent};
+use crate::units::{counted, duration, percent};
 use std::ops::Range;
 use surefoot_model::{CoreLedger, Lost, Room};
 use surefoot_store::history::KeptFinding;
@@ -69,19 +69,26 @@ fn headline(past: &Past, question: &Question) -> String {
     let sum = |of: fn(&CoreLedger) -> u64| cores.iter().fold(0u64, |sum, core| sum.saturating_add(of(core)));
     let (wall_ns, busy_ns, lost_ns) = (sum(|core| core.wall_ns), sum(CoreLedger::busy_ns), sum(CoreLedger::lost_ns));
     if lost_ns == 0 && !table::is_traced(past.host.as_ref()) {
-        let (count, busy) = (cores.len(), percent(busy_ns, wall_ns));
-        text += &format!("{count} cores were busy {busy} of the time; what they lost is not seen without eBPF.\n");
+        let busy = percent(busy_ns, wall_ns);
+        text +=
+            &format!("{} busy {busy} of the time; what was lost is not seen without eBPF.\n", cores_were(cores.len()));
         return text + &coverage(past);
     }
     text += &format!(
-        "{} cores were busy {} of the time and lost {} of their busy time ({}){}\n",
-        cores.len(),
+        "{} busy {} of the time and lost {} of {} busy time ({}){}\n",
+        cores_were(cores.len()),
         percent(busy_ns, wall_ns),
         percent(lost_ns, busy_ns),
+        if cores.len() == 1 { "its" } else { "their" },
         duration(lost_ns),
         largest(&past.sum.causes()),
     );
     text + &coverage(past)
+}
+
+/// `1 core was`, `4 cores were`.
+fn cores_were(count: usize) -> String {
+    counted(count as u64, "core was", "cores were")
 }
 
 /// The three causes that took most from busy cores.

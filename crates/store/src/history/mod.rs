@@ -70,6 +70,7 @@ use findings::Board;
 use lock::Lock;
 use rusqlite::{Connection, ErrorCode};
 use std::collections::HashMap;
+use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -214,6 +215,23 @@ impl History {
         history.load_causes()?;
         history.load_findings()?;
         Ok(history)
+    }
+
+    /// Whether a file may become or is a history, and its nearest directory that is there is one; nothing is made.
+    ///
+    /// # Errors
+    /// As [`History::open`], but [`Error::InUse`] and what only its tables tell.
+    pub fn check(path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let absolute = std::path::absolute(path).map_err(|source| Error::Open { path: path.into(), source })?;
+        let above = absolute.ancestors().skip(1).find_map(|folder| Some((folder, std::fs::metadata(folder).ok()?)));
+        match above {
+            Some((folder, found)) if !found.is_dir() => {
+                return Err(Error::Open { path: folder.into(), source: io::ErrorKind::NotADirectory.into() });
+            }
+            _ => {}
+        }
+        schema::check_existing(path)
     }
 
     /// Takes note of an event; commits when the last commit is a second ago, or when much is waiting.

@@ -22,8 +22,11 @@ pub fn of(plan: &Plan, outcome: &Outcome, permit: Option<&Permit>, root: &Root) 
         warnings.push("this host has one core: Surefoot stood still as well, and saw the end of each run late".into());
     }
     if outcome.load_max > LOAD_PER_CORE * cores as f64 {
-        warnings
-            .push(format!("the load was up to {:.1} on {cores} cores: other work is in the numbers", outcome.load_max));
+        warnings.push(format!(
+            "the load was up to {:.1} on {}: other work is in the numbers",
+            outcome.load_max,
+            counted(cores as u64, "core", "cores")
+        ));
     }
     if outcome.left_out > 0 {
         let runs = counted(outcome.left_out, "run", "runs");

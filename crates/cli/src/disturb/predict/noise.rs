@@ -87,9 +87,10 @@ impl NoiseChoice {
                     .with_context(|| format!("--noise recorded:file={}", file.display()))?;
                 let stalls: usize = recorded.cores.iter().map(Vec::len).sum();
                 let lost_ns: u64 = recorded.cores.iter().flatten().map(|(_, length_ns)| length_ns).sum();
-                let cores = recorded.cores.len();
+                let cores = counted(recorded.cores.len() as u64, "core", "cores");
+                let stalls = counted(stalls as u64, "stall", "stalls");
                 let words = format!(
-                    "as recorded, {stalls} stalls of {} in all on {cores} cores in {}, {phase}",
+                    "as recorded, {stalls} of {} in all on {cores} in {}, {phase}",
                     duration(lost_ns),
                     duration(recorded.span_ns)
                 );

@@ -22,7 +22,8 @@ pub fn of(experiment: &Experiment, chosen: &Chosen, found: &Outcome, overruled: 
     }
     let load = found.runs.iter().filter_map(|run| run.load).fold(0.0, f64::max);
     if load > LOAD_PER_CORE * cores as f64 {
-        warnings.push(format!("the load was up to {load:.1} on {cores} cores: other work is in the numbers"));
+        let cores = counted(cores as u64, "core", "cores");
+        warnings.push(format!("the load was up to {load:.1} on {cores}: other work is in the numbers"));
     }
     if experiment.repetitions < PAIRS_ENOUGH {
         warnings.push(format!(

@@ -1,6 +1,6 @@
 //! What came of a run, as a line and as text.
 
-use crate::units::duration;
+use crate::units::{counted, duration};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use surefoot_nic::check::Verdict;
@@ -162,8 +162,9 @@ impl ResultLine {
     }
 
     fn messages_text(&self) -> String {
-        let (count, bytes, link) = (self.sent_count, self.message_bytes, self.link);
-        let mut text = format!("{count} messages of {bytes} bytes over {link} in {}\n", self.elapsed_text());
+        let (bytes, link) = (self.message_bytes, self.link);
+        let sent = counted(self.sent_count, "message", "messages");
+        let mut text = format!("{sent} of {bytes} bytes over {link} in {}\n", self.elapsed_text());
         let counts = [
             ("delivered", self.delivered_count),
             ("lost", self.lost_count),
