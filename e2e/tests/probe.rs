@@ -6,6 +6,7 @@ use surefoot_e2e::actor;
 use surefoot_e2e::command::{Running, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::{gap_line_sums_up, has_fields, number, of_type};
+use surefoot_testkit::not_run::not_run;
 
 /// How far the probe's clock, mapped from the time-stamp counter, may be from the kernel's.
 const CLOCK_SLACK_NS: u64 = 20_000;
@@ -30,7 +31,8 @@ fn wait_for_the_loop(running: &mut Running, cpu: u32) {
 
 #[test]
 fn planted_stalls_are_found_with_their_length_and_cause() {
-    let Some(_turn) = turn("planted_stalls_are_found_with_their_length_and_cause", Need::Ebpf) else { return };
+    const TEST: &str = "planted_stalls_are_found_with_their_length_and_cause";
+    let Some(_turn) = turn(TEST, Need::Ebpf) else { return };
     actor::prepare();
     for source in ["ebpf", "plain"] {
         let probe = surefoot("stall probe --cpu 1 --duration 30s --threshold 500us --json --source").arg(source);
@@ -45,14 +47,19 @@ fn planted_stalls_are_found_with_their_length_and_cause() {
         gaps.iter().for_each(|gap| gap_line_sums_up(gap));
         let stalls = truth["stalls"].as_array().unwrap();
         assert_eq!(stalls.len(), 20);
-        for stall in stalls {
-            is_found(stall, &gaps);
+        let whole = stalls.iter().filter(|stall| is_found(stall, &gaps)).count();
+        if whole == 0 {
+            not_run(
+                TEST,
+                &format!("{source}: the machine was too busy to read the tape of any of the 20 stalls in time"),
+            );
         }
         summary_fits(&lines, &gaps);
     }
 }
 
-fn is_found(stall: &Value, gaps: &[&Value]) {
+/// The stall is in one gap, with who did it; whether the tape of its core was read in time, without which only a part can be named.
+fn is_found(stall: &Value, gaps: &[&Value]) -> bool {
     let (start_ns, end_ns) = (stall[0].as_u64().unwrap(), stall[1].as_u64().unwrap());
     let contains = |gap: &&&Value| {
         let gap_start_ns = number(gap, "start_ns");
@@ -62,17 +69,19 @@ fn is_found(stall: &Value, gaps: &[&Value]) {
     let found: Vec<_> = gaps.iter().filter(contains).collect();
     assert_eq!(found.len(), 1, "the stall from {start_ns} to {end_ns} is in {} gaps", found.len());
     let gap = found[0];
+    assert_eq!(number(gap, "cpu"), 1);
     let causes = gap["causes"].as_array().unwrap();
-    let planted = causes.iter().find(|cause| cause["name"] == "planted");
-    let planted = planted.unwrap_or_else(|| panic!("the one who did it is not named: {gap}"));
-    assert_eq!(planted["kind"], "preemption", "{gap}");
-    // Interrupts within the stall have rows of their own, and the hypervisor may take some of it. Where the machine was
-    // too busy for the tape to be read in time, the gap says so, and only what was read can be named.
-    let (named_ns, true_ns) = (number(planted, "duration_ns"), end_ns - start_ns);
     let tape_is_whole = !gap["evidence"].to_string().contains("does not show");
+    let Some(planted) = causes.iter().find(|cause| cause["name"] == "planted") else {
+        assert!(!tape_is_whole, "the one who did it is not named: {gap}");
+        return false;
+    };
+    assert_eq!(planted["kind"], "preemption", "{gap}");
+    // Interrupts within the stall have rows of their own, and the hypervisor may take some of it.
+    let (named_ns, true_ns) = (number(planted, "duration_ns"), end_ns - start_ns);
     assert!(!tape_is_whole || named_ns * 2 > true_ns, "{named_ns} of {true_ns} ns are named: {gap}");
     assert!(named_ns <= number(gap, "duration_ns"), "{gap}");
-    assert_eq!(number(gap, "cpu"), 1);
+    tape_is_whole
 }
 
 /// The closing line agrees with the lines before it.
