@@ -28,6 +28,12 @@ impl Room {
     pub const ALL: [Room; 7] =
         [Room::Stall, Room::Memory, Room::Checkpoint, Room::Nic, Room::Disturb, Room::Remedy, Room::Watch];
 
+    /// The room of a finding's key; `None` if it begins with the name of none.
+    pub fn of_key(key: &str) -> Option<Room> {
+        let (name, _) = key.split_once('/')?;
+        Room::ALL.into_iter().find(|room| room.as_str() == name)
+    }
+
     /// The name in JSON, URLs, metrics and keys.
     pub fn as_str(self) -> &'static str {
         match self {

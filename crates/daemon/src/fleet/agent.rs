@@ -153,14 +153,17 @@ impl Agent {
         let room = if self.act.is_some() { AT_ONCE.saturating_sub(self.running.len()) } else { 0 };
         let watched = health(&self.health);
         let is_watched = watched.is_some();
-        let (watched, parts) = watched.map(|health| (of_rooms(health.rooms), health.parts)).unzip();
+        let (rooms, parts) = watched.map(|health| (health.rooms, health.parts)).unzip();
+        let findings_left_out = rooms.as_ref().map(left_out_of);
+        let watched = rooms.map(of_rooms);
         let findings = match (watched, checks) {
             (None, None) => None,
             (watched, checks) => Some(joined(watched.unwrap_or_default(), checks.unwrap_or_default())),
         };
         let (host, service) = (self.host.clone(), self.service.clone());
         let protocol = Protocol::default();
-        let told = HostFindings { protocol, host, service, findings, is_watched, parts, orders_max: room };
+        let told =
+            HostFindings { protocol, host, service, findings, is_watched, findings_left_out, parts, orders_max: room };
         let accepted = exchange.tell(&told)?;
         if accepted.protocol != protocol {
             return Err(format!(
@@ -287,6 +290,11 @@ fn health(path: &Path) -> Option<Health> {
     let health: Health = serde_json::from_slice(&bytes).ok()?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     health.is_current(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)).then_some(health)
+}
+
+/// For each room that the watch covers, the findings that its file has no room for.
+fn left_out_of(rooms: &BTreeMap<Room, RoomHealth>) -> BTreeMap<Room, u64> {
+    rooms.iter().map(|(room, health)| (*room, health.findings_left_out)).collect()
 }
 
 fn of_rooms(rooms: BTreeMap<Room, RoomHealth>) -> Vec<Finding> {

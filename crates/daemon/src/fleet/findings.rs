@@ -3,6 +3,7 @@
 use super::lines::Protocol;
 use super::strangers;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Alert, AlertOrigin, Finding, Part, Room, Severity, SubjectKind};
 
 /// The findings of one host that are taken: the worst.
@@ -13,7 +14,7 @@ pub(super) const CASE_RULE: &str = "case";
 /// The parts of one host that are looked at.
 const PARTS_READ_MAX: usize = 512;
 
-/// All that is found of a host now; what was told before and is not here any more is over. POST `/api/v1/findings`.
+/// What is found of a host now. POST `/api/v1/findings`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFindings {
     /// The version that the agent speaks.
@@ -31,6 +32,10 @@ pub struct HostFindings {
     /// them finds the same well (`ok`).
     #[serde(default = "is_watched")]
     pub is_watched: bool,
+    /// The rooms that the watch covers, each with the number of its findings that are not in `findings`. Only if that is 0 is an earlier
+    /// finding of the room over when it is no longer listed. An agent that does not send this ends nothing by not listing it.
+    #[serde(default)]
+    pub findings_left_out: Option<BTreeMap<Room, u64>>,
     /// Its parts that are known by their serial numbers: all of each kind that is told of. `None` where nothing is known of them.
     #[serde(default)]
     pub parts: Option<Vec<Part>>,
@@ -50,7 +55,8 @@ pub(super) struct Board {
     pub(super) service: String,
     /// `None` where nothing is known of it.
     pub(super) alerts: Option<Vec<Alert>>,
-    pub(super) is_watched: bool,
+    /// The rooms of which `alerts` is everything.
+    pub(super) whole: BTreeSet<Room>,
     /// Keys of what was looked at and is well.
     pub(super) fine: Vec<String>,
     pub(super) parts: Vec<Part>,
@@ -78,24 +84,28 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let host =
         strangers::host(&told.host).ok_or_else(|| format!("'{}' is no name of a host", strangers::name(&told.host)))?;
     let service = strangers::name(&told.service);
-    let (is_watched, orders_max) = (told.is_watched, told.orders_max);
+    let orders_max = told.orders_max;
+    let rooms = told.findings_left_out.unwrap_or_default().into_iter().filter(|_| told.is_watched);
+    let mut whole: BTreeSet<Room> = rooms.filter(|(_, left_out)| *left_out == 0).map(|(room, _)| room).collect();
     let (parts, parts_left_out) = parts_of(told.parts.unwrap_or_default());
     let Some(mut findings) = told.findings else {
         let (fine, left_out) = (Vec::new(), parts_left_out);
-        return Ok(Board { host, service, alerts: None, is_watched, fine, parts, left_out, orders_max });
+        return Ok(Board { host, service, alerts: None, whole, fine, parts, left_out, orders_max });
     };
     let well = findings.iter().filter(|finding| finding.severity <= Severity::Ok);
     let fine = well.map(|finding| finding.key.clone()).take(FINDINGS_MAX).collect();
     // What is well is nobody's alert, and a case is what comes of one.
     findings.retain(|finding| finding.severity > Severity::Ok && !is_of_case(finding));
-    let count = findings.len();
     // Any other key could be that of an alert from Alertmanager, which a host must not end, or hide what the alert is about.
-    findings.retain(|finding| finding.key.starts_with(&format!("{}/{}/", finding.room, finding.rule)));
+    let (mut findings, mut left_out): (Vec<Finding>, Vec<Finding>) = findings
+        .into_iter()
+        .partition(|finding| finding.key.starts_with(&format!("{}/{}/", finding.room, finding.rule)));
     findings.sort_by(surefoot_model::by_urgency);
-    let left_out = count.saturating_sub(findings.len().min(FINDINGS_MAX)) as u64 + parts_left_out;
-    findings.truncate(FINDINGS_MAX);
+    left_out.extend(findings.drain(FINDINGS_MAX.min(findings.len())..));
+    left_out.iter().for_each(|finding| _ = whole.remove(&finding.room));
+    let left_out = left_out.len() as u64 + parts_left_out;
     let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
-    Ok(Board { host, service, alerts, is_watched, fine, parts, left_out, orders_max })
+    Ok(Board { host, service, alerts, whole, fine, parts, left_out, orders_max })
 }
 
 /// The parts that are told apart, and how many are not.
@@ -199,6 +209,27 @@ mod tests {
         assert_eq!(read(b"{\"host\":\"a\"}").unwrap().alerts, None);
         assert!(read(b"{\"host\":\"../x\"}").unwrap_err().contains("no name of a host"));
         assert!(read(b"{\"findings\":3}").unwrap_err().contains("no findings of a host"));
+    }
+
+    #[test]
+    fn a_room_is_whole_only_if_the_agent_says_so_and_nothing_of_it_was_cut() {
+        let whole = |left_out: Option<&[(Room, u64)]>, findings: Vec<Finding>, is_watched: bool| {
+            let findings_left_out = left_out.map(|rooms| rooms.iter().copied().collect());
+            let findings = Some(findings);
+            let told = HostFindings { host: "a".into(), findings, findings_left_out, is_watched, ..Default::default() };
+            read(&serde_json::to_vec(&told).unwrap()).unwrap().whole
+        };
+        let says: &[_] = &[(Room::Memory, 0), (Room::Nic, 3), (Room::Stall, 0)];
+        assert_eq!(whole(Some(says), vec![], true), BTreeSet::from([Room::Memory, Room::Stall]));
+        assert_eq!(whole(Some(says), vec![], false), BTreeSet::new());
+        // An agent of an earlier version.
+        assert_eq!(whole(None, vec![], true), BTreeSet::new());
+        let many: Vec<Finding> = (0..201).map(|number| finding(&number.to_string(), Severity::Notice)).collect();
+        assert_eq!(whole(Some(says), many[..200].to_vec(), true), BTreeSet::from([Room::Memory, Room::Stall]));
+        assert_eq!(whole(Some(says), many, true), BTreeSet::from([Room::Stall]));
+        let mut sly = finding("A1", Severity::Critical);
+        sly.key = "alertmanager/00ab".into();
+        assert_eq!(whole(Some(says), vec![sly], true), BTreeSet::from([Room::Stall]));
     }
 
     #[test]

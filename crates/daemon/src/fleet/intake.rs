@@ -167,7 +167,7 @@ impl Writer {
                             host: board.host,
                             service: board.service,
                             alerts,
-                            is_whole: board.is_watched,
+                            whole: board.whole,
                             fine: board.fine,
                             parts: board.parts,
                         }),

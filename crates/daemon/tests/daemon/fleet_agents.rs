@@ -230,8 +230,18 @@ fn what_the_watch_of_a_host_finds_is_told_and_its_silence_says_nothing() {
     lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap());
     agent.round(&wire, None).unwrap();
     assert_eq!(wire.ask.get("/api/v1/cases/1").1["case"]["is_firing"], json!(true));
+    // Nor does one that does not watch memory, or has more findings than its file holds.
     health.updated_realtime_ns = written_ns;
-    health.rooms.clear();
+    let memory = health.rooms.remove(&Room::Memory).unwrap();
+    let full = RoomHealth { findings: Vec::new(), findings_left_out: 1, ..memory.clone() };
+    let nothing = RoomHealth { findings: Vec::new(), ..memory };
+    for rooms in [BTreeMap::new(), BTreeMap::from([(Room::Memory, full), (Room::Nic, nothing.clone())])] {
+        health.rooms = rooms;
+        lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap());
+        agent.round(&wire, None).unwrap();
+        assert_eq!(wire.ask.get("/api/v1/cases/1").1["case"]["is_firing"], json!(true), "{:?}", health.rooms);
+    }
+    health.rooms = BTreeMap::from([(Room::Memory, nothing)]);
     lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap());
     agent.round(&wire, None).unwrap();
     wire.ask.until(1, "over", |case| case["is_firing"] == false);

@@ -4,8 +4,8 @@ use super::sql::{Answer, Row, Sql, Value, in_pieces};
 use super::{CaseStore, Connected, parts};
 use crate::Result;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use surefoot_model::{Alert, AlertOrigin, Part};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use surefoot_model::{Alert, AlertOrigin, Part, Room};
 
 /// The alerts that one decision is told of, the oldest first. The next one is told of those that follow, and so on from the beginning: many
 /// that wait, for the end of a cool-down or of a silence, must not hide the others.
@@ -45,9 +45,9 @@ pub struct HostBoard {
     pub service: String,
     /// What is found.
     pub alerts: Vec<Alert>,
-    /// Whether this is all of it. Otherwise it is what some periodic checks found, because the host's watch does not run: what was found
-    /// before holds as it was, but for what is `fine`.
-    pub is_whole: bool,
+    /// The rooms of which this is everything that is found. An earlier alert of any other room holds, unless it is `fine`: the host's watch
+    /// does not run or does not watch that room, or findings were left out.
+    pub whole: BTreeSet<Room>,
     /// Keys of what was looked at and is well.
     pub fine: Vec<String>,
     /// The host's parts that are known by their serial numbers; of a kind that is not among them nothing is known.
@@ -59,7 +59,8 @@ impl HostBoard {
     fn hash(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
         let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        if !self.is_whole {
+        self.whole.iter().flat_map(|room| room.as_str().bytes().chain([0])).for_each(&mut add);
+        if self.whole.len() < Room::ALL.len() {
             add(1);
             self.fine.iter().flat_map(|key| key.bytes().chain([0])).for_each(&mut add);
         }
@@ -77,7 +78,8 @@ impl HostBoard {
     fn told(&self, before: Option<&HashMap<String, Alert>>, now_ns: u64) -> Vec<Alert> {
         let keys: HashSet<&str> = self.alerts.iter().map(|alert| &*alert.key).collect();
         let fine: HashSet<&str> = self.fine.iter().map(String::as_str).collect();
-        let is_known = |alert: &Alert| self.is_whole || fine.contains(&*alert.key);
+        let is_whole = |key: &str| Room::of_key(key).is_some_and(|room| self.whole.contains(&room));
+        let is_known = |alert: &Alert| is_whole(&alert.key) || fine.contains(&*alert.key);
         let over = before.into_iter().flatten().filter(|(key, alert)| !keys.contains(&***key) && is_known(alert));
         let over = over.map(|(_, alert)| Alert { is_firing: false, since_realtime_ns: now_ns, ..alert.clone() });
         let since_ns = |key: &str| before.and_then(|before| before.get(key)).map(|alert| alert.since_realtime_ns);

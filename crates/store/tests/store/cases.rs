@@ -112,7 +112,14 @@ fn line(action: &str) -> AuditEntry {
 }
 
 fn board(alerts: Vec<Alert>) -> HostBoard {
-    HostBoard { host: "h1".into(), service: "web".into(), alerts, is_whole: true, fine: Vec::new(), parts: Vec::new() }
+    HostBoard {
+        host: "h1".into(),
+        service: "web".into(),
+        alerts,
+        whole: Room::ALL.into(),
+        fine: Vec::new(),
+        parts: Vec::new(),
+    }
 }
 
 /// Modules by slot and serial number.
@@ -229,19 +236,26 @@ fn what_an_agent_finds_no_more_is_over(open) {
     let mut store = open();
     store.take(&[Alert { origin: AlertOrigin::Alertmanager, ..alert("h1", "am", 5, true) }]).unwrap();
     // Times of the host count for nothing.
-    assert_eq!(store.take_boards(&[board(vec![alert("h1", "a", 10, true), alert("x", "b", u64::MAX, true)])]).unwrap(), 2);
+    assert_eq!(store.take_boards(&[board(vec![alert("h1", "memory/a", 10, true), alert("x", "memory/b", u64::MAX, true)])]).unwrap(), 2);
     let told = world(&mut store).alerts;
     assert!(told[1..].iter().all(|alert| alert.host == "h1" && alert.since_realtime_ns > 1_700_000_000_000_000_000));
-    assert_eq!(store.take_boards(&[board(vec![alert("h1", "a", 10, true), alert("x", "b", u64::MAX, true)])]).unwrap(), 0);
-    assert_eq!(store.take_boards(&[board(vec![alert("h1", "b", 0, true)])]).unwrap(), 1);
+    assert_eq!(store.take_boards(&[board(vec![alert("h1", "memory/a", 10, true), alert("x", "memory/b", u64::MAX, true)])]).unwrap(), 0);
+    assert_eq!(store.take_boards(&[board(vec![alert("h1", "memory/b", 0, true)])]).unwrap(), 1);
     let firing = |store: &mut CaseStore| {
         let mut alerts = world(store).alerts;
         alerts.retain(|alert| alert.is_firing);
         alerts.into_iter().map(|alert| alert.key).collect::<Vec<_>>()
     };
-    assert_eq!(firing(&mut store), ["am", "b"]);
-    assert_eq!(store.take_boards(&[board(vec![alert("h1", "a", 0, true)])]).unwrap(), 2);
-    assert_eq!(firing(&mut store), ["am", "a"]);
+    assert_eq!(firing(&mut store), ["am", "memory/b"]);
+    assert_eq!(store.take_boards(&[board(vec![alert("h1", "memory/a", 0, true)])]).unwrap(), 2);
+    assert_eq!(firing(&mut store), ["am", "memory/a"]);
+    // A board that is whole of other rooms says nothing of this one.
+    let others = HostBoard { whole: [Room::Stall, Room::Nic].into(), ..board(Vec::new()) };
+    assert_eq!(store.take_boards(std::slice::from_ref(&others)).unwrap(), 0);
+    assert_eq!(firing(&mut store), ["am", "memory/a"]);
+    let fine = HostBoard { fine: vec!["memory/a".into()], ..others };
+    assert_eq!(store.take_boards(&[fine]).unwrap(), 1);
+    assert_eq!(firing(&mut store), ["am"]);
 }
 
 fn a_case_is_opened_changed_and_closed_with_its_trail(open) {
@@ -596,7 +610,7 @@ fn a_folder_of_others_is_no_place_for_a_store() {
     };
     for mode in [0o777, 0o1777] {
         let why = open(mode).unwrap_err().to_string();
-        assert!(why.contains("others may put files into"), "{mode:o}: {why}");
+        assert!(why.contains("other users can create files in"), "{mode:o}: {why}");
     }
     assert!(!home.path().join("cases.db").exists());
     open(0o700).unwrap();
