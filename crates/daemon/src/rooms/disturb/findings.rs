@@ -14,7 +14,11 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
     let mut findings = all_running(state);
     findings.extend(went_wrong(state, now_realtime_ns));
     if findings.is_empty() && !state.is_empty() {
-        findings.push(Finding::new(Room::Disturb, "experiments", Subject::host(), Severity::Ok, quiet(state)));
+        let say = |last: &str| {
+            let sentence = format!("No experiment runs; {}{last}.", kept(state));
+            Finding::new(Room::Disturb, "experiments", Subject::host(), Severity::Ok, sentence)
+        };
+        findings.push(say(&last_result(state)).with_public(&say("")));
     }
     findings
 }
@@ -83,20 +87,27 @@ fn one_went_wrong(newest: &Experiment, now_realtime_ns: u64) -> Option<Finding> 
         ExperimentOutcome::Failed => ("failed", "The newest experiment failed"),
         ExperimentOutcome::Vanished => ("vanished", "The newest experiment was killed before it reported a result"),
     };
-    let sentence = format!("{sentence}: {}.", ended.why.trim_end_matches('.'));
-    let finding = Finding::new(Room::Disturb, rule, subject(newest), Severity::Notice, sentence);
-    // Why may quote what a user's workload said.
+    let say = |sentence| Finding::new(Room::Disturb, rule, subject(newest), Severity::Notice, sentence);
+    // The reason may quote the workload's command and output, also of root's, and health.json is readable by everybody.
+    let finding = say(format!("{sentence}: {}.", ended.why.trim_end_matches('.')));
+    let finding = finding.with_public(&say(format!("{sentence}.")));
     Some(finding.since(ended.at_realtime_ns).of_user(newest.began.stranger()))
 }
 
-fn quiet(state: &State) -> String {
-    let count = state.experiments().count();
-    let kept = if count == 1 { "1 is kept".to_owned() } else { format!("{count} are kept") };
+fn kept(state: &State) -> String {
+    match state.experiments().count() {
+        1 => "1 is kept".to_owned(),
+        count => format!("{count} are kept"),
+    }
+}
+
+/// The newest result, to follow what is kept; for root alone, because a summary may quote what a workload printed.
+fn last_result(state: &State) -> String {
     // In the words of root's journals alone.
     let is_hosts = |one: &&Experiment| one.began.stranger().is_none();
     let finished = |one: &&Experiment| one.ended.as_ref().is_some_and(|end| end.outcome == ExperimentOutcome::Finished);
     let newest = state.experiments().filter(is_hosts).rfind(finished);
-    let last = newest.and_then(|one| one.ended.as_ref()).map_or(String::new(), |ended| match &ended.effect {
+    newest.and_then(|one| one.ended.as_ref()).map_or(String::new(), |ended| match &ended.effect {
         Some(effect) => {
             let (low, high) = (effect.interval_low, effect.interval_high);
             let ratio = effect.ratio;
@@ -104,8 +115,7 @@ fn quiet(state: &State) -> String {
         }
         None if ended.summary.is_empty() => String::new(),
         None => format!("; last result: {}", ended.summary),
-    });
-    format!("No experiment runs; {kept}{last}.")
+    })
 }
 
 #[cfg(test)]
@@ -136,6 +146,25 @@ mod tests {
         let later = of(&state, 9_001 + TOLD_FOR_NS);
         assert_eq!(later[0].sentence, "No experiment runs; 1 is kept.");
         assert!(of(&State::default(), 0).is_empty());
+    }
+
+    /// `health.json` and the overview of a user without rights have the public words.
+    #[test]
+    fn nothing_that_an_experiment_of_root_said_is_public() {
+        let public = |outcome| {
+            let mut events = told("a", Some(outcome));
+            of_root(&mut events);
+            let finding = of(&folded(&events), 9_000).remove(0);
+            assert_eq!(finding.uid, None, "health.json takes it");
+            finding.for_everybody().sentence
+        };
+        assert_eq!(public(ExperimentOutcome::Failed), "The newest experiment failed.");
+        assert_eq!(public(ExperimentOutcome::Refused), "The newest experiment was refused.");
+        assert_eq!(public(ExperimentOutcome::Finished), "No experiment runs; 1 is kept.");
+        let mut events = super::super::state::tests::several("a");
+        of_root(&mut events);
+        let finding = of(&folded(&events), 9_000).remove(0);
+        assert_eq!(finding.for_everybody().sentence, "No experiment runs; 1 is kept.");
     }
 
     #[test]

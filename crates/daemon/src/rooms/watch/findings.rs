@@ -13,7 +13,10 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
     for report in state.failing() {
         let subject = Subject::new(SubjectKind::Source, &report.source);
         let sentence = format!("The source '{}' fails: {}.", report.source, report.why);
-        findings.push(say("source", subject, Severity::Warning, sentence));
+        // The reason may name a directory that is root's to know.
+        let public =
+            say("source", subject.clone(), Severity::Warning, format!("The source '{}' fails.", report.source));
+        findings.push(say("source", subject, Severity::Warning, sentence).with_public(&public));
     }
     let is_recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| moment.now_ns.saturating_sub(at_ns) <= RECENT_NS);
     if is_recent(state.unseen_ns) {
@@ -101,6 +104,16 @@ mod tests {
 
     fn keys(state: &State, moment: &Moment) -> Vec<String> {
         of(state, moment).into_iter().map(|finding| finding.key).collect()
+    }
+
+    #[test]
+    fn why_a_source_fails_is_not_public() {
+        let moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let mut state = State::default();
+        state.take(&report(SourceState::Failed, "/srv/secret cannot be read"));
+        let finding = of(&state, &moment).remove(0);
+        assert!(finding.sentence.contains("/srv/secret"), "{finding:?}");
+        assert_eq!(finding.for_everybody().sentence, "The source 'stall' fails.");
     }
 
     #[test]
