@@ -91,7 +91,7 @@ done
 cat >> "$units/surefoot-remedy.service.d/test.conf" <<UNIT
 [Service]
 ExecStart=
-ExecStart=/usr/bin/surefoot remedy serve --policy /etc/surefoot/policy.toml --store sqlite:/var/lib/surefoot-remedy/cases.db --listen 127.0.0.1:17078 --own-host ''
+ExecStart=/usr/bin/surefoot remedy serve --policy /etc/surefoot/policy.toml --store sqlite:/var/lib/surefoot-remedy/cases.db --listen 127.0.0.1:17078 --own-host '' --journal /var/lib/surefoot-remedy/deeds.jsonl
 UNIT
 # The checks within the limits of the unit, as its agent runs them.
 cat >> "$units/surefoot-remedy-agent.service.d/test.conf" <<UNIT

@@ -1,6 +1,41 @@
 // Made by dev/types.mjs from docs/schema/api.json; do not edit. `npm run types:generate` makes it anew.
 
 /**
+ * Who acts.
+ */
+export type Actor =
+  | {
+      kind: "command";
+      /**
+       * The user.
+       */
+      uid: number;
+    }
+  | {
+      /**
+       * The job.
+       */
+      job: string;
+      kind: "session";
+    }
+  | {
+      /**
+       * This host.
+       */
+      host: string;
+      kind: "agent";
+    }
+  | {
+      kind: "controller";
+      /**
+       * Its name.
+       */
+      name: string;
+    }
+  | {
+      kind: "unknown";
+    };
+/**
  * How much of a capability this host allows.
  */
 export type CapabilityState = "works" | "reduced" | "unsupported";
@@ -195,6 +230,280 @@ export type CpuId = number;
  * Where a cost comes from.
  */
 export type CostBasis = "measured" | "literature";
+/**
+ * What is done.
+ */
+export type DeedAction =
+  | "reporter_recover"
+  | "link_cycle"
+  | "function_reset"
+  | "change_setting"
+  | "checkpoint"
+  | "make_durable"
+  | "restore"
+  | "experiment"
+  | "recheck"
+  | "drain"
+  | "return"
+  | "restart_unit"
+  | "reset_interface"
+  | "offline_page"
+  | "tune_reporting"
+  | "set_firmware"
+  | "reboot"
+  | "stress"
+  | "debug_mode"
+  | "collect_errors"
+  | "soft_repair"
+  | "hard_repair"
+  | "run_hook"
+  | "file_ticket"
+  | "restore_setting";
+/**
+ * What came of an action.
+ */
+export type DeedOutcome =
+  | {
+      kind: "planned";
+    }
+  | {
+      kind: "withheld";
+      why: Withheld;
+    }
+  | {
+      kind: "begun";
+    }
+  | {
+      kind: "goes_on";
+      /**
+       * How far it has come.
+       */
+      note: string;
+    }
+  | {
+      kind: "done";
+      observed: Observed;
+    }
+  | {
+      kind: "taken_back";
+      /**
+       * What was seen instead.
+       */
+      note: string;
+    }
+  | {
+      /**
+       * The error, in the words of whoever refused it.
+       */
+      error: string;
+      kind: "failed";
+    }
+  | {
+      /**
+       * Why not.
+       */
+      error: string;
+      kind: "in_doubt";
+    };
+/**
+ * Why something is not done.
+ */
+export type Withheld =
+  | {
+      kind: "exhausted";
+    }
+  | {
+      /**
+       * What it carries.
+       */
+      carries: string[];
+      kind: "in_use";
+    }
+  | {
+      /**
+       * What it carries.
+       */
+      carries: string[];
+      kind: "device_in_use";
+    }
+  | {
+      kind: "only_probable";
+    }
+  | {
+      kind: "hour_limit";
+      /**
+       * The limit.
+       */
+      limit: number;
+      /**
+       * Steps tried in the last hour.
+       */
+      tried: number;
+    }
+  | {
+      /**
+       * Seconds that are waited.
+       */
+      grace_s: number;
+      kind: "too_early";
+      /**
+       * Seconds since that step.
+       */
+      since_s: number;
+    }
+  | {
+      kind: "not_worth_it";
+      /**
+       * Why, the deciding reason first.
+       */
+      reasons: string[];
+    }
+  | {
+      kind: "refused";
+      /**
+       * Why.
+       */
+      why: string;
+    }
+  | {
+      kind: "other";
+      /**
+       * The words.
+       */
+      why: string;
+    };
+/**
+ * What was observed of an action that was done.
+ */
+export type Observed =
+  | {
+      kind: "accepted";
+    }
+  | {
+      kind: "written";
+    }
+  | {
+      kind: "intact";
+    }
+  | {
+      kind: "measured";
+    }
+  | {
+      kind: "driver_recovered";
+    }
+  | {
+      kind: "link_cycled";
+    }
+  | {
+      kind: "link_switched_on";
+    }
+  | {
+      kind: "link_was_on";
+    }
+  | {
+      kind: "read_back";
+    }
+  | {
+      /**
+       * What was seen.
+       */
+      evidence: string;
+      kind: "effect";
+    }
+  | {
+      /**
+       * What was looked at.
+       */
+      evidence: string;
+      kind: "fault_gone";
+    }
+  | {
+      kind: "note";
+      /**
+       * The words.
+       */
+      text: string;
+    };
+/**
+ * Why something is done.
+ */
+export type DeedReason =
+  | {
+      kind: "asked";
+    }
+  | {
+      /**
+       * The evidence of the finding, a line each.
+       */
+      evidence: string[];
+      kind: "seen";
+    }
+  | {
+      /**
+       * Its number.
+       */
+      case: number;
+      /**
+       * What is wrong, see [`crate::Alert::fault`].
+       */
+      fault: string;
+      kind: "case";
+      /**
+       * The service that the host works for; empty where none is known.
+       */
+      service?: string;
+    }
+  | {
+      kind: "unfinished";
+    };
+/**
+ * The part of the subject, or the setting, that a deed changes.
+ */
+export type DeedTarget =
+  | {
+      kind: "subject";
+    }
+  | {
+      kind: "part";
+      /**
+       * Its name.
+       */
+      name: string;
+    }
+  | {
+      /**
+       * Its value before; `None` where it is not known.
+       */
+      from?: string | null;
+      kind: "setting";
+      /**
+       * The file or attribute.
+       */
+      name: string;
+      /**
+       * The new value.
+       */
+      to: string;
+    }
+  | {
+      kind: "hook";
+      /**
+       * Its path.
+       */
+      path: string;
+    }
+  | {
+      /**
+       * Its number.
+       */
+      generation: number;
+      kind: "generation";
+      tier: DeedTier;
+    };
+/**
+ * Where a checkpoint lies.
+ */
+export type DeedTier = "memory" | "durable" | "shared" | "unknown";
 /**
  * What to do with a module.
  */
@@ -409,14 +718,6 @@ export type Mode = "live" | "replay";
  * Where something happens.
  */
 export type Part = "application" | "library" | "interface" | "daemon" | "host" | "run";
-/**
- * What can be done for an interface, from what disturbs least to what disturbs most.
- */
-export type RecoveryKind = "reporter_recover" | "link_cycle" | "function_reset";
-/**
- * How far a step of a recovery has come.
- */
-export type RecoveryOutcome = "planned" | "withheld" | "begun" | "done" | "failed";
 /**
  * The length of the windows of a range.
  */
@@ -1469,6 +1770,63 @@ export interface CoreStalls {
    * Median of the start less the time that it was to be.
    */
   start_late_median_ns: number;
+}
+/**
+ * Deeds at one moment.
+ */
+export interface Deeds {
+  /**
+   * The newest of each room, newest first.
+   */
+  deeds: ShownDeed[];
+  /**
+   * Older ones that are not kept here.
+   */
+  left_out_count: number;
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * Why there is nothing to see; absent where there is.
+   */
+  why?: string;
+}
+/**
+ * A deed with its words.
+ */
+export interface ShownDeed {
+  action: DeedAction;
+  actor: Actor;
+  /**
+   * When it was written down, `CLOCK_REALTIME`.
+   */
+  at_realtime_ns: number;
+  /**
+   * Why; empty for viewers who may not know.
+   */
+  because: string;
+  /**
+   * When the action began, `CLOCK_REALTIME`.
+   */
+  begun_realtime_ns: number;
+  /**
+   * Who did it; empty for viewers who may not know.
+   */
+  by: string;
+  outcome: DeedOutcome;
+  reason: DeedReason;
+  room: Room;
+  subject: Subject;
+  target: DeedTarget;
+  /**
+   * What was done and what came of it, one line.
+   */
+  words: string;
 }
 /**
  * One experiment with all that is kept of it.
@@ -3720,10 +4078,6 @@ export interface Nic {
    */
   schema: number;
   /**
-   * The newest steps of recovery, oldest first.
-   */
-  steps: RecoveryStep[];
-  /**
    * The version of Surefoot.
    */
   version: string;
@@ -3731,33 +4085,6 @@ export interface Nic {
    * Why there is nothing to see, and what to do; absent where interfaces are watched.
    */
   why?: string;
-}
-/**
- * A step of a recovery, done or not.
- */
-export interface RecoveryStep {
-  /**
-   * When, `CLOCK_REALTIME`.
-   */
-  at_realtime_ns: number;
-  /**
-   * What came of it, or why it was not done.
-   */
-  detail: string;
-  /**
-   * Of which interface.
-   */
-  interface: string;
-  kind: RecoveryKind;
-  outcome: RecoveryOutcome;
-  /**
-   * Why it is done.
-   */
-  reason: string;
-  /**
-   * Of what: a reporter, a file.
-   */
-  target: string;
 }
 /**
  * What the files of campaigns come to.
@@ -4296,13 +4623,9 @@ export interface PastWindow {
   start_realtime_ns: number;
 }
 /**
- * Checks and cases at one moment.
+ * Periodic checks at one moment.
  */
 export interface Remedy {
-  /**
-   * Cases that were told of, by number.
-   */
-  cases: Case[];
   /**
    * The newest run of each check, by name.
    */

@@ -1,6 +1,7 @@
 // The views of the page, in the order of the header. The only place that a new room's view is registered in.
 // The first is part of the page's first script; each other comes in one of its own when it is first shown.
 
+import { question as deedsQuestion } from "./overview/deeds.tsx";
 import { Overview } from "./overview/overview.tsx";
 import * as checkpointFeed from "./rooms/checkpoint/feed.ts";
 import * as disturbFeed from "./rooms/disturb/feed.ts";
@@ -14,7 +15,7 @@ import * as stall from "./rooms/stall/state.ts";
 import type { View } from "./view.ts";
 
 export const VIEWS: readonly View[] = [
-  { key: "overview", title: "Overview", load: async () => Overview, rooms: [], documents: ["overview"] },
+  { key: "overview", title: "Overview", load: async () => Overview, rooms: [], documents: ["overview", "deeds"], questions: [deedsQuestion] },
   {
     key: "lost-time",
     title: "Lost time",

@@ -40,9 +40,9 @@ test("bad packets are those of all three counters", () => {
 });
 
 test("an answer that is none is refused", () => {
-  const whole = { interfaces: [nic("a", "ok")], problems: [], changes: [], steps: [] };
+  const whole = { interfaces: [nic("a", "ok")], problems: [], changes: [] };
   assert.equal(checkNic(whole).interfaces.length, 1);
-  for (const bad of [null, [], {}, { ...whole, steps: 1 }, { ...whole, interfaces: [{ name: "a" }] }]) assert.throws(() => checkNic(bad), /network interfaces/);
+  for (const bad of [null, [], {}, { ...whole, changes: 1 }, { ...whole, interfaces: [{ name: "a" }] }]) assert.throws(() => checkNic(bad), /network interfaces/);
 });
 
 test("shares are printed as the paper prints them, and some is neither none nor all", () => {

@@ -113,7 +113,7 @@ const LAYERS: &[Layer] = &[
     // Journals, of which the libraries that applications link write one, too.
     Layer {
         folder: "crates/journal",
-        uses: &["foreign"],
+        uses: &["foreign", "model"],
         externals: Externals::Only(&["libc", "serde", "serde_json"]),
         silent_on: QUIET,
     },

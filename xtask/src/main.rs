@@ -13,6 +13,7 @@ mod licences;
 mod links;
 mod openings;
 mod page;
+mod producers;
 mod rooms;
 mod rust_text;
 mod spdx;
@@ -32,6 +33,7 @@ cargo xtask COMMAND
   licences  the licence of every dependency
   tidy      the house rules that a text search can check
   links     the links between the documents
+  producers every variant of every event is made somewhere outside of model and tests
   rooms     which files a new room touches outside its own folders
   header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         "licences" => suite::one(&workspace, "licences", licences::check),
         "tidy" => suite::one(&workspace, "tidy", tidy::check),
         "links" => suite::one(&workspace, "links", links::check),
+        "producers" => suite::one(&workspace, "producers", producers::check),
         "rooms" => suite::one(&workspace, "rooms", rooms::check),
         "header" => header::write(&workspace),
         "ui" => page::build(&workspace),

@@ -72,6 +72,11 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/inloop/src/reader/owner.rs", 2, KERNEL),
     ("crates/interfaces/src/act.rs", 1, KERNEL),
     ("crates/interfaces/src/baseline.rs", 1, NEW),
+    (
+        "crates/journal/src/deeds.rs",
+        1,
+        "in a directory that no stranger's link leads to; a file of this user with one name, or none",
+    ),
     ("crates/journal/src/rotating.rs", 1, OWN),
     ("crates/journal/src/write.rs", 1, "reopens what is open already, by its descriptor"),
     ("crates/memory/src/follow/instance.rs", 2, KERNEL),

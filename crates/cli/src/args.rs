@@ -4,11 +4,13 @@ use crate::ecc::options::EccCommand;
 use crate::history::options::HistoryOptions;
 use crate::rooms::{RoomCommand, RoomOptions};
 use crate::units::{parse_duration, parse_ns};
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::{Root, cpus};
+use surefoot_journal::deeds::Record;
 use surefoot_model::{CauseKind, CpuId};
 use surefoot_probes::{Flavour, Workload};
 use surefoot_stall::{Question, SentinelConfig, SourceChoice, forewarning};
@@ -198,6 +200,16 @@ pub struct What {
     pub source: Source,
     #[command(flatten)]
     pub rooms: RoomOptions,
+}
+
+/// Where deeds are recorded: in the file that `--journal` names, else in the host's journal.
+pub fn record(root: &Root, journal: Option<&Path>) -> anyhow::Result<Record> {
+    match journal {
+        Some(path) if path.is_absolute() => Ok(Record::File(root.path(path))),
+        // As any path that is typed, it begins where the command was started, also where the host is a recorded tree.
+        Some(path) => Ok(Record::File(std::path::absolute(path).context("--journal")?)),
+        None => Ok(Record::OfHost(root.path("/"))),
+    }
 }
 
 /// Whether attaching is going to be tried with any hope: nothing is told of what is refused right after.

@@ -100,7 +100,7 @@ const MEMORY: &[Of] =
 const HEALTH: &[Of] = &[
     of::<nic::health::lines::InterfaceLine>,
     of::<nic::health::lines::ProblemLine>,
-    of::<nic::health::lines::RecoveryLine>,
+    of::<nic::health::lines::DeedLine>,
     of::<nic::health::lines::AnsweringLine>,
 ];
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use surefoot_model::Health;
+use surefoot_model::{Case, Health};
 
 /// An answer, and where it is found.
 pub(crate) fn answer<T: JsonSchema>(generator: &mut SchemaGenerator, title: &str, about: &str) -> Value {
@@ -29,6 +29,7 @@ fn written() -> Value {
         answer::<PastAnswer<'_>>(of, "GET /api/v1/history", "What the history has of a range of the past."),
         answer::<LiveMessage<'_>>(of, "GET /api/v1/events", "The data of one server-sent event."),
         answer::<ErrorAnswer<'_>>(of, "any refusal", "What a request is answered that is refused."),
+        answer::<Case>(of, "GET /api/v1/cases of remedy serve", "A case, as the controller's page has it."),
         answer::<Health>(of, Health::FILE_NAME, "The health of the host, a file in the run directory."),
     ]);
     let mut definitions = generator.take_definitions(true);

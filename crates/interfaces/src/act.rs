@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_hostfs::Root;
 use surefoot_hostfs::netlink::Transport;
-use surefoot_model::{Interface, RecoveryKind, RecoveryOutcome, RecoveryStep};
+use surefoot_model::{Deed, DeedAction, DeedOutcome, DeedTarget, Interface, Observed};
 
 /// How often switching on is tried: an interface that stays off is worse than one that hangs.
 const ON_TRIES: u32 = 5;
@@ -29,48 +29,52 @@ fn reset_file(root: &Root, interface: &str) -> PathBuf {
     if !own.exists() && is_virtio() { device.join("../reset") } else { own }
 }
 
-/// Does a planned step, and gives it back with its outcome. Whatever it was planned for is looked up anew.
+/// Does a planned step, and says what came of it. Whatever it was planned for is looked up anew.
 pub fn apply<T: Transport>(
     root: &Root,
     devlink: Option<&mut Devlink<T>>,
     interface: &Interface,
-    step: &RecoveryStep,
-) -> RecoveryStep {
-    let done = match step.kind {
-        RecoveryKind::ReporterRecover => recover(devlink, interface, &step.target),
-        RecoveryKind::LinkCycle => cycle(root, &interface.name),
-        RecoveryKind::FunctionReset => {
-            let file = reset_file(root, &interface.name);
-            write(&file, "1").map(|()| format!("wrote 1 to {}", file.display()))
-        }
+    step: &Deed,
+) -> DeedOutcome {
+    let done = match (step.action, &step.target) {
+        (DeedAction::ReporterRecover, DeedTarget::Part { name }) => recover(devlink, interface, name),
+        (DeedAction::LinkCycle, _) => cycle(root, &interface.name),
+        (DeedAction::FunctionReset, _) => write(&reset_file(root, &interface.name), "1").map(|()| Observed::Accepted),
+        (action, _) => Err(Error::Option {
+            option: "--recover",
+            why: format!("{} is not a step for an interface", action.as_str()),
+        }),
     };
-    let (outcome, detail) = match done {
-        Ok(detail) => (RecoveryOutcome::Done, detail),
-        Err(error) => (RecoveryOutcome::Failed, error.to_string()),
-    };
-    RecoveryStep { outcome, detail, ..step.clone() }
+    outcome(done)
+}
+
+fn outcome(done: Result<Observed, Error>) -> DeedOutcome {
+    match done {
+        Ok(observed) => DeedOutcome::Done { observed },
+        Err(error) => DeedOutcome::Failed { error: error.to_string() },
+    }
 }
 
 fn recover<T: Transport>(
     devlink: Option<&mut Devlink<T>>,
     interface: &Interface,
     target: &str,
-) -> Result<String, Error> {
+) -> Result<Observed, Error> {
     let missing = |why: &str| Error::Option { option: "--recover", why: why.to_owned() };
     let devlink = devlink.ok_or_else(|| missing("this kernel has no devlink"))?;
     let reporter = interface.reporters.iter().find(|one| target_of(one) == target);
-    let reporter = reporter.ok_or_else(|| missing(&format!("there is no reporter {target} any more")))?;
+    let reporter = reporter.ok_or_else(|| missing(&format!("reporter {target} no longer exists")))?;
     devlink.recover(reporter)?;
-    Ok("the driver says that it recovered".to_owned())
+    Ok(Observed::DriverRecovered)
 }
 
 /// Switches an interface off and on, through the flags in its folder. Whoever is ended in between leaves it off: see
 /// [`switch_on_again`].
-fn cycle(root: &Root, name: &str) -> Result<String, Error> {
+fn cycle(root: &Root, name: &str) -> Result<Observed, Error> {
     let (file, flags) = flags_of(root, name)?;
     write(&file, &format!("{:#x}", flags & !read::IS_UP))?;
     switch_on(&file, name, flags)?;
-    Ok("switched off and on; addresses and routes of IPv6 on it may have to be set again".to_owned())
+    Ok(Observed::LinkCycled)
 }
 
 fn flags_of(root: &Root, name: &str) -> Result<(PathBuf, u32), Error> {
@@ -93,18 +97,13 @@ fn switch_on(file: &Path, name: &str, flags: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends a link cycle that another process began and did not end: switches the interface on, where it is off. Gives the step back
-/// with its outcome.
-pub fn switch_on_again(root: &Root, step: &RecoveryStep) -> RecoveryStep {
+/// Ends a link cycle that another process began and did not end: switches the interface on, where it is off.
+pub fn switch_on_again(root: &Root, interface: &str) -> DeedOutcome {
     let is_on = |(file, flags): (PathBuf, u32)| match flags & read::IS_UP {
-        0 => switch_on(&file, &step.interface, flags).map(|()| "was ended between off and on; switched on now"),
-        _ => Ok("was ended before its end was written down; it is switched on"),
+        0 => switch_on(&file, interface, flags).map(|()| Observed::LinkSwitchedOn),
+        _ => Ok(Observed::LinkWasOn),
     };
-    let (outcome, detail) = match flags_of(root, &step.interface).and_then(is_on) {
-        Ok(detail) => (RecoveryOutcome::Done, format!("the process that began it {detail}")),
-        Err(error) => (RecoveryOutcome::Failed, error.to_string()),
-    };
-    RecoveryStep { outcome, detail, ..step.clone() }
+    outcome(flags_of(root, interface).and_then(is_on))
 }
 
 /// Writes a value to a file of the kernel that is there.
@@ -131,45 +130,35 @@ mod tests {
     use surefoot_hostfs::netlink::Socket;
     use surefoot_testkit::HostTree;
 
-    fn step(kind: RecoveryKind) -> RecoveryStep {
-        RecoveryStep {
-            at_realtime_ns: 1,
-            interface: "eth0".into(),
-            kind,
-            target: "eth0".into(),
-            reason: "it hangs".into(),
-            outcome: RecoveryOutcome::Planned,
-            detail: String::new(),
-        }
+    fn step(action: DeedAction) -> Deed {
+        let target = DeedTarget::Part { name: "pci/0000:01:00.0 tx".into() };
+        Deed { target, ..crate::decide::tests::step(action, 0, DeedOutcome::Planned) }
     }
 
-    fn applied(tree: &HostTree, kind: RecoveryKind) -> RecoveryStep {
+    fn applied(tree: &HostTree, action: DeedAction) -> DeedOutcome {
         let interface = Interface { name: "eth0".into(), ..Interface::default() };
-        apply::<Socket>(&Root::at(tree.path()), None::<&mut Devlink<Socket>>, &interface, &step(kind))
+        apply::<Socket>(&Root::at(tree.path()), None::<&mut Devlink<Socket>>, &interface, &step(action))
     }
 
     #[test]
     fn a_link_ends_switched_on_with_the_flags_that_it_had() {
         let tree = HostTree::new().file("sys/class/net/eth0/flags", "0x1002\n");
-        let done = applied(&tree, RecoveryKind::LinkCycle);
-        assert_eq!((done.outcome, done.reason.as_str()), (RecoveryOutcome::Done, "it hangs"));
+        assert_eq!(applied(&tree, DeedAction::LinkCycle), DeedOutcome::Done { observed: Observed::LinkCycled });
         // The kernel's files keep nothing of what stood there before; this one keeps its last byte.
         assert_eq!(fs::read_to_string(tree.path().join("sys/class/net/eth0/flags")).unwrap().trim(), "0x1003");
     }
 
     #[test]
     fn a_link_that_was_left_switched_off_is_switched_on_and_one_that_is_on_is_left_alone() {
-        let begun = RecoveryStep { outcome: RecoveryOutcome::Begun, ..step(RecoveryKind::LinkCycle) };
-        for (flags, after, says) in [("0x1002", "0x1003", "switched on now"), ("0x1003", "0x1003", "it is switched on")]
+        for (flags, after, observed) in
+            [("0x1002", "0x1003", Observed::LinkSwitchedOn), ("0x1003", "0x1003", Observed::LinkWasOn)]
         {
             let tree = HostTree::new().file("sys/class/net/eth0/flags", format!("{flags}\n"));
-            let done = switch_on_again(&Root::at(tree.path()), &begun);
-            assert_eq!((done.outcome, done.at_realtime_ns), (RecoveryOutcome::Done, begun.at_realtime_ns));
-            assert!(done.detail.contains(says), "{done:?}");
+            assert_eq!(switch_on_again(&Root::at(tree.path()), "eth0"), DeedOutcome::Done { observed });
             assert_eq!(fs::read_to_string(tree.path().join("sys/class/net/eth0/flags")).unwrap().trim(), after);
         }
-        let failed = switch_on_again(&Root::at(HostTree::new().path()), &begun);
-        assert_eq!((failed.outcome, failed.detail.contains("has gone")), (RecoveryOutcome::Failed, true));
+        let failed = switch_on_again(&Root::at(HostTree::new().path()), "eth0");
+        assert!(is_failed(&failed, "has gone"), "{failed:?}");
     }
 
     #[test]
@@ -177,13 +166,21 @@ mod tests {
         let tree = HostTree::new().file("sys/class/net/eth0/device/reset", "");
         let root = Root::at(tree.path());
         assert!(can_reset(&root, "eth0") && !can_reset(&root, "eth1"));
-        assert_eq!(applied(&tree, RecoveryKind::FunctionReset).outcome, RecoveryOutcome::Done);
+        assert_eq!(applied(&tree, DeedAction::FunctionReset), DeedOutcome::Done { observed: Observed::Accepted });
         assert_eq!(fs::read_to_string(tree.path().join("sys/class/net/eth0/device/reset")).unwrap(), "1");
-        let failed = applied(&HostTree::new(), RecoveryKind::FunctionReset);
-        assert_eq!(failed.outcome, RecoveryOutcome::Failed);
-        assert!(failed.detail.contains("eth0/device"), "{failed:?}");
-        assert_eq!(applied(&tree, RecoveryKind::ReporterRecover).outcome, RecoveryOutcome::Failed);
-        assert_eq!(applied(&tree, RecoveryKind::LinkCycle).detail.split(": ").last(), Some("the interface has gone"));
+        for (tree, action, why) in [
+            (&HostTree::new(), DeedAction::FunctionReset, "eth0/device"),
+            (&tree, DeedAction::ReporterRecover, "no devlink"),
+            (&tree, DeedAction::LinkCycle, "the interface has gone"),
+            (&tree, DeedAction::Reboot, "reboot is not a step"),
+        ] {
+            let failed = applied(tree, action);
+            assert!(is_failed(&failed, why), "{failed:?}");
+        }
+    }
+
+    fn is_failed(outcome: &DeedOutcome, why: &str) -> bool {
+        matches!(outcome, DeedOutcome::Failed { error } if error.contains(why))
     }
 
     #[test]

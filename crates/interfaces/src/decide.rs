@@ -3,9 +3,10 @@
 //! From what disturbs least to what disturbs most: the driver is asked to recover by the reporter that reports the fault; the link
 //! is switched off and on; the PCI function is reset. The next is tried where the one before was, and the interface hangs still.
 
+use std::collections::BTreeSet;
 use surefoot_model::{
-    Carried, Certainty, HealthReporter, Interface, InterfaceState, RecoveryKind, RecoveryOutcome, RecoveryStep,
-    ReporterState,
+    Actor, Carried, Certainty, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, HealthReporter, Interface,
+    InterfaceState, ReporterState, Room, Subject, SubjectKind, Withheld,
 };
 
 /// Steps of an hour count against the limit.
@@ -52,60 +53,63 @@ pub struct Device {
 /// `history` is what was done on this host, oldest first.
 pub fn decide(
     interface: &Interface,
-    history: &[RecoveryStep],
+    history: &[Deed],
     now_ns: u64,
     device: &Device,
     policy: &Policy,
-) -> Option<RecoveryStep> {
+    actor: &Actor,
+) -> Option<Deed> {
     if interface.state != InterfaceState::Hung {
         return None;
     }
-    let done: Vec<&RecoveryStep> = history
+    let done: Vec<&Deed> = history
         .iter()
-        .filter(|step| step.interface == interface.name && was_tried(step))
-        // A clock that was set back makes nothing younger than now.
-        .filter(|step| now_ns.saturating_sub(step.at_realtime_ns) < HOUR_NS)
+        .filter(|deed| is_of(deed, &interface.name) && deed.outcome.was_tried())
+        // One dated in the future, by a clock that was set back since, counts as just done.
+        .filter(|deed| now_ns.saturating_sub(deed.begun_realtime_ns) < HOUR_NS)
         .collect();
-    let recent = |kind| {
-        let is_recent = |step: &&&RecoveryStep| now_ns.saturating_sub(step.at_realtime_ns) < policy.escalates_ns;
-        done.iter().filter(is_recent).any(|step| step.kind == kind)
+    let recent = |action| {
+        let is_recent = |deed: &&&Deed| now_ns.saturating_sub(deed.begun_realtime_ns) < policy.escalates_ns;
+        done.iter().filter(is_recent).any(|deed| deed.action == action)
     };
     let mut steps = candidates(interface, device.can_reset);
     let last = steps.last().cloned();
-    steps.retain(|(kind, _)| !recent(*kind));
+    steps.retain(|(action, _)| !recent(*action));
     let is_exhausted = steps.is_empty();
-    let (kind, target) = steps.into_iter().next().or(last)?;
+    let (action, target) = steps.into_iter().next().or(last)?;
     let why_not = if is_exhausted {
         // What was tried last may still have its effect.
-        Some(waited_for(&done, now_ns, policy).unwrap_or_else(|| {
-            "everything that can be done was tried, and it hangs still; a person is to look at it".to_owned()
-        }))
+        Some(waited_for(&done, now_ns, policy).unwrap_or(Withheld::Exhausted))
     } else {
-        of_others(interface, kind, device, policy).or_else(|| refusal(interface, &done, now_ns, policy))
+        of_others(interface, action, device, policy).or_else(|| refusal(interface, &done, now_ns, policy))
     };
-    Some(RecoveryStep {
+    Some(Deed {
         at_realtime_ns: now_ns,
-        interface: interface.name.clone(),
-        kind,
+        begun_realtime_ns: now_ns,
+        room: Room::Nic,
+        subject: Subject::new(SubjectKind::Interface, interface.name.clone()),
+        actor: actor.clone(),
+        action,
         target,
-        reason: interface.evidence.join("; "),
-        outcome: if why_not.is_some() { RecoveryOutcome::Withheld } else { RecoveryOutcome::Planned },
-        detail: why_not.unwrap_or_default(),
+        reason: DeedReason::Seen { evidence: interface.evidence.clone() },
+        outcome: why_not.map_or(DeedOutcome::Planned, |why| DeedOutcome::Withheld { why }),
     })
 }
 
 /// The link cycle of an interface that was begun within the last hour and of which no end is written: the process that began it may
 /// have been ended while the interface was switched off. One that lies further back is not looked at: somebody else may have
 /// switched it off since.
-pub fn unfinished_cycle<'a>(interface: &str, history: &'a [RecoveryStep], now_ns: u64) -> Option<&'a RecoveryStep> {
-    let last = history.iter().rev().find(|step| step.interface == interface && was_tried(step))?;
-    let is_unfinished = last.kind == RecoveryKind::LinkCycle && last.outcome == RecoveryOutcome::Begun;
-    (is_unfinished && now_ns.saturating_sub(last.at_realtime_ns) < HOUR_NS).then_some(last)
+pub fn unfinished_cycle<'a>(interface: &str, history: &'a [Deed], now_ns: u64) -> Option<&'a Deed> {
+    let last = history.iter().rev().find(|deed| is_of(deed, interface) && deed.outcome.was_tried())?;
+    let is_unfinished = last.action == DeedAction::LinkCycle && last.outcome == DeedOutcome::Begun;
+    (is_unfinished && now_ns.saturating_sub(last.begun_realtime_ns) < HOUR_NS).then_some(last)
 }
 
-fn was_tried(step: &RecoveryStep) -> bool {
-    // One that was begun and of which no end was written may have been done.
-    matches!(step.outcome, RecoveryOutcome::Begun | RecoveryOutcome::Done | RecoveryOutcome::Failed)
+/// Whether it is a step of recovery for this interface.
+pub fn is_of(deed: &Deed, interface: &str) -> bool {
+    let is_step =
+        matches!(deed.action, DeedAction::ReporterRecover | DeedAction::LinkCycle | DeedAction::FunctionReset);
+    is_step && deed.subject.kind == SubjectKind::Interface && deed.subject.name == interface
 }
 
 fn can_recover(one: &&HealthReporter) -> bool {
@@ -113,17 +117,17 @@ fn can_recover(one: &&HealthReporter) -> bool {
 }
 
 /// What can be done for it, from what disturbs least.
-fn candidates(interface: &Interface, can_reset: bool) -> Vec<(RecoveryKind, String)> {
+fn candidates(interface: &Interface, can_reset: bool) -> Vec<(DeedAction, DeedTarget)> {
     let mut steps = Vec::new();
     if let Some(one) = interface.reporters.iter().find(can_recover) {
-        steps.push((RecoveryKind::ReporterRecover, target_of(one)));
+        steps.push((DeedAction::ReporterRecover, DeedTarget::Part { name: target_of(one) }));
     }
     // A device without an interface here has no link.
     if interface.is_up && !interface.name.contains('/') {
-        steps.push((RecoveryKind::LinkCycle, interface.name.clone()));
+        steps.push((DeedAction::LinkCycle, DeedTarget::Subject));
     }
     if let Some(device) = interface.device.clone().filter(|_| can_reset) {
-        steps.push((RecoveryKind::FunctionReset, device));
+        steps.push((DeedAction::FunctionReset, DeedTarget::Part { name: device }));
     }
     steps
 }
@@ -137,45 +141,40 @@ pub fn target_of(reporter: &HealthReporter) -> String {
 }
 
 /// Why a step is withheld that goes beyond the interface, to others of its device.
-fn of_others(interface: &Interface, kind: RecoveryKind, device: &Device, policy: &Policy) -> Option<String> {
+fn of_others(interface: &Interface, action: DeedAction, device: &Device, policy: &Policy) -> Option<Withheld> {
     let is_of_port = || interface.reporters.iter().find(can_recover).is_some_and(|one| one.port.is_some());
-    let is_alone = match kind {
-        RecoveryKind::ReporterRecover => is_of_port(),
-        RecoveryKind::LinkCycle => true,
-        RecoveryKind::FunctionReset => false,
+    let is_alone = match action {
+        DeedAction::LinkCycle => true,
+        DeedAction::ReporterRecover => is_of_port(),
+        _ => false,
     };
     let is_refused = !is_alone && !policy.even_in_use && !device.carries.is_empty();
-    is_refused.then(|| format!("its device carries {}; --even-in-use allows it", Carried::list(&device.carries)))
+    is_refused.then(|| Withheld::DeviceInUse { carries: device.carries.clone() })
 }
 
-fn refusal(interface: &Interface, done: &[&RecoveryStep], now_ns: u64, policy: &Policy) -> Option<String> {
+fn refusal(interface: &Interface, done: &[&Deed], now_ns: u64, policy: &Policy) -> Option<Withheld> {
     if !policy.even_in_use && !interface.carries.is_empty() {
-        return Some(format!("it carries {}; --even-in-use allows it", Carried::list(&interface.carries)));
+        return Some(Withheld::InUse { carries: interface.carries.clone() });
     }
     if !policy.even_if_probable && interface.certainty != Some(Certainty::Certain) {
-        return Some(
-            "only probes say that it hangs, and the neighbour may be what hangs; --even-if-probable allows it"
-                .to_owned(),
-        );
+        return Some(Withheld::OnlyProbable);
     }
-    let tried: std::collections::BTreeSet<(RecoveryKind, &str, u64)> =
-        done.iter().map(|step| (step.kind, step.target.as_str(), step.at_realtime_ns)).collect();
+    let tried: BTreeSet<(DeedAction, String, u64)> =
+        done.iter().map(|deed| (deed.action, deed.target.to_string(), deed.begun_realtime_ns)).collect();
     if tried.len() as u64 >= u64::from(policy.per_hour) {
-        return Some(format!("{} steps were tried in the last hour, and {} are allowed", tried.len(), policy.per_hour));
+        return Some(Withheld::HourLimit { tried: tried.len() as u64, limit: u64::from(policy.per_hour) });
     }
     waited_for(done, now_ns, policy)
 }
 
 /// Why it is too early for another step.
-fn waited_for(done: &[&RecoveryStep], now_ns: u64, policy: &Policy) -> Option<String> {
-    let last_ns = done.iter().map(|step| step.at_realtime_ns).max()?;
+fn waited_for(done: &[&Deed], now_ns: u64, policy: &Policy) -> Option<Withheld> {
+    let last_ns = done.iter().map(|deed| deed.begun_realtime_ns).max()?;
     let since_ns = now_ns.saturating_sub(last_ns);
-    (since_ns < policy.grace_ns).then(|| {
-        let (since_s, grace_s) = (since_ns / 1_000_000_000, policy.grace_ns / 1_000_000_000);
-        format!("the last step was {since_s} s ago, and {grace_s} s are waited for its effect")
-    })
+    let [since_s, grace_s] = [since_ns, policy.grace_ns].map(|ns| ns / 1_000_000_000);
+    (since_ns < policy.grace_ns).then_some(Withheld::TooEarly { since_s, grace_s })
 }
 
 #[cfg(test)]
 #[path = "decide_tests.rs"]
-mod tests;
+pub(crate) mod tests;

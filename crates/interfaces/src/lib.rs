@@ -3,7 +3,7 @@
 //! interface that is alive and slow, or takes packets and moves none.
 //!
 //! # Invariants
-//! - Nothing here changes the machine but [`act`], which does what [`decide`] says, and [`self_test`], which refuses to take an
+//! - Nothing here changes the machine but [`act`], which [`recover`] asks to do what [`decide`] says, and [`self_test`], which refuses to take an
 //!   interface that is in use out of service unless it was asked twice.
 //! - [`judge`] and [`decide`] are pure: what they say rests on what they are given, and they say on what.
 //! - A state has its evidence and its certainty. Where a hung interface cannot be told from a neighbour that is gone, that is said.
@@ -25,12 +25,12 @@ pub mod baseline;
 pub mod decide;
 pub mod devlink;
 mod error;
-pub mod journal;
 pub mod judge;
 pub mod look;
 pub mod presence;
 pub mod probe;
 pub mod read;
+pub mod recover;
 pub mod self_test;
 
 pub use error::Error;

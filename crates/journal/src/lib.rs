@@ -24,6 +24,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod deeds;
 mod rotating;
 mod tail;
 mod write;

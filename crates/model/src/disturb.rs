@@ -1,7 +1,10 @@
 //! Experiments that disturb a host and measure what that does to a workload: as their journals say it line by line, and as
 //! recordings and the page have it.
 
-use crate::{CpuId, Happened, HappenedBody, Room, Subject, SubjectKind};
+use crate::{
+    Actor, CpuId, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, Happened, HappenedBody, Observed, Room,
+    Subject, SubjectKind, Withheld,
+};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -358,6 +361,38 @@ impl DisturbEvent {
             | DisturbEvent::Run { experiment, .. }
             | DisturbEvent::Row { experiment, .. }
             | DisturbEvent::Gone { experiment } => Some(experiment),
+        }
+    }
+
+    /// The beginning or the end of an experiment as a deed.
+    pub fn deed(&self) -> Option<Deed> {
+        let of = |experiment: &str, at_realtime_ns, actor, outcome| Deed {
+            at_realtime_ns,
+            begun_realtime_ns: at_realtime_ns,
+            room: Room::Disturb,
+            subject: Subject::new(SubjectKind::Experiment, experiment),
+            actor,
+            action: DeedAction::Experiment,
+            target: DeedTarget::Subject,
+            reason: DeedReason::Asked,
+            outcome,
+        };
+        match self {
+            DisturbEvent::Began(began) => {
+                let actor = began.uid.map_or(Actor::Unknown, |uid| Actor::Command { uid });
+                Some(of(&began.experiment, began.at_realtime_ns, actor, DeedOutcome::Begun))
+            }
+            DisturbEvent::Ended(ended) => {
+                let why = ended.why.clone();
+                let outcome = match ended.outcome {
+                    ExperimentOutcome::Finished => DeedOutcome::Done { observed: Observed::Measured },
+                    ExperimentOutcome::Refused => DeedOutcome::Withheld { why: Withheld::Refused { why } },
+                    ExperimentOutcome::Failed => DeedOutcome::Failed { error: why },
+                    ExperimentOutcome::Vanished => DeedOutcome::InDoubt { error: why },
+                };
+                Some(of(&ended.experiment, ended.at_realtime_ns, Actor::Unknown, outcome))
+            }
+            _ => None,
         }
     }
 

@@ -1,8 +1,8 @@
 use crate::{
-    Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, CoresTaken, DisturbEvent, ErrorReport,
+    Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, CoresTaken, Deed, DisturbEvent, ErrorReport,
     ExperimentBegan, ExperimentEnded, FaultyCore, Gap, GapCorrection, HostCheck, HostDescription, InterfaceChange,
-    InterfaceEvent, JournalEntry, LedgerFault, MemoryEvent, RecoveryStep, RemedyEvent, Room, SelfCost, SourceReport,
-    Subject, Untimed, WhoReport, weight,
+    InterfaceEvent, JournalEntry, LedgerFault, MemoryEvent, Room, SelfCost, SourceReport, Subject, Untimed, WhoReport,
+    weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -95,10 +95,10 @@ pub enum Event {
     Checkpoint(CheckpointEvent),
     /// What was seen of the host's memory errors.
     Memory(MemoryEvent),
-    /// What was seen of the host's network interfaces, and done for them.
+    /// What was seen of the host's network interfaces.
     Interface(InterfaceEvent),
-    /// What was done for a case of the remedies.
-    Remedy(Box<RemedyEvent>),
+    /// What Surefoot did, by a journal.
+    Deed(Box<Deed>),
     /// What was seen of experiments that disturb the host.
     Disturb(DisturbEvent),
     /// What a periodic check of the host found.
@@ -114,7 +114,6 @@ impl Event {
             Event::Checkpoint(seen) => seen.comes_to_ns(),
             Event::Memory(seen) => seen.comes_to_ns(),
             Event::Interface(seen) => seen.comes_to_ns(),
-            Event::Remedy(seen) => seen.comes_to_ns(),
             Event::Disturb(seen) => seen.comes_to_ns(),
             Event::Check(seen) => seen.comes_to_ns(),
             _ => None,
@@ -147,7 +146,7 @@ impl Event {
                 Event::Checkpoint(seen) => seen.held_bytes(),
                 Event::Memory(seen) => seen.held_bytes(),
                 Event::Interface(seen) => seen.held_bytes(),
-                Event::Remedy(seen) => seen.held_bytes(),
+                Event::Deed(deed) => deed.held_bytes(),
                 Event::Disturb(seen) => seen.held_bytes(),
                 Event::Check(seen) => seen.held_bytes(),
             }
@@ -159,9 +158,21 @@ impl Event {
             Event::Checkpoint(seen) => seen.happened(),
             Event::Memory(seen) => seen.happened(),
             Event::Interface(seen) => seen.happened(),
-            Event::Remedy(seen) => seen.happened(),
+            Event::Deed(deed) => deed.happened(),
             Event::Disturb(seen) => seen.happened(),
             Event::Check(seen) => seen.happened(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What it says that Surefoot did.
+    pub fn deeds(&self) -> Vec<Deed> {
+        match self {
+            Event::Deed(deed) => vec![Deed::clone(deed)],
+            Event::Checkpoint(CheckpointEvent::Journal { job, entries, .. }) => {
+                entries.iter().filter_map(|entry| entry.deed(job)).collect()
+            }
+            Event::Disturb(seen) => seen.deed().into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -197,10 +208,8 @@ pub enum HappenedBody<'a> {
     ErrorReport(&'a ErrorReport),
     /// An interface came into another state.
     InterfaceChange(&'a InterfaceChange),
-    /// Something was done for an interface, or was not.
-    RecoveryStep(&'a RecoveryStep),
-    /// A case of the remedies changed.
-    Remedy(&'a RemedyEvent),
+    /// Surefoot did something, or decided not to.
+    Deed(&'a Deed),
     /// An experiment began.
     ExperimentBegan(&'a ExperimentBegan),
     /// An experiment ended.

@@ -324,89 +324,6 @@ pub struct InterfaceLook {
     pub unsupported: Option<String>,
 }
 
-/// What can be done for an interface, from what disturbs least to what disturbs most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum RecoveryKind {
-    /// The driver is asked, through a health reporter, to recover the part that failed.
-    ReporterRecover,
-    /// The interface is switched off and on.
-    LinkCycle,
-    /// The PCI function is reset.
-    FunctionReset,
-}
-
-impl RecoveryKind {
-    /// The name in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RecoveryKind::ReporterRecover => "reporter_recover",
-            RecoveryKind::LinkCycle => "link_cycle",
-            RecoveryKind::FunctionReset => "function_reset",
-        }
-    }
-
-    /// The words for people.
-    pub fn label(self) -> &'static str {
-        match self {
-            RecoveryKind::ReporterRecover => "recover by its health reporter",
-            RecoveryKind::LinkCycle => "switch the link off and on",
-            RecoveryKind::FunctionReset => "reset the PCI function",
-        }
-    }
-}
-
-/// How far a step of a recovery has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum RecoveryOutcome {
-    /// It is what would be done; nothing was.
-    Planned,
-    /// It is not done, for the reason given.
-    Withheld,
-    /// It is about to be done.
-    Begun,
-    /// It was done, and the kernel took it.
-    Done,
-    /// The kernel refused it.
-    Failed,
-}
-
-impl RecoveryOutcome {
-    /// The name in JSON, which is also the word for people.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RecoveryOutcome::Planned => "planned",
-            RecoveryOutcome::Withheld => "withheld",
-            RecoveryOutcome::Begun => "begun",
-            RecoveryOutcome::Done => "done",
-            RecoveryOutcome::Failed => "failed",
-        }
-    }
-}
-
-/// A step of a recovery, done or not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
-pub struct RecoveryStep {
-    /// When, `CLOCK_REALTIME`.
-    pub at_realtime_ns: u64,
-    /// Of which interface.
-    pub interface: String,
-    /// What.
-    pub kind: RecoveryKind,
-    /// Of what: a reporter, a file.
-    pub target: String,
-    /// Why it is done.
-    pub reason: String,
-    /// How far it has come.
-    pub outcome: RecoveryOutcome,
-    /// What came of it, or why it was not done.
-    pub detail: String,
-}
-
 /// An interface came into another state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -434,8 +351,6 @@ pub enum InterfaceEvent {
     Look(InterfaceLook),
     /// An interface came into another state.
     Changed(InterfaceChange),
-    /// Something was done for an interface, or was not.
-    Recovery(RecoveryStep),
 }
 
 impl InterfaceEvent {
@@ -444,7 +359,6 @@ impl InterfaceEvent {
         match self {
             InterfaceEvent::Look(look) => Some(look.at_ns),
             InterfaceEvent::Changed(change) => Some(change.at_ns),
-            InterfaceEvent::Recovery(_) => None,
         }
     }
 
@@ -459,9 +373,6 @@ impl InterfaceEvent {
                     + look.unsupported.as_ref().map_or(0, String::len)
             }
             InterfaceEvent::Changed(change) => change.interface.len() + texts(&change.evidence),
-            InterfaceEvent::Recovery(step) => {
-                step.interface.len() + step.target.len() + step.reason.len() + step.detail.len()
-            }
         }
     }
 
@@ -476,9 +387,6 @@ impl InterfaceEvent {
             InterfaceEvent::Changed(change) => {
                 let body = HappenedBody::InterfaceChange(change);
                 of("interface_state", &change.interface, change.at_realtime_ns, body)
-            }
-            InterfaceEvent::Recovery(step) => {
-                of("interface_recovery", &step.interface, step.at_realtime_ns, HappenedBody::RecoveryStep(step))
             }
         }
     }

@@ -1,5 +1,8 @@
 use crate::weight::texts;
-use crate::{Happened, HappenedBody, Room, Subject, SubjectKind};
+use crate::{
+    Actor, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, DeedTier, Happened, HappenedBody, Observed, Room,
+    Subject, SubjectKind, Withheld,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,6 +34,57 @@ impl JournalEntry {
                 JournalEvent::Opened { job, weakness, .. } => job.len() + weakness.as_ref().map_or(0, String::len),
                 JournalEvent::Durable { .. } => 0,
             }
+    }
+
+    /// The line as a deed; `None` where nothing was done or decided.
+    pub fn deed(&self, job: &str) -> Option<Deed> {
+        let done = || DeedOutcome::Done { observed: Observed::Written };
+        let generation =
+            |generation: u64, tier: &str| DeedTarget::Generation { generation, tier: DeedTier::of_word(tier) };
+        let (action, target, outcome) = match &self.event {
+            JournalEvent::Decision(decided) => {
+                let target =
+                    decided.generation.map_or(DeedTarget::Subject, |number| generation(number, &decided.place));
+                let outcome = match (decided.failure.as_str(), decided.generation) {
+                    ("", Some(_)) => done(),
+                    ("", None) => {
+                        DeedOutcome::Withheld { why: Withheld::NotWorthIt { reasons: decided.reasons.clone() } }
+                    }
+                    (failure, _) => DeedOutcome::Failed { error: failure.to_owned() },
+                };
+                (DeedAction::Checkpoint, target, outcome)
+            }
+            JournalEvent::Durable { tier, generation: number, .. } => {
+                (DeedAction::MakeDurable, generation(*number, tier), done())
+            }
+            JournalEvent::NotDurable { tier, generation: number, why } => {
+                let outcome = DeedOutcome::Failed { error: why.clone() };
+                (DeedAction::MakeDurable, generation(*number, tier), outcome)
+            }
+            JournalEvent::Restart { generation: Some(number), .. } => {
+                let target = DeedTarget::Generation { generation: *number, tier: DeedTier::Unknown };
+                (DeedAction::Restore, target, DeedOutcome::Done { observed: Observed::Intact })
+            }
+            JournalEvent::Restart { generation: None, report, .. } => {
+                let outcome = match self.event.is_failure() {
+                    true => DeedOutcome::Failed { error: report.clone() },
+                    false => DeedOutcome::Withheld { why: Withheld::NothingThere },
+                };
+                (DeedAction::Restore, DeedTarget::Subject, outcome)
+            }
+            JournalEvent::Opened { .. } | JournalEvent::Asked(_) => return None,
+        };
+        Some(Deed {
+            at_realtime_ns: self.realtime_ns,
+            begun_realtime_ns: self.realtime_ns,
+            room: Room::Checkpoint,
+            subject: Subject::new(SubjectKind::Job, job),
+            actor: Actor::Session { job: job.to_owned() },
+            action,
+            target,
+            reason: DeedReason::Asked,
+            outcome,
+        })
     }
 
     /// What the history keeps of it; `None` for a line that says again what an earlier one said.

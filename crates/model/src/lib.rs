@@ -33,6 +33,7 @@ mod check;
 mod checkpoint;
 mod clock;
 mod cost;
+mod deed;
 mod disturb;
 mod drive;
 mod event;
@@ -64,6 +65,7 @@ pub use checkpoint::{
 };
 pub use clock::{ClockChange, StreamClock};
 pub use cost::{ProbeCost, SelfCost};
+pub use deed::{Actor, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, DeedTier, Observed, Withheld};
 pub use disturb::{
     CoresTaken, DisturbEvent, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentLook, ExperimentOutcome,
     ExperimentRow, ExperimentRun, InjectedStall, time_words,
@@ -77,8 +79,7 @@ pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
 pub use interface::{
     Carried, CarriedKind, HealthReporter, Interface, InterfaceChange, InterfaceCounters, InterfaceEvent, InterfaceLook,
-    InterfaceProbe, InterfaceProblem, InterfaceState, ProbeKind, RecoveryKind, RecoveryOutcome, RecoveryStep,
-    ReporterState, RoundTrips, SelfTest, SelfTestPart,
+    InterfaceProbe, InterfaceProblem, InterfaceState, ProbeKind, ReporterState, RoundTrips, SelfTest, SelfTestPart,
 };
 pub use interrupt::{Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
 pub use journal::{Answered, Decided, JournalEntry, JournalEvent, RestartOutcome};
@@ -91,8 +92,8 @@ pub use memory::{
 pub use number::Digits;
 pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
 pub use remedy::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, RemedyEvent,
-    Replaced, StepState,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, Replaced,
+    StepState,
 };
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};

@@ -1,5 +1,5 @@
 use crate::weight::texts;
-use crate::{Happened, HappenedBody, Part, Room, Severity, Subject, SubjectKind};
+use crate::{Part, Room, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -401,42 +401,4 @@ pub enum CaseChange {
         /// The alert's key.
         key: String,
     },
-}
-
-/// What is told of the remedies to rooms, recordings and the history: a case as it is after a change, and the line that says what
-/// the change was.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
-pub struct RemedyEvent {
-    /// When it was seen, `CLOCK_MONOTONIC`.
-    pub at_ns: u64,
-    /// The case after the change.
-    pub case: Case,
-    /// What changed it.
-    pub entry: AuditEntry,
-}
-
-impl RemedyEvent {
-    /// See [`crate::Event::comes_to_ns`].
-    pub(crate) fn comes_to_ns(&self) -> Option<u64> {
-        Some(self.at_ns)
-    }
-
-    /// See [`crate::Event::held_bytes`].
-    pub(crate) fn held_bytes(&self) -> usize {
-        let entry = &self.entry;
-        self.case.held_bytes()
-            + size_of_val(entry)
-            + entry.actor.len()
-            + entry.action.len()
-            + entry.target.len()
-            + entry.reason.len()
-    }
-
-    /// See [`crate::Event::happened`].
-    pub(crate) fn happened(&self) -> Vec<Happened<'_>> {
-        let subject = Subject::new(SubjectKind::Case, self.case.id.to_string());
-        let (at_realtime_ns, body) = (self.entry.at_realtime_ns, HappenedBody::Remedy(self));
-        vec![Happened { room: Room::Remedy, kind: "case", subject, at_realtime_ns, body }]
-    }
 }

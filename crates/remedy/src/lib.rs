@@ -17,6 +17,7 @@ pub mod alerts;
 pub mod casebook;
 pub mod checks;
 pub mod decide;
+mod deed;
 pub mod engine;
 mod error;
 pub mod memory_book;

@@ -31,6 +31,9 @@ pub fn agent(folder: &Path, words: &str) -> Running {
         let path = folder.join(file).display().to_string();
         command = command.arg(option).arg(if file == "s" { format!("unix:{path}") } else { path });
     }
+    if words.contains("--orders") {
+        command = command.arg("--journal").arg(folder.join("agent-deeds.jsonl"));
+    }
     command.start()
 }
 

@@ -34,6 +34,7 @@ impl Server {
         let file = folder.join("policy.toml");
         let store = format!("sqlite:{}", folder.join("cases.db").display());
         let mut command = surefoot("remedy serve --listen 127.0.0.1:0 --policy").arg(&file).arg("--store").arg(store);
+        command = command.arg("--journal").arg(folder.join("deeds.jsonl"));
         for option in options {
             command = command.arg(option);
         }

@@ -10,6 +10,7 @@ import { byUrgency, isAboveOk, known } from "../severity.ts";
 import { past } from "../state.ts";
 import { viewOf } from "../view.ts";
 import { SmallChart } from "./chart.tsx";
+import { DeedsCard } from "./deeds.tsx";
 import "./overview.css";
 
 function HeadlineBar() {
@@ -111,6 +112,7 @@ export function Overview() {
             ))}
           </div>
           <AllFindings shown={shown} />
+          <DeedsCard />
         </>
       )}
     </>

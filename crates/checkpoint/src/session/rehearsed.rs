@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 use super::Checkpointer;
 use crate::controller::{Paper, Surefoot, Visible, YEAR_S};
-use crate::session::journal::{self, Event};
+use crate::session::journal::{self, JournalEvent};
 use crate::simulate::{Kind, Settings, Stepping};
 use crate::testing::{Home, make_memory};
 use crate::{Alone, Config, Decision, Place, Policy, Situation};
@@ -56,7 +56,7 @@ fn session(policy: &Policy) -> (Vec<Call>, BTreeMap<u64, f64>) {
     job.wait_for_copies().unwrap();
     let written = journal::read(&memory.join("job"), usize::MAX).unwrap().unwrap();
     let took = written.entries.iter().filter_map(|entry| match entry.event {
-        Event::Durable { generation, took_s, .. } => Some((generation, took_s)),
+        JournalEvent::Durable { generation, took_s, .. } => Some((generation, took_s)),
         _ => None,
     });
     (calls, took.collect())

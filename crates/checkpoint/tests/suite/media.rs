@@ -11,7 +11,7 @@ use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::{ThreadGroup, thread_group};
 use surefoot_checkpoint::medium::{Kind, Medium};
 use surefoot_checkpoint::session::Finished;
-use surefoot_checkpoint::session::journal::{Event, read};
+use surefoot_checkpoint::session::journal::{JournalEvent, read};
 use surefoot_checkpoint::{Alone, Checkpointer, Config, Error, Group, Place, Policy};
 use surefoot_model::CheckpointTier as Tier;
 use surefoot_testkit::not_run::not_run;
@@ -229,8 +229,10 @@ fn memory_is_refused_as_durable_and_where_it_is_allowed_never_called_so() {
             }
             let journal = read(&memory.join(&config.job), usize::MAX).unwrap().unwrap();
             let events = || journal.entries.iter().map(|entry| &entry.event);
-            assert!(!events().any(|event| matches!(event, Event::Durable { .. })), "{journal:?}");
-            assert!(events().any(|event| matches!(event, Event::NotDurable { why, .. } if why.contains("tmpfs"))));
+            assert!(!events().any(|event| matches!(event, JournalEvent::Durable { .. })), "{journal:?}");
+            assert!(
+                events().any(|event| matches!(event, JournalEvent::NotDurable { why, .. } if why.contains("tmpfs")))
+            );
         }
         Ok(())
     });

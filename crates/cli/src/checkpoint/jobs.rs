@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use surefoot_checkpoint::inspect::Job;
-use surefoot_checkpoint::session::journal::{self, Event};
+use surefoot_checkpoint::session::journal::{self, JournalEvent};
 
 /// What a job of one user occupies in the directories that were looked at.
 #[derive(Serialize)]
@@ -85,7 +85,7 @@ fn weakness(job: &Job) -> Option<String> {
     let read = |path| journal::read_of(path, job.owner, usize::MAX).ok().flatten();
     let entries = job.directories.iter().filter_map(|found| read(found.path())).flat_map(|history| history.entries);
     let opened = entries.filter_map(|entry| match entry.event {
-        Event::Opened { weakness, .. } => Some((entry.realtime_ns, weakness)),
+        JournalEvent::Opened { weakness, .. } => Some((entry.realtime_ns, weakness)),
         _ => None,
     });
     opened.max_by_key(|(realtime_ns, _)| *realtime_ns).and_then(|(_, weakness)| weakness)

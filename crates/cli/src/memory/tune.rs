@@ -13,6 +13,7 @@ use crate::exit::Outcome;
 use crate::output;
 use crate::table::{Table, paragraph};
 use crate::units::{counted, duration, parse_ns, percent};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -73,9 +74,9 @@ pub struct TuneOptions {
     /// How long to look for the effect before the old value is set back [default: twice the interval, and 2 s]
     #[arg(long, value_name = "TIME", value_parser = parse_ns, requires = "apply")]
     verify: Option<u64>,
-    /// Where what was done is written down, with its reason
-    #[arg(long, value_name = "FILE", requires = "apply", default_value = "/var/log/surefoot-memory-tune.jsonl")]
-    journal: PathBuf,
+    /// Journal of the changes [default: /var/lib/surefoot/deeds.jsonl]
+    #[arg(long, value_name = "FILE", requires = "apply")]
+    journal: Option<PathBuf>,
     /// A recorded tree with proc and sys instead of this host
     #[arg(long, value_name = "DIR")]
     host_root: Option<PathBuf>,
@@ -312,8 +313,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         }
         return Ok(Outcome::Done);
     }
-    // What is done and cannot be written down is not done.
-    let mut journal = if steps.is_empty() { None } else { Some(log::Journal::open(root, &options.journal)?) };
+    let record = crate::args::record(root, options.journal.as_deref())?;
     let mut all_stand = true;
     for step in &steps {
         let wait = match step.proof {
@@ -322,9 +322,9 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
             }
             act::Proof::ReadBack => 0,
         };
-        if let Some(journal) = &mut journal {
-            journal.begins(step)?;
-        }
+        // What cannot be recorded is not done.
+        let begun = log::begins(step);
+        record.append(&begun).context("--journal: nothing was changed")?;
         if !options.json && wait > 0 {
             writeln!(
                 out,
@@ -336,9 +336,9 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         }
         let outcome = act::apply(root, step, Duration::from_nanos(wait));
         all_stand &= matches!(outcome, Applied::Verified { .. } | Applied::ReadBack);
-        if let Some(journal) = &mut journal {
-            journal.ends(step, &outcome)?;
-        }
+        record
+            .append(&log::ends(&begun, &outcome))
+            .with_context(|| format!("--journal: the change of {} is not recorded", crate::people::path(&step.path)))?;
         say(options, step, Some(&outcome), out)?;
     }
     Ok(if all_stand { Outcome::Done } else { Outcome::Found })

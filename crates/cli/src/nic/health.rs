@@ -12,7 +12,7 @@ pub use options::HealthOptions;
 use crate::exit::Outcome;
 use crate::output;
 use anyhow::ensure;
-use lines::{InterfaceLine, ProblemLine, RecoveryLine};
+use lines::{DeedLine, InterfaceLine, ProblemLine};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use surefoot_interfaces::look::Looker;
 use surefoot_interfaces::probe::{Peer, Prober};
 use surefoot_interfaces::{Error, presence, self_test};
 use surefoot_model::{
-    Interface, InterfaceLook, InterfaceProbe, InterfaceProblem, InterfaceState, RecoveryOutcome, SelfTest,
+    DeedOutcome, Interface, InterfaceLook, InterfaceProbe, InterfaceProblem, InterfaceState, SelfTest,
 };
 
 pub fn run(options: &HealthOptions) -> anyhow::Result<Outcome> {
@@ -165,7 +165,7 @@ fn once(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outcome>
         output::stream(&mut out, "nic health")?;
         look.interfaces.iter().try_for_each(|interface| output::line(&mut out, &InterfaceLine { interface }))?;
         look.problems.iter().try_for_each(|problem| output::line(&mut out, &ProblemLine { problem }))?;
-        steps.iter().try_for_each(|step| output::line(&mut out, &RecoveryLine { step }))?;
+        steps.iter().try_for_each(|deed| output::line(&mut out, &DeedLine { deed }))?;
     } else {
         out.write_all(text::of(&look).as_bytes())?;
         out.write_all(text::steps(options.recover, options.yes, &steps).as_bytes())?;
@@ -176,7 +176,7 @@ fn once(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outcome>
         return Err(Unsupported::new(format!("unsupported: {name}: {why}"), "").into());
     }
     let is_bad = look.interfaces.iter().any(is_bad);
-    let failed = steps.iter().any(|step| step.outcome == RecoveryOutcome::Failed);
+    let failed = steps.iter().any(|step| matches!(step.outcome, DeedOutcome::Failed { .. }));
     Ok(if is_bad || failed { Outcome::Found } else { Outcome::Done })
 }
 

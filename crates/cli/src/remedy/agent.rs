@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_daemon::fleet::{Accepted, Agent, Exchange, HostFindings, OrderAnswer};
+use surefoot_daemon::fleet::{Accepted, Agent, Exchange, HostFindings, OrderAnswer, Recorded};
 use surefoot_daemon::rooms::remedy::checks;
 use surefoot_hostfs::namespaces::Namespaces;
 use surefoot_hostfs::{Root, signals};
@@ -61,6 +61,9 @@ pub struct AgentOptions {
     /// The folder that keeps what is known of orders
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
+    /// Journal of what it did by order [default: /var/lib/surefoot/deeds.jsonl]
+    #[arg(long, value_name = "FILE", requires = "orders")]
+    journal: Option<PathBuf>,
     /// How often the controller is told; a tenth earlier or later by chance
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     period: Duration,
@@ -89,12 +92,13 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     let host = options.host.clone().unwrap_or_else(super::node_name);
     let mut checks = Checks::of(options)?;
     std::fs::create_dir_all(&options.state).with_context(|| format!("--state {}", options.state.display()))?;
+    let record = crate::args::record(&Root::host(), options.journal.as_deref())?;
     // Before a thread is started and the first word of a stranger is read.
     privileges::of_agent(&Root::host(), options.orders, &options.state)?;
     let act: Option<Arc<dyn Act>> = options.orders.then(|| {
         let (surefoot, stress_mebibytes) = (std::env::current_exe().ok(), options.stress_mebibytes);
         let config = HandsConfig { own_host: host.clone(), surefoot, stress_mebibytes, ..HandsConfig::default() };
-        Arc::new(Hands::new(config)) as Arc<dyn Act>
+        Arc::new(Recorded::of_agent(Arc::new(Hands::new(config)), record.clone(), &host)) as Arc<dyn Act>
     });
     let mut agent = Agent::new(&host, &options.service, options.health.clone(), act, &options.state)?;
     if options.once {

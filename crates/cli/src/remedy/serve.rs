@@ -2,6 +2,7 @@
 
 use super::node_name;
 use super::place::{self, LISTEN, StoreOptions};
+use crate::args::record;
 use crate::exit::Outcome;
 use crate::privileges::OfController;
 use crate::units::parse_duration;
@@ -66,17 +67,20 @@ pub struct ServeOptions {
     /// The authority that signed the certificate of --alertmanager, PEM
     #[arg(long, value_name = "FILE", requires = "alertmanager")]
     alertmanager_authority: Option<PathBuf>,
+    /// Journal of the steps of this controller [default: /var/lib/surefoot/deeds.jsonl]
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
 }
 
 impl ServeOptions {
-    /// Files that it writes: the store and its sockets.
+    /// Files that it writes: the store, its sockets and its journal.
     fn written(&self) -> Vec<PathBuf> {
         let store = self.store.store.as_deref().and_then(|store| store.strip_prefix("sqlite:")).map(PathBuf::from);
         let sockets = self.listen.iter().filter_map(|listen| match listen {
             Listen::Unix(path) => Some(path.clone()),
             Listen::Tcp(_) => None,
         });
-        store.into_iter().chain(sockets).collect()
+        store.into_iter().chain(sockets).chain(self.journal.clone()).collect()
     }
 
     fn notifier(&self) -> anyhow::Result<Option<Notifier>> {
@@ -128,6 +132,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         own_host: options.own_host.clone().unwrap_or(node),
         lease: options.lease,
         notifier: options.notifier()?,
+        record: Some(record(&root, options.journal.as_deref())?),
     })?;
     privileges.go_on(&root)?;
     let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
@@ -142,6 +147,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     let mut seen = states();
     let mut looked = Instant::now();
     let mut is_unheard = false;
+    let mut lost_told = 0;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         if !fleet.is_alive() {
@@ -164,6 +170,13 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             }
             _ => {}
         }
+        let lost = fleet.lost_deed_count();
+        if lost > 0 && lost_told == 0 {
+            crate::people::tell!(
+                "surefoot remedy: steps cannot be recorded in this host's journal of deeds (--journal); they are in the store's trail"
+            );
+        }
+        lost_told = lost;
         let now = states();
         if now != seen {
             let outcome = fleet.reload();

@@ -25,13 +25,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use surefoot_daemon::rooms::{
     Options, checkpoint as checkpoints, disturb as experiments, memory as memory_errors, nic as interfaces,
-    remedy as remedies, stall,
+    remedy as remedies, stall, watch,
 };
 use surefoot_daemon::sources::{Running, Sources, StartError, Statistics};
 use surefoot_hostfs::{Root, signals};
 use surefoot_interfaces::presence as interfaces_presence;
 use surefoot_memory::{follow, presence};
-use surefoot_model::{Capability, Event, Report, Room, StreamClock};
+use surefoot_model::{Capability, Deed, Event, Report, Room, StreamClock, one_line};
 use surefoot_remedy::checks::CheckFile;
 use surefoot_store::history::KeptRecord;
 
@@ -53,6 +53,7 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
     if !options.disturb.directories.is_empty() {
         sources = sources.with("disturb", experiments::source(options.disturb.directories));
     }
+    sources = sources.with("deeds", watch::deeds_source(root));
     if let Some(checks) = options.remedy.source(root) {
         sources = sources.with("remedy", checks);
     }
@@ -221,6 +222,12 @@ impl ShownFiles {
 
 /// What a record of the history says, in the words of its room; `None` where that has none for it.
 pub fn words_of(record: &KeptRecord) -> Option<String> {
+    if record.kind.starts_with("deed") {
+        return serde_json::from_value(record.body.clone()).ok().map(|deed: Deed| {
+            let why = format!("by {}, {}", deed.actor, deed.reason);
+            format!("{} ({})", deed.words(), one_line(&why))
+        });
+    }
     match record.room {
         Room::Checkpoint => checkpoint::happened::words_of(record),
         Room::Memory => memory::happened::words_of(record),

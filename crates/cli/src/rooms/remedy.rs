@@ -6,7 +6,7 @@ use crate::units::duration;
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_daemon::rooms::remedy::{Answer, State};
-use surefoot_model::{HostCheck, RemedyEvent, one_line};
+use surefoot_model::{HostCheck, one_line};
 use surefoot_store::history::KeptRecord;
 
 #[derive(Serialize)]
@@ -52,12 +52,6 @@ pub fn words_of(record: &KeptRecord) -> Option<String> {
     match record.kind.as_str() {
         "check" => serde_json::from_value(body).ok().map(|check: HostCheck| {
             format!("check {} is {}: {}", one_line(&check.name), check.state.as_str(), one_line(&check.sentence))
-        }),
-        "case" => serde_json::from_value(body).ok().map(|seen: RemedyEvent| {
-            let (case, entry) = (&seen.case, &seen.entry);
-            let words = [entry.actor.as_str(), &entry.action, &entry.target, &entry.reason];
-            let words: Vec<String> = words.iter().filter(|word| !word.is_empty()).map(|word| one_line(word)).collect();
-            format!("case {} of {}: {}", case.id, one_line(&case.host), words.join(" "))
         }),
         _ => None,
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
-use surefoot_model::{DramLocation, ErrorReport, ErrorSeverity, Event, Fidelity, MemoryEvent, MemorySource};
+use surefoot_model::{Deed, DramLocation, ErrorReport, ErrorSeverity, Event, Fidelity, MemoryEvent, MemorySource};
 use surefoot_store::recording::{Existing, Writer};
 
 fn run(command: &str, words: &[&str]) -> Output {
@@ -210,12 +210,11 @@ fn apply_shows_first_and_writes_down_what_it_does() {
     let done = run("tune", &[&base[..], &["--yes", "--log", "off"]].concat());
     assert_eq!(done.status.code(), Some(1), "{done:?}");
     assert_eq!((held(interval).as_str(), held(log).as_str()), ("300\n", "0\n"));
-    let journal = held("var/log/surefoot-memory-tune.jsonl");
-    let outcomes: Vec<String> = journal
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["outcome"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(outcomes, ["about_to_write", "rolled_back", "about_to_write", "read_back"]);
+    let journal = held("var/lib/surefoot/deeds.jsonl");
+    let deeds: Vec<Deed> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let outcomes: Vec<&str> = deeds.iter().map(|deed| deed.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["begun", "taken_back", "begun", "done"]);
+    assert!(deeds[1].words().starts_with("change a setting (") && deeds[1].words().contains("300 -> 2"), "{journal}");
     // Without a place for the journal nothing is done.
     let nowhere =
         run("tune", &[&base[..], &["--yes", "--log", "on", "--log-only", "--journal", "/nowhere/x"]].concat());

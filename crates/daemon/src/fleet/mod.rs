@@ -21,6 +21,7 @@ mod metrics;
 mod notifier;
 mod orders;
 mod rates;
+mod recorded;
 mod routes;
 mod silences;
 mod strangers;
@@ -36,6 +37,7 @@ pub use findings::{HostFindings, read_findings};
 pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
 pub use listen::Listen;
 pub use notifier::Notifier;
+pub use recorded::Recorded;
 pub use tls::TlsFiles;
 
 use crate::error::Error;
@@ -53,10 +55,11 @@ use orders::Dispatch;
 use rates::Rates;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+use surefoot_journal::deeds::Record;
 use surefoot_model::AuditEntry;
 use surefoot_remedy::act::{self, HandsConfig};
 use surefoot_remedy::engine::{Engine, Settings};
@@ -101,6 +104,8 @@ pub struct Config {
     pub lease: Duration,
     /// The Alertmanager whose silences are heeded and which is told what agents find; `None` for none.
     pub notifier: Option<Notifier>,
+    /// Where its steps are recorded as deeds; `None` for nowhere but in the store.
+    pub record: Option<Record>,
 }
 
 /// One who is known, and what he may do.
@@ -166,7 +171,7 @@ pub struct Fleet {
     who: Option<PathBuf>,
     /// Files with tokens and passwords that the policies name.
     secrets: Mutex<BTreeSet<PathBuf>>,
-    own_host: String,
+    recorder: Recorder,
     stop: watch::Sender<bool>,
     is_stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -179,9 +184,10 @@ impl Fleet {
     /// [`Error::Remedy`] about policies and store, [`Error::Fleet`] about a place to listen, a certificate or the file of who may do what,
     /// [`Error::Thread`].
     pub fn start(config: Config) -> Result<Fleet, Error> {
-        let Config { listen, tls, who, mut book, policy, name, own_host, lease, notifier } = config;
+        let Config { listen, tls, who, mut book, policy, name, own_host, lease, notifier, record } = config;
+        let recorder = Recorder { record, name: name.clone(), own_host, lost_count: Arc::default() };
         let policies = read_policies(&policy)?;
-        let hands = hands(&policies, &own_host, &book)?;
+        let hands = recorder.hands(&policies, &book)?;
         let access = who.as_deref().map_or_else(|| Ok(Access::own()), Access::read)?;
         let acceptor = tls.as_ref().map(tls::acceptor).transpose()?;
         let is_remote = |listen: &Listen| matches!(listen, Listen::Tcp(address) if !address.ip().is_loopback());
@@ -223,7 +229,7 @@ impl Fleet {
             policy,
             who,
             secrets,
-            own_host,
+            recorder,
             stop: watch::channel(false).0,
             is_stopped: Arc::default(),
             threads: Vec::new(),
@@ -256,6 +262,11 @@ impl Fleet {
         self.served.engine.is_alive()
     }
 
+    /// Deeds that could not be recorded in the journal of this host.
+    pub fn lost_deed_count(&self) -> u64 {
+        self.recorder.lost_count.load(Ordering::Relaxed)
+    }
+
     /// Why Alertmanager does not answer; `None` where it does, and where there is none.
     pub fn alertmanager_error(&self) -> Option<String> {
         lock(&self.served.link.as_ref()?.counts.error).clone()
@@ -285,7 +296,7 @@ impl Fleet {
 
     fn try_reload(&self) -> Result<usize, Error> {
         let policies = read_policies(&self.policy)?;
-        let hands = hands(&policies, &self.own_host, &lock(&self.note))?;
+        let hands = self.recorder.hands(&policies, &lock(&self.note))?;
         let access = self.who.as_deref().map(Access::read).transpose()?;
         if let Some(access) = access {
             *lock(&self.served.access) = Arc::new(access);
@@ -348,11 +359,24 @@ fn read_policies(path: &Path) -> Result<Policies, Error> {
     Ok(Policies::read(path)?)
 }
 
-fn hands(policies: &Policies, own_host: &str, book: &Book) -> Result<Arc<dyn Act>, Error> {
-    // What is asked of Surefoot itself is asked of the program that runs.
-    let surefoot = std::env::current_exe().ok();
-    let config = HandsConfig { own_host: own_host.to_owned(), surefoot, ..HandsConfig::of(policies)? };
-    Ok(Arc::new(Dispatch::new(config, book.another())))
+/// How the steps of this controller are done and recorded.
+struct Recorder {
+    record: Option<Record>,
+    name: String,
+    own_host: String,
+    lost_count: Arc<AtomicU64>,
+}
+
+impl Recorder {
+    fn hands(&self, policies: &Policies, book: &Book) -> Result<Arc<dyn Act>, Error> {
+        // What is asked of Surefoot itself is asked of the program that runs.
+        let surefoot = std::env::current_exe().ok();
+        let config = HandsConfig { own_host: self.own_host.clone(), surefoot, ..HandsConfig::of(policies)? };
+        let act: Arc<dyn Act> = Arc::new(Dispatch::new(config, book.another()));
+        let Some(record) = self.record.clone() else { return Ok(act) };
+        let lost_count = Arc::clone(&self.lost_count);
+        Ok(Arc::new(Recorded::of_controller(act, record, &self.name, &self.own_host, lost_count)))
+    }
 }
 
 fn loaded(actor: &str, policy: &Path, count: usize) -> AuditEntry {

@@ -11,7 +11,7 @@ pub mod nic;
 pub mod remedy;
 pub mod stall;
 pub(crate) mod turns;
-pub(crate) mod watch;
+pub mod watch;
 
 use crate::config::Config;
 use crate::http::ApiError;
@@ -66,6 +66,7 @@ pub(crate) fn schemas(generator: &mut schemars::SchemaGenerator) -> Vec<serde_js
         nic::schemas(generator),
         disturb::schemas(generator),
         remedy::schemas(generator),
+        watch::schemas(generator),
     ]
     .concat()
 }

@@ -113,6 +113,7 @@ impl Setup {
             own_host: "here".into(),
             lease: LEASE,
             notifier: None,
+            record: None,
         }
     }
 

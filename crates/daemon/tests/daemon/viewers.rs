@@ -64,6 +64,7 @@ const TABLE: &[(&str, Shown)] = &[
     ("/api/v1/nic/movie", Shown::RefusedFirst),
     ("/api/v1/disturb", Shown::WithoutPrivate),
     ("/api/v1/remedy", Shown::WithoutPrivate),
+    ("/api/v1/deeds", Shown::WithoutPrivate),
 ];
 
 /// A word that is root's, told apart by where it was planted.
@@ -106,16 +107,12 @@ fn planted() -> Vec<Event> {
         ..ExperimentBegan::default()
     };
     let job = CheckpointJob { name: private("job"), uid: Some(4242), ..CheckpointJob::default() };
-    let case = json!({
-        "type": "remedy", "at_ns": 1,
-        "case": {
-            "id": 3, "host": "here", "service": private("service"), "fault": private("fault"), "subject": private("subject"),
-            "alert_key": private("alert"), "severity": "warning", "sentence": private("case"),
-            "evidence": [private("case-evidence")], "policy": private("policy"), "state": "needs_approval", "steps": [],
-            "waits_for": private("waits"), "is_firing": true, "is_drained": false, "ticket": private("ticket"),
-            "since_realtime_ns": 1, "state_since_realtime_ns": 1, "revision": 1,
-        },
-        "entry": {"at_realtime_ns": 1, "case": 3, "actor": private("actor"), "action": "opened"},
+    let deed = json!({
+        "at_realtime_ns": 1, "begun_realtime_ns": 1, "room": "remedy", "subject": {"kind": "host", "name": ""},
+        "actor": {"kind": "controller", "name": private("actor")}, "action": "run_hook",
+        "target": {"kind": "hook", "path": private("hook")},
+        "reason": {"kind": "case", "case": 3, "fault": private("fault"), "service": private("service")},
+        "outcome": {"kind": "failed", "error": private("error")},
     });
     let modules = MemoryLook { unsupported: Some(format!("{PUBLIC}modules")), ..MemoryLook::default() };
     let interface = Interface { name: format!("{PUBLIC}nic"), ..Interface::default() };
@@ -134,7 +131,7 @@ fn planted() -> Vec<Event> {
         Event::Disturb(DisturbEvent::Began(of_another.into())),
         Event::Checkpoint(CheckpointEvent::Job(job)),
         Event::Checkpoint(CheckpointEvent::Look(CheckpointLook { looked_realtime_ns: 1, ..CheckpointLook::default() })),
-        Event::Remedy(Box::new(serde_json::from_value(case).unwrap())),
+        Event::Deed(Box::new(serde_json::from_value(deed).unwrap())),
     ]
 }
 
@@ -169,8 +166,8 @@ fn server() -> (Server, tempfile::TempDir) {
     planted().into_iter().for_each(|event| server.publish(event));
     let address = address(&server);
     wait_for("the newest event", || {
-        let cases = get_json(address, "/api/v1/remedy")["cases"].as_array().map_or(0, Vec::len);
-        (cases == 1).then_some(())
+        let deeds = get_json(address, "/api/v1/deeds")["deeds"].as_array().map_or(0, Vec::len);
+        (deeds > 1).then_some(())
     });
     wait_for("the history of it", || get(address, HISTORY).text().contains(PRIVATE).then_some(()));
     (server, run)

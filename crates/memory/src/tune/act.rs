@@ -6,7 +6,7 @@
 use super::platform::{KnobKind, Platform};
 use crate::Error;
 use crate::read::Reader;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -114,9 +114,13 @@ pub fn apply(root: &Root, step: &Step, wait: Duration) -> Applied {
         },
         Proof::ReadBack => None,
     };
-    if let Err(error) = opened(root, &step.path) {
-        return Applied::Failed { why: format!("{}: {error}; nothing was written", step.path.display()) };
-    }
+    // Held until the effect is known: two that change the same setting would take each other's value for the old one.
+    let _alone = match opened(root, &step.path).and_then(alone) {
+        Ok(alone) => alone,
+        Err(error) => {
+            return Applied::Failed { why: format!("{}: {error}; nothing was written", step.path.display()) };
+        }
+    };
     if let Err(error) = write(root, &step.path, &step.to) {
         // A file that refuses a value may still have taken it.
         let holds = value(root, &step.path);
@@ -272,6 +276,15 @@ fn opened(root: &Root, path: &Path) -> io::Result<File> {
         return refused(&format!("a link on its way leads to {}, which is not written to", opened.display()));
     }
     Ok(file)
+}
+
+/// Locks a setting for this process.
+fn alone(file: File) -> io::Result<File> {
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::Error::other("another process is changing it")),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 fn write(root: &Root, path: &Path, value: &str) -> io::Result<()> {

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_hostfs::program::{self, Ended};
 use surefoot_hostfs::{Root, without_number};
+use surefoot_model::Deed;
 
 /// How long a command may take: an interface that comes back, an interval whose effect is waited for.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -25,30 +26,32 @@ pub fn reset_interface(surefoot: &Path, name: &str, order: &Order, stop: &Atomic
         return failed(format!("'{}' is no name of an interface", cut(name)), false);
     }
     match own(surefoot, &["nic", "health", "--interface", name, "--recover", "--yes", "--json"], stop) {
-        Ok(ended) if ended.code == 0 => {
-            Outcome::Done { detail: steps_of(&ended, "it needed no recovery"), memo: String::new() }
-        }
-        Ok(ended) if ended.code == 1 => {
-            failed(steps_of(&ended, "it is not well, and nothing may be done for it now"), true)
-        }
+        Ok(ended) if ended.code <= 1 => match steps_of(&ended) {
+            Err(why) => failed(format!("surefoot nic health: {why}"), false),
+            Ok(steps) if ended.code == 0 => Outcome::Done {
+                detail: steps.unwrap_or_else(|| "it needed no recovery".to_owned()),
+                memo: String::new(),
+            },
+            Ok(steps) => failed(steps.unwrap_or_else(|| "it is not ok, and no step is possible now".to_owned()), true),
+        },
         Ok(ended) => failed(last_words(&ended.complaint), false),
         Err(why) => failed(why, true),
     }
 }
 
-/// What was done for the interface, in the command's own lines.
-fn steps_of(ended: &Ended, none: &str) -> String {
+/// What was done for the interface, by the command's own lines; `None` for nothing. A line that cannot be read may be any step.
+fn steps_of(ended: &Ended) -> Result<Option<String>, String> {
     let text = String::from_utf8_lossy(&ended.output);
-    let steps: Vec<String> = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|line| line["type"] == "recovery")
-        .map(|line| {
-            let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-            cut(&format!("{} {}: {} {}", word("kind"), word("target"), word("outcome"), word("detail")))
-        })
-        .collect();
-    if steps.is_empty() { none.to_owned() } else { steps.join("; ") }
+    let mut steps = Vec::new();
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).map_err(|error| format!("its line is not JSON: {error}"))?;
+        if line["type"] == "deed" {
+            let deed: Deed =
+                serde_json::from_value(line).map_err(|error| format!("a step of it cannot be read: {error}"))?;
+            steps.push(cut(&deed.words()));
+        }
+    }
+    Ok((!steps.is_empty()).then(|| steps.join("; ")))
 }
 
 /// Linux' own rule for the names of interfaces.

@@ -14,7 +14,7 @@ const REFRESH_MS = 5000;
 export function checkNic(value: unknown): Nic {
   const name = "answer about network interfaces";
   if (!isRecord(value)) throw unusable(name, "object");
-  for (const list of ["interfaces", "problems", "changes", "steps"]) if (!Array.isArray(value[list])) throw unusable(name, list);
+  for (const list of ["interfaces", "problems", "changes"]) if (!Array.isArray(value[list])) throw unusable(name, list);
   const isOne = (one: unknown) =>
     isRecord(one) && typeof one.name === "string" && typeof one.state === "string" && isRecord(one.counters) && ["evidence", "reporters", "carries"].every((list) => Array.isArray(one[list]));
   if (!(value.interfaces as unknown[]).every(isOne)) throw unusable(name, "interfaces");

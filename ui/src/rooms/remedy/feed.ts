@@ -15,9 +15,9 @@ export const remedyProblem = signal("");
 export function checkRemedy(value: unknown): Remedy {
   const name = "answer about remedies";
   if (!isRecord(value)) throw unusable(name, "object");
-  for (const list of ["checks", "cases"]) if (!Array.isArray(value[list])) throw unusable(name, list);
+  if (!Array.isArray(value.checks)) throw unusable(name, "checks");
   const isCheck = (one: unknown) => isRecord(one) && typeof one.name === "string" && typeof one.state === "string" && typeof one.at_realtime_ns === "number";
-  if (!(value.checks as unknown[]).every(isCheck)) throw unusable(name, "checks");
+  if (!value.checks.every(isCheck)) throw unusable(name, "checks");
   return value as unknown as Remedy;
 }
 

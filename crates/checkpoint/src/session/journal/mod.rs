@@ -18,7 +18,7 @@ pub use read::{Followed, History, read, read_of};
 pub(super) use write::Journal;
 
 use surefoot_journal::Limits;
-pub use surefoot_model::{Answered, Decided, JournalEntry as Entry, JournalEvent as Event};
+pub use surefoot_model::{Answered, Decided, JournalEntry as Entry, JournalEvent};
 
 /// The name of the file that is written to.
 pub const JOURNAL_NAME: &str = "journal.jsonl";
@@ -48,8 +48,8 @@ mod tests {
     use std::path::Path;
     use surefoot_model::RestartOutcome;
 
-    pub(super) fn decision(number: u64) -> Event {
-        Event::Decision(Box::new(Decided {
+    pub(super) fn decision(number: u64) -> JournalEvent {
+        JournalEvent::Decision(Box::new(Decided {
             place: "memory".into(),
             generation: Some(number),
             reasons: vec!["the durable copy is 12 s old; every 900 s wastes least".into()],
@@ -62,10 +62,10 @@ mod tests {
         }))
     }
 
-    pub(super) fn opened(is_repeated: bool) -> Event {
+    pub(super) fn opened(is_repeated: bool) -> JournalEvent {
         let (job, policy, shared) = ("job".into(), "surefoot".into(), "/scratch".into());
         let weakness = Some("partner=yes protects nothing".into());
-        Event::Opened { job, ranks: 4, policy, shared, weakness, is_repeated }
+        JournalEvent::Opened { job, ranks: 4, policy, shared, weakness, is_repeated }
     }
 
     pub(super) fn journal(directory: &Path) -> Journal {
@@ -81,7 +81,7 @@ mod tests {
 
     pub(super) fn numbers(history: &History) -> Vec<u64> {
         let number = |entry: &Entry| match &entry.event {
-            Event::Decision(decided) => decided.generation,
+            JournalEvent::Decision(decided) => decided.generation,
             _ => None,
         };
         history.entries.iter().filter_map(number).collect()
@@ -93,7 +93,7 @@ mod tests {
         let events = [
             opened(false),
             decision(1),
-            Event::Durable {
+            JournalEvent::Durable {
                 tier: "durable".into(),
                 generation: 1,
                 age_s: 2.5,
@@ -101,10 +101,14 @@ mod tests {
                 bytes: 4 << 30,
                 is_durable: Some(true),
             },
-            Event::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
-            Event::Restart { generation: Some(1), report: "rank 0: all good".into(), outcome: None },
-            Event::Restart { generation: None, report: String::new(), outcome: Some(RestartOutcome::Failed) },
-            Event::Asked(Box::new(Answered { place: "skip".into(), asked_count: u64::MAX, ..Answered::default() })),
+            JournalEvent::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
+            JournalEvent::Restart { generation: Some(1), report: "rank 0: all good".into(), outcome: None },
+            JournalEvent::Restart { generation: None, report: String::new(), outcome: Some(RestartOutcome::Failed) },
+            JournalEvent::Asked(Box::new(Answered {
+                place: "skip".into(),
+                asked_count: u64::MAX,
+                ..Answered::default()
+            })),
         ];
         let directory = tier.path().join("job");
         assert_eq!(read(&directory, 10).unwrap(), None, "nothing there is not an empty journal");

@@ -1,7 +1,7 @@
 //! Reads a journal, which anybody may have written.
 
 use super::tail::Tail;
-use super::{Entry, Event, JOURNAL_NAME, OLDER_NAME, REASONS_MAX};
+use super::{Entry, JOURNAL_NAME, JournalEvent, OLDER_NAME, REASONS_MAX};
 use crate::Error;
 use crate::storage::Directory;
 use std::collections::BTreeMap;
@@ -149,8 +149,8 @@ fn open_to_read(path: &Path) -> Result<Option<File>, Error> {
 fn parse(line: &[u8]) -> Option<Entry> {
     let entry: Entry = serde_json::from_slice(line).ok()?;
     let is_ours = match &entry.event {
-        Event::Decision(decided) => decided.reasons.len() <= REASONS_MAX && decided.decided.len() <= REASONS_MAX,
-        Event::Asked(answered) => answered.reasons.len() <= REASONS_MAX,
+        JournalEvent::Decision(decided) => decided.reasons.len() <= REASONS_MAX && decided.decided.len() <= REASONS_MAX,
+        JournalEvent::Asked(answered) => answered.reasons.len() <= REASONS_MAX,
         _ => true,
     };
     is_ours.then_some(entry)
@@ -174,12 +174,15 @@ mod tests {
         let many = serde_json::to_string(&Entry {
             realtime_ns: 1,
             lost_count: 0,
-            event: Event::Decision(Box::new(Decided { reasons: vec![String::new(); 100], ..Decided::default() })),
+            event: JournalEvent::Decision(Box::new(Decided {
+                reasons: vec![String::new(); 100],
+                ..Decided::default()
+            })),
         });
         let many_told = serde_json::to_string(&Entry {
             realtime_ns: 1,
             lost_count: 0,
-            event: Event::Asked(Box::new(Answered { reasons: vec![String::new(); 100], ..Answered::default() })),
+            event: JournalEvent::Asked(Box::new(Answered { reasons: vec![String::new(); 100], ..Answered::default() })),
         });
         let long = format!("{{\"realtime_ns\":1,\"event\":\"restart\",\"report\":\"{}\"}}", "x".repeat(5_000));
         let hostile = [

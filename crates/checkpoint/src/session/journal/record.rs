@@ -1,6 +1,6 @@
 //! What a session writes down.
 
-use super::{Answered, Decided, Event, REASONS_MAX};
+use super::{Answered, Decided, JournalEvent, REASONS_MAX};
 use crate::Error;
 use crate::controller::{Decision, Place, Policy, Situation};
 use crate::generation::GenerationId;
@@ -33,7 +33,7 @@ impl Checkpointer {
         let shared = self.config.shared.as_ref().map(|shared| &shared.directory);
         // As the kernel calls it, whatever links lead there.
         let shared = shared.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
-        let opened = |is_repeated: bool| Event::Opened {
+        let opened = |is_repeated: bool| JournalEvent::Opened {
             job: self.config.job.clone(),
             ranks: self.ranks.size(),
             policy: policy.to_owned(),
@@ -84,7 +84,7 @@ impl Checkpointer {
                 .and_then(|drive| plain((granted_share * drive.rated_bytes - drive.written_bytes).max(0.0))),
             decided: self.journal.decided.clone(),
         };
-        self.journal.append(Event::Decision(Box::new(decided)));
+        self.journal.append(JournalEvent::Decision(Box::new(decided)));
     }
 
     /// Writes down what the job was told when it asked, if that is another answer than the last time.
@@ -93,7 +93,7 @@ impl Checkpointer {
             return;
         }
         let Some(asked_count) = self.journal.answers.note(decision, situation.now_s) else { return };
-        self.journal.append(Event::Asked(Box::new(Answered {
+        self.journal.append(JournalEvent::Asked(Box::new(Answered {
             place: place_word(decision.place),
             reasons: sentences(&decision.reasons),
             asked_count,
@@ -108,7 +108,7 @@ impl Checkpointer {
         let (generation, took_s) = (drain.generation().number, drain.took_s());
         let age_s = (self.schedule.now_s() - drain.began_s(self.schedule.began)).max(0.0);
         let tier = kind.as_str().to_owned();
-        self.journal.append(Event::Durable { tier, generation, age_s, took_s, bytes, is_durable });
+        self.journal.append(JournalEvent::Durable { tier, generation, age_s, took_s, bytes, is_durable });
     }
 
     /// Writes down that one did not.
@@ -119,7 +119,7 @@ impl Checkpointer {
     /// As [`Checkpointer::record_failed_drain`], in words.
     pub(in super::super) fn record_not_durable(&mut self, kind: Tier, generation: GenerationId, why: &str) {
         let (tier, why) = (kind.as_str().to_owned(), sentence(why));
-        self.journal.append(Event::NotDurable { tier, generation: generation.number, why });
+        self.journal.append(JournalEvent::NotDurable { tier, generation: generation.number, why });
     }
 
     pub(in super::super) fn record_restart(&mut self, restored: &Result<Option<Restored>, Error>) {
@@ -130,7 +130,7 @@ impl Checkpointer {
             Ok(None) => (None, RestartOutcome::NoCheckpoint, "there was no checkpoint".to_owned()),
             Err(error) => (None, RestartOutcome::Failed, sentence(&error.to_string())),
         };
-        self.journal.append(Event::Restart { generation, report, outcome: Some(outcome) });
+        self.journal.append(JournalEvent::Restart { generation, report, outcome: Some(outcome) });
     }
 }
 
@@ -181,12 +181,14 @@ mod tests {
             .iter()
             .map(|entry| serde_json::to_value(entry).unwrap()["event"].as_str().unwrap().to_owned())
             .collect();
-        let Event::Decision(decided) = &found.entries[2].event else { panic!("{found:#?}") };
+        let JournalEvent::Decision(decided) = &found.entries[2].event else { panic!("{found:#?}") };
         assert_eq!((decided.generation, decided.payload_bytes), (Some(1), 10_000));
         assert!(decided.reasons == first.decision.reasons && !decided.reasons.is_empty());
         assert_eq!(first.decision.place, Place::Both);
         assert_eq!(words, ["opened", "restart", "decision", "durable"]);
-        let Event::Durable { generation, bytes, age_s, .. } = found.entries[3].event else { panic!("{found:#?}") };
+        let JournalEvent::Durable { generation, bytes, age_s, .. } = found.entries[3].event else {
+            panic!("{found:#?}")
+        };
         assert!(generation == 1 && bytes >= 10_000 && age_s >= 0.0);
         // The journal's place is taken by something else: the save goes on, and what was lost is counted.
         fs::remove_file(directory.join(JOURNAL_NAME)).unwrap();
@@ -213,8 +215,10 @@ mod tests {
         assert!(told.iter().all(|told| told.place == Place::Skip), "{told:?}");
         job.checkpoint().unwrap();
         let found = read(&directory, usize::MAX).unwrap().unwrap();
-        let events: Vec<&Event> = found.entries.iter().skip(1).map(|entry| &entry.event).collect();
-        let [Event::Asked(due), Event::Decision(_), Event::Asked(skip), Event::Decision(_)] = events[..] else {
+        let events: Vec<&JournalEvent> = found.entries.iter().skip(1).map(|entry| &entry.event).collect();
+        let [JournalEvent::Asked(due), JournalEvent::Decision(_), JournalEvent::Asked(skip), JournalEvent::Decision(_)] =
+            events[..]
+        else {
             panic!("{events:#?}")
         };
         assert_eq!((due.place.as_str(), &due.reasons, due.asked_count), ("memory", &first.reasons, 1));
@@ -224,7 +228,7 @@ mod tests {
         let situation = job.schedule.asked.pop().unwrap();
         job.record_answer(&other, &situation);
         let found = read(&directory, usize::MAX).unwrap().unwrap();
-        let Event::Asked(last) = &found.entries.last().unwrap().event else { panic!("{found:#?}") };
+        let JournalEvent::Asked(last) = &found.entries.last().unwrap().event else { panic!("{found:#?}") };
         assert_eq!((last.place.as_str(), last.asked_count), ("memory_and_ssd", 3_000));
         assert_eq!(last.session_s, situation.now_s);
     }

@@ -1,7 +1,7 @@
 //! What the session writes to its journal.
 
 use super::answers::Answers;
-use super::{Entry, Event, JOURNAL_NAME, LIMITS, OLDER_NAME};
+use super::{Entry, JOURNAL_NAME, JournalEvent, LIMITS, OLDER_NAME};
 use crate::Config;
 use crate::session::clock;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(in super::super) struct Journal {
     pub(super) decided: BTreeMap<String, u64>,
     pub(super) answers: Answers,
     /// What a new file begins with.
-    pub(super) opening: Option<Event>,
+    pub(super) opening: Option<JournalEvent>,
     /// What the program is told, on every rank.
     notices: Vec<String>,
 }
@@ -70,7 +70,7 @@ impl Journal {
     }
 
     /// Appends a line, or counts it.
-    pub(super) fn append(&mut self, event: Event) {
+    pub(super) fn append(&mut self, event: JournalEvent) {
         let Some(file) = &mut self.file else { return };
         let realtime_ns = clock::realtime_ns();
         let entry = |event| move |lost_count| Entry { realtime_ns, lost_count, event };

@@ -1,7 +1,7 @@
 //! The JSON lines of `surefoot nic health`.
 
 use serde::Serialize;
-use surefoot_model::{Interface, InterfaceProblem, RecoveryStep};
+use surefoot_model::{Deed, Interface, InterfaceProblem};
 
 /// A network interface.
 #[derive(Serialize)]
@@ -24,10 +24,10 @@ pub struct ProblemLine<'a> {
 /// A step of recovery: planned, withheld, done or failed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename = "recovery")]
-pub struct RecoveryLine<'a> {
+#[serde(tag = "type", rename = "deed")]
+pub struct DeedLine<'a> {
     #[serde(flatten)]
-    pub step: &'a RecoveryStep,
+    pub deed: &'a Deed,
 }
 
 /// Probes are answered; written at the beginning and, with the counts, at the end.

@@ -3,12 +3,12 @@
 use crate::units;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use surefoot_interfaces::decide::Policy;
 use surefoot_interfaces::judge::Limits;
 use surefoot_interfaces::probe::{COUNT_MAX, Round};
-use surefoot_interfaces::{journal, self_test};
+use surefoot_interfaces::self_test;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TestMode {
@@ -76,10 +76,9 @@ pub struct HealthOptions {
     /// The least time between two steps of recovery for one interface [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = units::parse_ns)]
     grace: Option<u64>,
-    /// Where steps of recovery are written down, with their reasons; the limits hold over it [default:
-    /// /var/lib/surefoot/nic-recovery.jsonl]
+    /// Journal of recovery steps; --per-hour and --grace count the steps in it [default: /var/lib/surefoot/deeds.jsonl]
     #[arg(long, value_name = "FILE")]
-    journal: Option<PathBuf>,
+    pub journal: Option<PathBuf>,
     /// Answer the probes that arrive at this interface, and do nothing else
     #[arg(long, value_name = "NAME", conflicts_with_all = ["interface", "watch", "recover", "host_root"])]
     pub answer: Option<String>,
@@ -171,10 +170,6 @@ impl HealthOptions {
 
     pub fn period(&self) -> Duration {
         self.period.unwrap_or(Duration::from_secs(10))
-    }
-
-    pub fn journal(&self) -> &Path {
-        self.journal.as_deref().unwrap_or(Path::new(journal::DEFAULT))
     }
 
     pub fn limits(&self) -> Limits {

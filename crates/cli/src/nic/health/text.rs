@@ -3,7 +3,7 @@
 use crate::table::Table;
 use crate::units::{counted, duration};
 use surefoot_daemon::rooms::nic::findings;
-use surefoot_model::{Carried, Interface, InterfaceLook, RecoveryOutcome, RecoveryStep, ReporterState, one_line};
+use surefoot_model::{Carried, Deed, DeedOutcome, Interface, InterfaceLook, ReporterState, one_line};
 
 /// A look as a table, with what stands behind each state below.
 pub fn of(look: &InterfaceLook) -> String {
@@ -111,28 +111,34 @@ fn details(one: &Interface) -> String {
 }
 
 /// What was done for interfaces, or would be.
-pub fn steps(is_asked: bool, is_done: bool, steps: &[RecoveryStep]) -> String {
+pub fn steps(is_asked: bool, is_done: bool, steps: &[Deed]) -> String {
     if !is_asked {
         return String::new();
     }
     if steps.is_empty() {
-        return "\nRecovery: no interface hangs; nothing is to be done.\n".into();
+        return "\nRecovery: no interface is hung; nothing to do.\n".into();
     }
     let mut text = String::from("\n");
     for step in steps {
         text += &step_text(step, "\n  ");
         text.push('\n');
     }
-    if !is_done && steps.iter().any(|step| step.outcome == RecoveryOutcome::Planned) {
-        text += "Nothing was changed; --yes does it.\n";
+    if !is_done && steps.iter().any(|step| step.outcome == DeedOutcome::Planned) {
+        text += "Nothing was changed; add --yes to do it.\n";
     }
     text
 }
 
 /// A step: why, and what came of it.
-pub fn step_text(step: &RecoveryStep, between: &str) -> String {
-    let target = if step.target == step.interface { String::new() } else { format!(" ({})", one_line(&step.target)) };
-    let what = format!("{}: {}{target}", one_line(&step.interface), step.kind.label());
-    let detail = if step.detail.is_empty() { String::new() } else { format!(": {}", one_line(&step.detail)) };
-    format!("{what}, because {}{between}{}{detail}", one_line(&step.reason), step.outcome.as_str())
+pub fn step_text(step: &Deed, between: &str) -> String {
+    let target = match step.target.to_string() {
+        target if target.is_empty() => target,
+        target => format!(" ({})", one_line(&target)),
+    };
+    let what = format!("{}: {}{target}", one_line(&step.subject.name), step.action.label());
+    let detail = match step.outcome.detail() {
+        detail if detail.is_empty() => detail,
+        detail => format!(": {}", one_line(&detail)),
+    };
+    format!("{what}, because {}{between}{}{detail}", one_line(&step.reason.to_string()), step.outcome.as_str())
 }

@@ -1,6 +1,6 @@
 //! `surefoot nic health --watch`.
 
-use super::lines::{InterfaceLine, ProblemLine, RecoveryLine};
+use super::lines::{DeedLine, InterfaceLine, ProblemLine};
 use super::{Health, HealthOptions, problem, recover, text};
 use crate::checkpoint::words::utc;
 use crate::exit::Outcome;
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::signals;
-use surefoot_model::{Interface, InterfaceLook, InterfaceProblem, RecoveryStep, one_line};
+use surefoot_model::{Deed, Interface, InterfaceLook, InterfaceProblem, one_line};
 
 /// How long the command is deaf to a wish to end.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -57,26 +57,27 @@ struct Screen {
     has_looked: bool,
     interfaces: BTreeMap<String, Interface>,
     problems: Vec<InterfaceProblem>,
-    steps: Vec<RecoveryStep>,
+    steps: Vec<Deed>,
 }
 
 impl Screen {
-    fn show(&mut self, options: &HealthOptions, look: &InterfaceLook, steps: &[RecoveryStep]) -> anyhow::Result<()> {
+    fn show(&mut self, options: &HealthOptions, look: &InterfaceLook, steps: &[Deed]) -> anyhow::Result<()> {
         let mut out = output::patient();
         let is_news = |one: &&Interface| self.interfaces.get(&one.name).is_none_or(|before| is_other(before, one));
         let news: Vec<&Interface> = look.interfaces.iter().filter(is_news).collect();
         let problems = look.problems.iter().filter(|problem| !self.problems.contains(problem));
         // A step that is withheld again for the same reason was told.
-        let told = |step: &RecoveryStep| {
+        let told = |step: &Deed| {
             self.steps.iter().any(|before| {
-                (&before.interface, before.kind, before.outcome) == (&step.interface, step.kind, step.outcome)
+                let of = |one: &Deed| (one.subject.clone(), one.action, one.outcome.as_str());
+                of(before) == of(step)
             })
         };
         let steps_news = steps.iter().filter(|step| !told(step));
         if options.json {
             news.iter().try_for_each(|interface| output::line(&mut out, &InterfaceLine { interface }))?;
             problems.clone().try_for_each(|problem| output::line(&mut out, &ProblemLine { problem }))?;
-            steps_news.clone().try_for_each(|step| output::line(&mut out, &RecoveryLine { step }))?;
+            steps_news.clone().try_for_each(|deed| output::line(&mut out, &DeedLine { deed }))?;
         } else {
             let at = utc(look.looked_realtime_ns);
             if !self.has_looked {

@@ -1,6 +1,6 @@
 //! What happened to an interface, in one line for people.
 
-use surefoot_model::{InterfaceChange, RecoveryStep, one_line};
+use surefoot_model::{InterfaceChange, one_line};
 use surefoot_store::history::KeptRecord;
 
 /// `None` for a record of another release.
@@ -10,10 +10,6 @@ pub fn words_of(record: &KeptRecord) -> Option<String> {
         "interface_state" => serde_json::from_value(body).ok().map(|change: InterfaceChange| {
             let why = one_line(&change.evidence.join("; "));
             format!("{}: {} -> {}: {why}", one_line(&change.interface), change.from.as_str(), change.to.as_str())
-        }),
-        "interface_recovery" => serde_json::from_value(body).ok().map(|step: RecoveryStep| {
-            let (interface, detail) = (one_line(&step.interface), one_line(&step.detail));
-            format!("{interface}: {}: {} {detail}", step.kind.label(), step.outcome.as_str()).trim_end().to_owned()
         }),
         _ => None,
     }
@@ -26,7 +22,7 @@ mod tests {
     use surefoot_model::{Room, Subject};
 
     #[test]
-    fn changes_and_steps_of_the_history_say_what_and_why() {
+    fn changes_of_the_history_say_what_and_why() {
         let record = |kind: &str, body| KeptRecord {
             room: Room::Nic,
             kind: kind.into(),
@@ -38,12 +34,6 @@ mod tests {
             "at_ns": 1, "at_realtime_ns": 2, "interface": "eth0", "from": "ok", "to": "hung", "evidence": ["a", "b"],
         });
         assert_eq!(words_of(&record("interface_state", change)).as_deref(), Some("eth0: ok -> hung: a; b"));
-        let step = json!({
-            "at_realtime_ns": 2, "interface": "eth0", "kind": "link_cycle", "target": "eth0", "reason": "it hangs",
-            "outcome": "failed", "detail": "the interface has gone",
-        });
-        let said = words_of(&record("interface_recovery", step));
-        assert_eq!(said.as_deref(), Some("eth0: switch the link off and on: failed the interface has gone"));
         assert_eq!(words_of(&record("interface_state", json!({"of": "another release"}))), None);
         assert_eq!(words_of(&record("other", json!({}))), None);
     }

@@ -3,9 +3,9 @@
 use crate::http::access::Viewer;
 use crate::rooms::CHART_POINTS_MAX;
 use std::collections::VecDeque;
-use surefoot_model::{Carried, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceState, RecoveryStep};
+use surefoot_model::{Carried, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceState};
 
-/// Changes of state and steps that are kept one by one.
+/// Changes of state that are kept one by one.
 const KEPT_MAX: usize = 128;
 
 /// What is known of the host's interfaces now.
@@ -17,8 +17,6 @@ pub struct State {
     pub(super) changes: VecDeque<InterfaceChange>,
     /// Changes before those, which are dropped.
     pub(super) changes_left_out: u64,
-    /// The newest steps of recovery, oldest first.
-    pub(super) steps: VecDeque<RecoveryStep>,
     /// When each look began, and how many interfaces were slow, losing or hung.
     pub(super) bad: VecDeque<(u64, f64)>,
 }
@@ -34,7 +32,6 @@ impl State {
                 self.look = Some(look.clone());
             }
             InterfaceEvent::Changed(change) => self.changes_left_out += keep(&mut self.changes, change),
-            InterfaceEvent::Recovery(step) => drop(keep(&mut self.steps, step)),
         }
     }
 
@@ -49,7 +46,6 @@ impl State {
         if !viewer.sees_all {
             let interfaces = state.look.iter_mut().flat_map(|look| &mut look.interfaces);
             interfaces.for_each(|one| one.carries.retain(Carried::is_public));
-            state.steps.iter_mut().for_each(|step| step.detail.clear());
         }
         state
     }

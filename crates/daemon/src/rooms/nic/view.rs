@@ -6,7 +6,7 @@ use crate::http::SCHEMA;
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, RecoveryStep, Severity};
+use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, Severity};
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -39,8 +39,6 @@ pub struct Answer {
     pub changes: Vec<InterfaceChange>,
     /// Changes before those.
     pub changes_left_out: u64,
-    /// The newest steps of recovery, oldest first.
-    pub steps: Vec<RecoveryStep>,
 }
 
 /// An interface, and what the room says of it.
@@ -79,7 +77,6 @@ impl Answer {
             problems_left_out: look.problems_left_out,
             changes: state.changes.iter().cloned().collect(),
             changes_left_out: state.changes_left_out,
-            steps: state.steps.iter().cloned().collect(),
         }
     }
 
@@ -98,7 +95,6 @@ impl Answer {
             let gone = self.changes.len().div_ceil(2);
             self.changes.drain(..gone);
             self.changes_left_out += gone as u64;
-            self.steps.drain(..self.steps.len().div_ceil(2));
             let kept = self.problems.len() / 2;
             self.problems_left_out += (self.problems.len() - kept) as u64;
             self.problems.truncate(kept);

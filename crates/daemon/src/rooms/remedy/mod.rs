@@ -1,4 +1,4 @@
-//! Remedies, as a host sees them: its periodic checks, and what was done for cases of its own. Cases of a fleet are at `remedy serve`.
+//! Remedies, as a host sees them: its periodic checks. What was done here is among the host's deeds; cases are at `remedy serve`.
 
 mod findings;
 mod series;
@@ -31,7 +31,7 @@ const NOT_ASKED: &str = "no periodic checks were asked for; start the watch with
 const NOT_YET: &str = "the first check has not ended yet";
 
 /// What its address answers.
-const SAYS: &str = "Periodic checks of the host, and cases of the remedies that were told of.";
+const SAYS: &str = "Periodic checks of the host.";
 
 /// What the room is told at the start.
 #[derive(Debug, Clone, Default)]

@@ -1,21 +1,17 @@
-//! The fold over checks and cases; pure, so that a recording folds to the same.
+//! The fold over checks; pure, so that a recording folds to the same.
 
 use crate::http::access::Viewer;
 use std::collections::BTreeMap;
-use surefoot_model::{Case, Event, HostCheck};
+use surefoot_model::{Event, HostCheck};
 
 /// Checks that are kept; a host has fewer.
 const CHECKS_MAX: usize = 256;
-/// Cases that are kept, the newest.
-const CASES_MAX: usize = 256;
 
 /// What is known now.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     /// The newest run of each check, by its name.
     pub(super) checks: BTreeMap<String, HostCheck>,
-    /// The cases, by number.
-    pub(super) cases: BTreeMap<u64, Case>,
     /// Processor time of all runs.
     pub(super) processor_ns: u64,
     /// Runs that ended.
@@ -29,12 +25,6 @@ impl State {
     pub fn take(&mut self, event: &Event) -> bool {
         match event {
             Event::Check(check) => self.checked(check),
-            Event::Remedy(seen) => {
-                self.cases.insert(seen.case.id, seen.case.clone());
-                while self.cases.len() > CASES_MAX {
-                    self.cases.pop_first();
-                }
-            }
             _ => return false,
         }
         true
@@ -50,18 +40,17 @@ impl State {
         self.checks.insert(check.name.clone(), check.clone());
     }
 
-    /// The part of it that this viewer may see: of root's checks and cases, everybody sees names, numbers and states.
+    /// The part of it that this viewer may see: of root's checks, everybody sees names, numbers and states.
     pub(super) fn seen_by(&self, viewer: Viewer) -> State {
         let mut state = self.clone();
         if !viewer.sees_all {
             state.checks = state.checks.into_iter().map(|(name, check)| (name, check.for_everybody())).collect();
-            state.cases = state.cases.into_iter().map(|(id, case)| (id, case.for_everybody())).collect();
         }
         state
     }
 
     /// Whether nothing was told yet.
     pub fn is_empty(&self) -> bool {
-        self.checks.is_empty() && self.cases.is_empty()
+        self.checks.is_empty()
     }
 }

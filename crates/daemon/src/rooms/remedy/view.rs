@@ -4,9 +4,9 @@ use super::state::State;
 use crate::http::SCHEMA;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_model::{Case, HostCheck, Severity};
+use surefoot_model::{HostCheck, Severity};
 
-/// Checks and cases at one moment.
+/// Periodic checks at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Remedy")]
 pub struct Answer {
@@ -26,8 +26,6 @@ pub struct Answer {
     pub processor_ns: u64,
     /// Results of checks that are not kept, because there are too many.
     pub left_out_count: u64,
-    /// Cases that were told of, by number.
-    pub cases: Vec<Case>,
 }
 
 /// A check, and how bad its state is.
@@ -57,7 +55,6 @@ impl Answer {
             run_count: state.run_count,
             processor_ns: state.processor_ns,
             left_out_count: state.left_out_count,
-            cases: state.cases.values().cloned().collect(),
         }
     }
 

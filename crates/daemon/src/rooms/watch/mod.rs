@@ -1,12 +1,16 @@
 //! Surefoot's own watch: what it costs, what was lost on the way, which sources fail, how old the data are.
 
+mod deeds;
 mod findings;
 mod series;
 mod state;
 
+pub use deeds::source as deeds_source;
 pub(crate) use findings::is_of_the_start;
 
 use crate::config::{Config, Mode};
+use crate::http::access::Viewer;
+use crate::http::{json_text, parameters};
 use crate::keep::drops::Drops;
 use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
@@ -17,17 +21,30 @@ use state::State;
 use std::sync::{Arc, Mutex};
 use surefoot_model::{Event, Finding};
 
+/// What its route answers, as JSON Schema.
+#[cfg(test)]
+pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    vec![crate::schema::answer::<deeds::Answer>(of, "GET /api/v1/deeds", deeds::SAYS)]
+}
+
 /// The room of the watch itself.
 pub(crate) struct Watch {
     mode: Mode,
     sources: Statistics,
     drops: Arc<Drops>,
     state: Mutex<State>,
+    deeds: Mutex<deeds::State>,
 }
 
 impl Watch {
     pub(crate) fn new(config: &Config, drops: Arc<Drops>) -> Self {
-        Watch { mode: config.mode.clone(), sources: config.sources.clone(), drops, state: Mutex::default() }
+        Watch {
+            mode: config.mode.clone(),
+            sources: config.sources.clone(),
+            drops,
+            state: Mutex::default(),
+            deeds: Mutex::default(),
+        }
     }
 }
 
@@ -38,8 +55,9 @@ impl Room for Watch {
 
     fn take(&self, event: &Arc<Event>) -> Taken {
         lock(&self.state).take(event);
-        // Its findings tell of it.
-        Taken::NotMine
+        // What is a deed may also be an event of another room, which keeps it; its own findings tell of the rest.
+        let is_deed = lock(&self.deeds).take(event) && matches!(&**event, Event::Deed(_));
+        if is_deed { Taken::Kept { is_news: false } } else { Taken::NotMine }
     }
 
     fn findings(&self, moment: &Moment) -> Vec<Finding> {
@@ -55,15 +73,21 @@ impl Room for Watch {
     fn series(
         &self,
         moment: &Moment,
-        _: crate::http::access::Viewer,
+        viewer: Viewer,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> Result<(), std::fmt::Error> {
         let totals = lock(&self.state).totals().clone();
         let dropped = self.drops.now(self.sources.dropped());
-        series::encode(&totals, &dropped, self.sources.sources(), moment, encoder)
+        series::encode(&totals, &dropped, self.sources.sources(), moment, encoder)?;
+        if viewer.sees_all { lock(&self.deeds).encode(encoder) } else { Ok(()) }
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
-        Vec::new()
+        vec![Route::new("/api/v1/deeds", deeds::SAYS, move |shared, viewer, uri| {
+            parameters(uri, &[])?;
+            let is_live = !shared.moment().is_replay();
+            let cannot = if is_live { deeds::why_not_read() } else { None };
+            Ok(json_text(&deeds::Answer::of(&lock(&self.deeds), viewer, cannot)))
+        })]
     }
 }

@@ -1,19 +1,13 @@
-// One interface: what its state rests on, its health reporters, its probe, what changed lately; and what was done for interfaces.
+// One interface: what its state rests on, its health reporters, its probe, what changed lately.
 
 import { Certainty } from "../../../components/certainty.tsx";
 import { SeverityBadge } from "../../../components/severity.tsx";
 import { count, duration, moment } from "../../../format.ts";
 import { realtimeNow } from "../../../state.ts";
-import type { InterfaceChange, InterfaceView, RecoveryStep } from "../../../types.ts";
+import type { InterfaceChange, InterfaceView } from "../../../types.ts";
 
-/** Changes and steps that are shown. */
+/** Changes that are shown. */
 const SHOWN = 10;
-
-const KIND_WORDS: Record<RecoveryStep["kind"], string> = {
-  reporter_recover: "recover by its health reporter",
-  link_cycle: "switch the link off and on",
-  function_reset: "reset the PCI function",
-};
 
 export function InterfaceCard({ one, changes }: { one: InterfaceView; changes: readonly InterfaceChange[] }) {
   const { probe } = one;
@@ -68,25 +62,6 @@ export function InterfaceCard({ one, changes }: { one: InterfaceView; changes: r
           </ul>
         </>
       )}
-    </section>
-  );
-}
-
-export function Steps({ steps }: { steps: readonly RecoveryStep[] }) {
-  return (
-    <section class="card" aria-label="Steps of recovery">
-      <h2>Recovery</h2>
-      <ul class="nic-lines">
-        {[...steps]
-          .reverse()
-          .slice(0, SHOWN)
-          .map((step, at) => (
-            <li key={at}>
-              <span class="figures muted">{moment(step.at_realtime_ns, realtimeNow())}</span> <span class="untrusted">{step.interface}</span>: {KIND_WORDS[step.kind] ?? step.kind}:{" "}
-              {step.outcome} <span class="untrusted muted">{step.detail || step.reason}</span>
-            </li>
-          ))}
-      </ul>
     </section>
   );
 }

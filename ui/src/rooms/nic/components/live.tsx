@@ -6,7 +6,7 @@ import { mode } from "../../../state.ts";
 import type { InterfaceView as Interface } from "../../../types.ts";
 import { badCount } from "../counters.ts";
 import * as state from "../state.ts";
-import { InterfaceCard, Steps } from "./card.tsx";
+import { InterfaceCard } from "./card.tsx";
 import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
 
 function countOrUnknown(number: number | undefined): string {
@@ -84,7 +84,6 @@ export function LiveInterfaces() {
         {answer.problems_left_out > 0 && <p class="muted">{count(answer.problems_left_out)} more problems are not shown.</p>}
       </section>
       {chosen && <InterfaceCard key={chosen.name} one={chosen} changes={answer.changes.filter((change) => change.interface === chosen.name)} />}
-      {answer.steps.length > 0 && <Steps steps={answer.steps} />}
     </>
   );
 }

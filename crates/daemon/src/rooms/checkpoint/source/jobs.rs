@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::generation::check_name;
 use surefoot_checkpoint::inspect::{Copy, Tier};
-use surefoot_checkpoint::session::journal::{Entry, Event, History};
+use surefoot_checkpoint::session::journal::{Entry, History, JournalEvent};
 use surefoot_model::{CheckpointJob, CheckpointTier, Generation, GenerationState};
 
 /// The longest name of a job that a journal is believed.
@@ -41,7 +41,7 @@ pub(super) struct Found {
 /// The directories that jobs say several nodes share, each for the jobs of its user only.
 pub(super) fn shared(journals: &[Journal]) -> BTreeSet<(u32, PathBuf)> {
     let opened = |entry: &Entry| match &entry.event {
-        Event::Opened { shared, .. } if Path::new(shared).is_absolute() => Some(PathBuf::from(shared)),
+        JournalEvent::Opened { shared, .. } if Path::new(shared).is_absolute() => Some(PathBuf::from(shared)),
         _ => None,
     };
     let of = |(_, owner, history): &Journal| -> Vec<(u32, PathBuf)> {
@@ -101,7 +101,7 @@ fn taken_ns(copy: &Copy) -> Option<u64> {
 
 fn job_of(history: &History) -> Option<String> {
     history.entries.iter().rev().find_map(|entry| match &entry.event {
-        Event::Opened { job, .. } => Some(job.chars().take(NAME_CHARACTERS_MAX).collect()),
+        JournalEvent::Opened { job, .. } => Some(job.chars().take(NAME_CHARACTERS_MAX).collect()),
         _ => None,
     })
 }
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_journal_without_copies_is_a_job_by_the_name_that_it_gives() {
         let (job, policy, shared) = ("of/its/own".into(), "surefoot".into(), "/scratch/own".into());
-        let opened = Event::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
+        let opened = JournalEvent::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
         let entries = vec![Entry { realtime_ns: 1, lost_count: 2, event: opened }];
         let history = History { entries, skipped_count: 4, left_out_count: 5 };
         let journals = [("/dev/shm/own".into(), OWN, history)];
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_directory_is_shared_for_the_jobs_of_whom_says_so() {
         let (job, policy, shared) = ("a/job".into(), "surefoot".into(), "/ssd".into());
-        let opened = Event::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
+        let opened = JournalEvent::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
         let entries = vec![Entry { realtime_ns: 1, lost_count: 0, event: opened }];
         let journals = [("/tmp/x".into(), 1000, History { entries, ..History::default() })];
         assert_eq!(super::shared(&journals), BTreeSet::from([(1000, PathBuf::from("/ssd"))]));
