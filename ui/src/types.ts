@@ -316,14 +316,14 @@ export type Withheld =
       /**
        * What it carries.
        */
-      carries: string[];
+      carries: Carried[];
       kind: "in_use";
     }
   | {
       /**
        * What it carries.
        */
-      carries: string[];
+      carries: Carried[];
       kind: "device_in_use";
     }
   | {
@@ -357,6 +357,9 @@ export type Withheld =
        * Why, the deciding reason first.
        */
       reasons: string[];
+    }
+  | {
+      kind: "nothing_there";
     }
   | {
       kind: "refused";
