@@ -277,7 +277,9 @@ impl Act for Hands {
             },
             Step::Restore(step) => self.restore(step, order, stop),
             Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_) => self.debug(order, stop),
-            Step::Collect(_) => self.reported(order, stop).map_or_else(|failed| failed, debug_mode::collect),
+            Step::Collect(_) => {
+                self.reported(order, stop).map_or_else(|failed| failed, |reported| debug_mode::collect(reported, order))
+            }
             Step::Reboot => self.reboot(order, stop),
             Step::Restart(_) | Step::ResetInterface(_) | Step::TuneReporting(_) | Step::OfflinePage => {
                 self.here(order, stop)

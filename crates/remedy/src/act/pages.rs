@@ -18,8 +18,12 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
     let mut pages: Vec<u64> = reported.addresses.iter().map(|address| address / page_bytes * page_bytes).collect();
     pages.sort_unstable();
     pages.dedup();
+    let unknown = reported.unknown.join("; ");
     if pages.is_empty() {
-        return Outcome::Done { detail: "no error told an address".to_owned(), memo: String::new() };
+        return match unknown.is_empty() {
+            true => Outcome::Done { detail: "no error has an address".to_owned(), memo: String::new() },
+            false => failed(format!("no page is known, but not all errors are: {unknown}"), true),
+        };
     }
     if pages.len() > PAGES_MAX {
         let why = format!(
@@ -44,6 +48,10 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
     }
     let done = pages.len() - refused.len();
     match refused.first() {
+        None if !unknown.is_empty() => failed(
+            format!("{done} pages are offline until the next boot, but not all errors are known: {unknown}"),
+            true,
+        ),
         None => Outcome::Done { detail: format!("{done} pages are offline until the next boot"), memo: String::new() },
         // What is pinned today may be free later.
         Some(first) => failed(format!("{done} of {} pages are offline; {first}", pages.len()), true),
@@ -75,6 +83,21 @@ mod tests {
             other => panic!("{other:?}"),
         }
         // A file of a made-up tree keeps the last of both where the kernel takes each.
+        let told = std::fs::read_to_string(root.sys("devices/system/memory/soft_offline_page")).unwrap();
+        assert_eq!(told, "0x5000");
+    }
+
+    #[test]
+    fn known_pages_go_offline_and_unknown_errors_make_the_step_fail() {
+        let host = HostTree::new().file("sys/devices/system/memory/soft_offline_page", "");
+        let root = Root::at(host.path());
+        for addresses in [&[][..], &[0x5000]] {
+            let unknown = vec!["the host was not watched in this time".to_owned()];
+            match offline(&root, &Reported { unknown, ..reported(addresses) }, 4096, &order()) {
+                Outcome::Failed { detail, is_passing: true, .. } => assert!(detail.contains("not watched"), "{detail}"),
+                other => panic!("{other:?}"),
+            }
+        }
         let told = std::fs::read_to_string(root.sys("devices/system/memory/soft_offline_page")).unwrap();
         assert_eq!(told, "0x5000");
     }

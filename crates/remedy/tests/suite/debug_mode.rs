@@ -47,7 +47,7 @@ impl Place {
             )
         };
         let text = format!(
-            "#!/bin/sh\n[ \"$1\" = history ] || exit 9\necho '{{\"type\":\"history\"}}'\necho '{}'\necho '{}'\n",
+            "#!/bin/sh\n[ \"$1\" = history ] || exit 9\necho '{{\"type\":\"history\",\"watched_ns\":1,\"unknown_count\":0,\"records_left_out\":0}}'\necho '{}'\necho '{}'\n",
             report(26, 3),
             report(26, 4)
         );

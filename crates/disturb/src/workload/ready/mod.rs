@@ -16,7 +16,7 @@ use tools::Need;
 /// What the commands depend on.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// The cores that are online; one at least.
+    /// The cores that are online; none if they are unknown, and then no workload can be run.
     pub cores: Vec<CpuId>,
     /// Runs are as short as makes sense.
     pub is_quick: bool,
@@ -298,7 +298,7 @@ pub fn named(name: &str, setting: &Setting) -> Option<Ready> {
     Some(Ready {
         name: kind.name,
         about: kind.about,
-        command: (kind.command)(setting),
+        command: if setting.cores.is_empty() { String::new() } else { (kind.command)(setting) },
         measures: kind.measures.iter().filter_map(measure).collect(),
         lasts: Duration::from_secs_f64(seconds),
         unsupported: tools::missing(kind.needs, setting),
@@ -327,6 +327,15 @@ mod tests {
             }
         }
         assert!(named("melt", &setting(2, true)).is_none());
+    }
+
+    #[test]
+    fn without_known_cores_every_workload_is_unsupported() {
+        for name in names() {
+            let ready = named(name, &setting(0, true)).unwrap();
+            assert!(ready.unsupported.is_some_and(|why| why.contains("online cores are unknown")), "{name}");
+            assert_eq!(ready.command, "", "{name}");
+        }
     }
 
     #[test]

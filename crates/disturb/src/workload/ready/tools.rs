@@ -31,6 +31,9 @@ fn has_program(name: &str) -> bool {
 
 /// The first thing that is missing, with what helps.
 pub(super) fn missing(needs: &[Need], setting: &Setting) -> Option<String> {
+    if setting.cores.is_empty() {
+        return Some("the online cores are unknown: /sys/devices/system/cpu cannot be read".to_owned());
+    }
     needs.iter().find_map(|need| match *need {
         Need::Program(name, _) if has_program(name) => None,
         Need::Program(name, package) => Some(format!("{name} is missing: install the package {package}")),

@@ -45,18 +45,20 @@ pub struct Reported {
     pub without_row: u64,
     /// Physical addresses, each once.
     pub addresses: Vec<u64>,
-    /// Errors that the history had no room to tell: it tells the oldest first.
-    pub left_out: u64,
+    /// What the history does not know of these errors, each in a few words; empty if it knows all of them.
+    pub unknown: Vec<String>,
 }
 
 impl Reported {
     /// What lines of `surefoot history --room memory --json` say.
     pub fn of(lines: &str) -> Reported {
         let mut rows: BTreeMap<Row, u64> = BTreeMap::new();
-        let (mut without_row, mut addresses, mut left_out) = (0, BTreeSet::new(), 0);
+        let (mut without_row, mut addresses, mut unknown) = (0, BTreeSet::new(), Vec::new());
         for line in lines.lines() {
             let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
-            left_out = left_out.max(record["records_left_out"].as_u64().unwrap_or(0));
+            if record["type"] == "history" {
+                unknown = not_known(&record);
+            }
             let report = &record["body"];
             let place = &report["location"];
             if record["type"] != "record" || record["room"] != "memory" || !place.is_object() {
@@ -76,7 +78,7 @@ impl Reported {
         }
         let mut rows: Vec<(Row, u64)> = rows.into_iter().collect();
         rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Reported { rows, without_row, addresses: addresses.into_iter().collect(), left_out }
+        Reported { rows, without_row, addresses: addresses.into_iter().collect(), unknown }
     }
 
     /// Asks the history of the host that this runs on for the errors of a case.
@@ -118,14 +120,35 @@ fn is_history(line: &str) -> bool {
     serde_json::from_str::<Value>(line).is_ok_and(|line| line["type"] == "history")
 }
 
-/// `collect`: what was told since, and its rows in the memo.
-pub fn run(reported: Reported) -> Outcome {
-    let Reported { mut rows, without_row, left_out, .. } = reported;
+/// What the line of a history says that it does not know. A number that is missing is unknown too.
+fn not_known(history: &Value) -> Vec<String> {
+    let number = |name: &str| history[name].as_u64();
+    let mut unknown = Vec::new();
+    match number("watched_ns") {
+        Some(0) => unknown.push("the host was not watched in this time".to_owned()),
+        None => unknown.push("the history does not say for how long the host was watched".to_owned()),
+        Some(_) => {}
+    }
+    for (name, what) in
+        [("unknown_count", "entries that cannot be read"), ("records_left_out", "later errors left out")]
+    {
+        match number(name) {
+            Some(0) => {}
+            Some(count) => unknown.push(format!("{count} {what}")),
+            None => unknown.push(format!("the history does not state {name}")),
+        }
+    }
+    unknown
+}
+
+/// `collect`: the errors since the case began, with their rows in the memo. It fails if the history does not know all of them.
+pub fn run(reported: Reported, order: &Order) -> Outcome {
+    let Reported { mut rows, without_row, unknown, .. } = reported;
     let more = rows.len().saturating_sub(ROWS_MAX);
     rows.truncate(ROWS_MAX);
     let detail = match rows.first() {
-        None if without_row == 0 => "no error was told".to_owned(),
-        None => format!("{without_row} errors were told, none with its row"),
+        None if without_row == 0 => "no errors in the history".to_owned(),
+        None => format!("{without_row} errors, none with its row"),
         Some((row, count)) => {
             let rest = if more > 0 { format!(", {more} more rows left out") } else { String::new() };
             format!(
@@ -136,10 +159,10 @@ pub fn run(reported: Reported) -> Outcome {
             )
         }
     };
-    let detail = match left_out {
-        0 => detail,
-        count => format!("{detail}; {count} later ones were left out"),
-    };
+    if !unknown.is_empty() {
+        let detail = format!("{detail}, but not all are known: {}", unknown.join("; "));
+        return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
+    }
     let rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
     Outcome::Done { detail, memo: serde_json::to_string(&rows).unwrap_or_default() }
 }
@@ -167,11 +190,32 @@ mod tests {
         let seen: Vec<(u32, u64)> = reported.rows.iter().map(|(row, count)| (row.row, *count)).collect();
         assert_eq!((seen, reported.without_row), (vec![(26, 7), (27, 5)], 2));
         assert_eq!(reported.rows[0].0.bank_group, Some(2));
-        assert_eq!((reported.addresses.as_slice(), reported.left_out), (&[4096][..], 0));
-        let more = format!("{}\n{}", r#"{"type":"history","records_left_out":17}"#, lines[0]);
-        match run(Reported::of(&more)) {
-            Outcome::Done { detail, .. } => assert!(detail.ends_with("17 later ones were left out"), "{detail}"),
+        assert_eq!(reported.addresses, [4096]);
+    }
+
+    #[test]
+    fn errors_that_the_history_does_not_know_make_the_step_fail_until_it_does() {
+        let error = r#"{"type":"record","room":"memory","body":{"dimm":"A1","count":3,"location":{"row":26}}}"#;
+        let order = Order { memo: "before".into(), ..Order::default() };
+        let outcome = |history: &str| run(Reported::of(&format!("{history}\n{error}")), &order);
+        let whole = r#"{"type":"history","watched_ns":5,"unknown_count":0,"records_left_out":0}"#;
+        match outcome(whole) {
+            Outcome::Done { detail, .. } => assert!(detail.contains("row 0x1a of A1 with 3"), "{detail}"),
             other => panic!("{other:?}"),
+        }
+        for (known, unknown, why) in [
+            ("\"watched_ns\":5", "\"watched_ns\":0", "the host was not watched"),
+            ("\"watched_ns\":5,", "", "does not say for how long"),
+            ("\"unknown_count\":0", "\"unknown_count\":7", "7 entries that cannot be read"),
+            ("\"unknown_count\":0,", "", "does not state unknown_count"),
+            ("\"records_left_out\":0", "\"records_left_out\":17", "17 later errors left out"),
+        ] {
+            match outcome(&whole.replace(known, unknown)) {
+                Outcome::Failed { detail, memo, is_passing: true } => {
+                    assert!(detail.contains(why) && memo == "before", "{detail}");
+                }
+                other => panic!("{other:?}"),
+            }
         }
     }
 
