@@ -7,7 +7,7 @@ use crate::generation::{Age, GenerationId, Manifest};
 use crate::image::{Healer, Tally};
 use crate::storage::{beneath, open_at};
 use crate::{Disk, Error, Storage, StoredFile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -28,6 +28,8 @@ pub struct Wanted {
     pub generation: Option<u64>,
     /// Only this rank's part.
     pub rank: Option<u32>,
+    /// Only of a job of this user; without one it must be clear whose it is.
+    pub owner: Option<u32>,
 }
 
 /// What one rank's part became.
@@ -39,6 +41,10 @@ pub struct RankFiles {
     pub tier: Tier,
     /// The image there.
     pub image: PathBuf,
+    /// The user that the job's directory belongs to.
+    pub owner: u32,
+    /// The job's directory.
+    pub job_directory: PathBuf,
     /// What was met on the way.
     pub tally: Tally,
     /// How many files there are.
@@ -64,7 +70,7 @@ pub struct RestoredFiles {
 /// `rank-00000/files/NAME`, with `,` for each `/` of a name, and `rank-00000/manifest.json`.
 ///
 /// # Errors
-/// [`Error::Option`] when there is no such job, generation or rank; [`Error::Storage`] when the directory is there
+/// [`Error::Option`] when there is no such job, generation or rank, or several users have such a job; [`Error::Storage`] when the directory is there
 /// already or cannot be written; [`Error::NoRoom`]; [`Error::NothingIntact`] with what each copy failed at.
 pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'_>) -> Result<RestoredFiles, Error> {
     if fs::symlink_metadata(to).is_ok() {
@@ -90,14 +96,20 @@ type Copies<'a> = BTreeMap<u32, Vec<(&'a Copy, &'a Manifest)>>;
 
 /// Generations that are wanted, the newest first, with their copies by rank, those in memory first.
 fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copies<'a>)>, Error> {
-    let mut jobs: Vec<&str> = Vec::new();
+    let (mut jobs, mut owners): (Vec<&str>, BTreeSet<u32>) = (Vec::new(), BTreeSet::new());
     let mut found: BTreeMap<Age, Copies<'a>> = BTreeMap::new();
     for copy in &survey.copies {
         let Ok(manifest) = &copy.manifest else { continue };
         if !jobs.contains(&manifest.job.as_str()) {
             jobs.push(&manifest.job);
         }
-        if manifest.job == wanted.job && wanted.generation.is_none_or(|number| number == manifest.generation.number) {
+        if manifest.job != wanted.job {
+            continue;
+        }
+        owners.insert(copy.owner);
+        if wanted.owner.is_none_or(|owner| owner == copy.owner)
+            && wanted.generation.is_none_or(|number| number == manifest.generation.number)
+        {
             found.entry(manifest.age()).or_default().entry(copy.rank).or_default().push((copy, manifest));
         }
     }
@@ -114,6 +126,18 @@ fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copie
         let known =
             if jobs.is_empty() { "no checkpoint was found".into() } else { format!("there are {}", jobs.join(", ")) };
         return refuse("job", format!("there is none called {:?}; {known}", wanted.job));
+    }
+    let users = |owners: &BTreeSet<u32>| owners.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    match wanted.owner {
+        Some(owner) if !owners.contains(&owner) => {
+            let why = format!("{:?} belongs to user {}, not to user {owner}", wanted.job, users(&owners));
+            return refuse("job", why + "; --user UID restores the job of another user");
+        }
+        None if owners.len() > 1 => {
+            let why = format!("the users {} each have a job {:?}", users(&owners), wanted.job);
+            return refuse("job", why + "; choose one with --user UID");
+        }
+        _ => {}
     }
     if found.is_empty() {
         return refuse("generation", format!("there is no number {}", wanted.generation.unwrap_or_default()));
@@ -266,7 +290,7 @@ impl Building {
         progress: Progress<'_>,
     ) -> Result<RankFiles, Failed> {
         let geometry = manifest.geometry().map_err(|error| Failed::Copy(error.to_string()))?;
-        let shown = copy.image.clone();
+        let (shown, owner, job_directory) = (copy.image.clone(), copy.owner, copy.job_directory.clone());
         let (_directory, copy) = held(copy).map_err(|error| Failed::Copy(error.to_string()))?;
         let image = Disk.open_file(&copy.image, false).map_err(|error| Failed::Copy(error.to_string()))?;
         expect_enough(&geometry, &*image).map_err(Failed::Copy)?;
@@ -286,7 +310,8 @@ impl Building {
         read.map_err(|lost| Failed::Copy(lost.to_string()))?;
         let file_count = files.finish().map_err(Failed::Here)?;
         let (rank, tier, tally) = (copy.rank, copy.tier, healer.tally());
-        Ok(RankFiles { rank, tier, image: shown, tally, file_count, payload_bytes: manifest.payload_bytes })
+        let payload_bytes = manifest.payload_bytes;
+        Ok(RankFiles { rank, tier, image: shown, owner, job_directory, tally, file_count, payload_bytes })
     }
 }
 

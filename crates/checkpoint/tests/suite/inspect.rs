@@ -78,7 +78,7 @@ fn spoil(path: &Path, page: u64) {
 }
 
 fn wanted(generation: Option<u64>) -> Wanted {
-    Wanted { job: "group/job".into(), generation, rank: None }
+    Wanted { job: "group/job".into(), generation, ..Wanted::default() }
 }
 
 #[test]
@@ -162,6 +162,7 @@ fn a_checkpoint_becomes_files_whole_or_not_at_all() {
         (Wanted { job: "other".into(), ..Wanted::default() }, "there are group/job, second"),
         (wanted(Some(99)), "no number 99"),
         (Wanted { rank: Some(7), ..wanted(None) }, "no copy of rank 7"),
+        (Wanted { owner: Some(4_242), ..wanted(None) }, "not to user 4242"),
     ] {
         let why = restore(&home.survey(), &odd, &home.path("fourth"), &mut quiet).unwrap_err().to_string();
         assert!(why.contains(said), "{why}");

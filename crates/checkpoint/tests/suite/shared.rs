@@ -288,7 +288,7 @@ fn the_command_s_tools_take_it_as_any_other_directory() {
     assert!(found.copies.iter().all(|copy| copy.committed_ranks == Some(2) && !copy.is_astray()));
     assert!(found.copies.iter().all(|copy| verify(copy, &mut |_, _| {}).state == State::Whole));
     let to = tiers.home.path().join("back");
-    let wanted = Wanted { job: "job".into(), generation: None, rank: None };
+    let wanted = Wanted { job: "job".into(), ..Wanted::default() };
     let back = restore(&found, &wanted, &to, &mut |_, _| {}).unwrap();
     assert_eq!((back.generation.number, back.ranks.len()), (1, 2));
 }

@@ -119,6 +119,12 @@ pub struct RestoreOptions {
     /// Only this rank's part [default: the parts of all ranks]
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
+    /// The user that the job belongs to [default: you]
+    #[arg(long, value_name = "UID")]
+    pub user: Option<u32>,
+    /// The job of any user, if only one user has a job of this name
+    #[arg(long, conflicts_with = "user")]
+    pub all_users: bool,
     /// A directory, which must not exist yet
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,

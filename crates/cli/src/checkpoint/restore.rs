@@ -26,6 +26,10 @@ pub struct Line<'a> {
     /// Whether it was read from where a loss of power leaves it; `null` where that is not known.
     is_durable: Option<bool>,
     directory: &'a Path,
+    /// The user that the job's directory belongs to.
+    uid: u32,
+    /// The job's directory from which the part was read.
+    from: &'a Path,
     file_count: u64,
     payload_bytes: u64,
     pages_repaired_count: u64,
@@ -34,7 +38,8 @@ pub struct Line<'a> {
 
 pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
     let survey = inspect::survey(&options.directories)?;
-    let wanted = Wanted { job: options.job.clone(), generation: options.generation, rank: options.rank };
+    let owner = (!options.all_users).then(|| options.user.unwrap_or_else(inspect::own_user));
+    let wanted = Wanted { job: options.job.clone(), generation: options.generation, rank: options.rank, owner };
     let mut bar = Bar::new("restore");
     let restored = inspect::restore(&survey, &wanted, &options.to, &mut |done, total| bar.show(done, total));
     drop(bar);
@@ -62,6 +67,8 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
                     tier: files.tier.label(),
                     is_durable: durable(files),
                     directory: &options.to,
+                    uid: files.owner,
+                    from: &files.job_directory,
                     file_count: files.file_count,
                     payload_bytes: files.payload_bytes,
                     pages_repaired_count: files.tally.pages_repaired,
@@ -76,11 +83,13 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         };
         writeln!(
             out,
-            "rank {}: {} files, {}, from {}{repaired}",
+            "rank {}: {} files, {}, from {} ({} of user {}){repaired}",
             files.rank,
             files.file_count,
             size(files.payload_bytes as f64),
-            place(files)
+            place(files),
+            crate::people::path(&files.job_directory),
+            files.owner
         )?;
     }
     if !options.json {
