@@ -1,7 +1,12 @@
-//! `/metrics` of the server of the remedies. No label is a stranger's word.
+//! `/metrics` of the controller of remedies. No label contains text of strangers.
 
 use super::Served;
-use std::fmt::Write;
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use surefoot_store::cases::Counts;
 
@@ -15,92 +20,92 @@ pub(super) struct Answers {
     pub(super) by_class: [AtomicU64; 4],
 }
 
-/// OpenMetrics. `counts` are those of the store, where it could be asked.
-pub(super) fn text(served: &Served, counts: Option<&Counts>) -> String {
-    let mut text = Text::default();
-    text.one("store_up", "gauge", "Whether the store could be asked.", u64::from(counts.is_some()));
+/// OpenMetrics. `counts` are the store's; `None` if it could not be asked.
+///
+/// # Errors
+/// Never in practice: the text goes to memory.
+pub(super) fn text(served: &Served, counts: Option<&Counts>) -> Result<String, fmt::Error> {
+    let mut series = Series(Registry::with_prefix("surefoot_remedy"));
+    series.gauge("store_up", "1 if the store answered", u64::from(counts.is_some()));
     if let Some(counts) = counts {
-        let by_state: Vec<_> =
-            counts.cases.iter().map(|(state, count)| (format!("{{state=\"{state}\"}}"), *count)).collect();
-        text.family("cases", "gauge", "Cases by state.", &by_state);
-        text.one("alerts_known", "gauge", "Alerts that the store knows.", counts.alerts);
-        text.one("alerts_firing", "gauge", "Alerts that hold now.", counts.alerts_firing);
-        text.one("hosts", "gauge", "Hosts that tell of themselves.", counts.hosts);
-        text.one("paused", "gauge", "Whether everything is paused.", u64::from(counts.is_paused));
+        series.store(counts);
     }
-    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let intake = &served.intake.counts;
-    text.counter("alerts_taken", "Alerts of Alertmanager that were written.", read(&intake.alerts));
-    text.counter("boards_taken", "Messages of agents that were written.", read(&intake.boards));
-    text.counter("news", "Alerts that told something new.", read(&intake.news));
-    text.counter("writes", "Transactions in which messages were written.", read(&intake.writes));
-    text.counter("messages_refused", "Messages that found the queue full.", read(&intake.refused));
-    text.counter("messages_failed", "Messages that could not be written.", read(&intake.failed));
-    text.counter("rows_forgotten", "Rows of the store that were too old.", read(&intake.pruned));
-    let own = &served.counts;
-    text.counter("alerts_refused", "Alerts that are of no host, or not as they should be.", read(&own.alerts_refused));
-    text.counter("alerts_truncated", "Alerts that Alertmanager left out.", read(&own.alerts_truncated));
-    text.counter("reloads_failed", "Policies that were not taken because of an error.", read(&own.reload_failed));
-    let classes: Vec<_> = own
-        .by_class
-        .iter()
-        .enumerate()
-        .map(|(place, count)| (format!("{{class=\"{}xx\"}}", place + 2), read(count)))
-        .collect();
-    text.family("answers", "counter", "Answers by class of status.", &classes);
+    series.intake(served);
     if let Some(link) = &served.link {
         let counts = &link.counts;
-        let is_up = u64::from(counts.is_up.load(Ordering::Relaxed));
-        text.one("alertmanager_up", "gauge", "Whether Alertmanager answered last.", is_up);
-        text.one("silences", "gauge", "Silences that hold.", link.silences.count());
-        text.one(
+        series.gauge(
+            "alertmanager_up",
+            "1 if the last request to Alertmanager succeeded",
+            u64::from(counts.is_up.load(Ordering::Relaxed)),
+        );
+        series.gauge("silences", "Active silences", link.silences.count());
+        series.gauge(
             "silences_left_out",
-            "gauge",
-            "Silences that are not understood, or too many.",
+            "Silences ignored: not understood, or over the limit",
             read(&counts.silences_left_out),
         );
-        text.one("alerts_silenced", "gauge", "Alerts that are left alone.", read(&link.silences.hidden));
-        text.one(
-            "findings_left_out",
-            "gauge",
-            "Findings that Alertmanager was not told for want of room.",
-            read(&counts.left_out),
-        );
-        text.counter("findings_told", "Findings of agents that Alertmanager was told.", read(&counts.pushed));
-        text.counter("alertmanager_errors", "Turns in which Alertmanager did not answer.", read(&counts.failed));
+        series.gauge("alerts_silenced", "Alerts on hold because of a silence", read(&link.silences.hidden));
+        series.gauge("findings_left_out", "Findings not sent to Alertmanager: over the limit", read(&counts.left_out));
+        series.counter("findings_told", "Findings of agents sent to Alertmanager", read(&counts.pushed));
+        series.counter("alertmanager_errors", "Failed requests to Alertmanager", read(&counts.failed));
     }
     let engine = served.engine.counts();
-    text.counter("decisions", "Decisions.", read(&engine.decided));
-    text.counter("attempts", "Steps that were begun, gone on with or looked for.", read(&engine.attempts));
-    text.counter("attempts_lost", "Attempts whose lease was lost.", read(&engine.lost));
-    text.counter("store_errors", "Calls of the store by the engine that failed.", read(&engine.store_errors));
-    text.one("steps_running", "gauge", "Steps that are being done here.", read(&engine.running));
-    let seconds = read(&engine.round_ns) as f64 / 1e9;
-    let name = "surefoot_remedy_round_seconds";
-    let _ = writeln!(text.0, "# TYPE {name} gauge\n# UNIT {name} seconds");
-    let _ = writeln!(text.0, "# HELP {name} How long the last round of deciding and writing took.\n{name} {seconds}");
-    text.0 + "# EOF\n"
+    series.counter("decisions", "Decisions", read(&engine.decided));
+    series.counter("attempts", "Steps started, continued or checked", read(&engine.attempts));
+    series.counter("attempts_lost", "Attempts whose lease was lost", read(&engine.lost));
+    series.counter("store_errors", "Store calls of the engine that failed", read(&engine.store_errors));
+    series.gauge("steps_running", "Steps running here", read(&engine.running));
+    let round = ConstGauge::new(read(&engine.round_ns) as f64 / 1e9);
+    series.0.register_with_unit("round", "Duration of the last round of deciding and writing", Unit::Seconds, round);
+    let mut text = String::new();
+    text::encode(&mut text, &series.0)?;
+    Ok(text)
 }
 
-#[derive(Default)]
-struct Text(String);
+fn read(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
 
-impl Text {
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: u64) {
-        self.family(name, kind, help, &[(String::new(), value)]);
+struct Series(Registry);
+
+impl Series {
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.0.register(name, help, ConstGauge::new(value));
     }
 
     fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.one(name, "counter", help, value);
+        self.0.register(name, help, ConstCounter::new(value));
     }
 
-    fn family(&mut self, name: &str, kind: &str, help: &str, values: &[(String, u64)]) {
-        let suffix = if kind == "counter" { "_total" } else { "" };
-        let name = format!("surefoot_remedy_{name}");
-        // Writing to a string cannot fail.
-        let _ = write!(self.0, "# TYPE {name} {kind}\n# HELP {name} {help}\n");
-        for (labels, value) in values {
-            let _ = writeln!(self.0, "{name}{suffix}{labels} {value}");
+    fn store(&mut self, counts: &Counts) {
+        let cases = Family::<[(&str, String); 1], Gauge<u64, AtomicU64>>::default();
+        for (state, count) in &counts.cases {
+            cases.get_or_create(&[("state", state.to_string())]).set(*count);
         }
+        self.0.register("cases", "Cases by state", cases);
+        self.gauge("alerts_known", "Alerts in the store", counts.alerts);
+        self.gauge("alerts_firing", "Alerts that are firing", counts.alerts_firing);
+        self.gauge("hosts", "Hosts whose agents report", counts.hosts);
+        self.gauge("paused", "1 if all remedies are paused", u64::from(counts.is_paused));
+    }
+
+    fn intake(&mut self, served: &Served) {
+        let intake = &served.intake.counts;
+        self.counter("alerts_taken", "Alerts of Alertmanager written to the store", read(&intake.alerts));
+        self.counter("boards_taken", "Messages of agents written to the store", read(&intake.boards));
+        self.counter("news", "Alerts that changed something", read(&intake.news));
+        self.counter("writes", "Transactions that wrote messages", read(&intake.writes));
+        self.counter("messages_refused", "Messages refused because the queue was full", read(&intake.refused));
+        self.counter("messages_failed", "Messages that could not be written", read(&intake.failed));
+        self.counter("rows_forgotten", "Store rows deleted because of their age", read(&intake.pruned));
+        let own = &served.counts;
+        self.counter("alerts_refused", "Alerts refused: malformed, or without a host", read(&own.alerts_refused));
+        self.counter("alerts_truncated", "Alerts that Alertmanager left out", read(&own.alerts_truncated));
+        self.counter("reloads_failed", "Policies rejected because of an error", read(&own.reload_failed));
+        let answers = Family::<[(&str, String); 1], Counter>::default();
+        for (place, count) in own.by_class.iter().enumerate() {
+            answers.get_or_create(&[("class", format!("{}xx", place + 2))]).inc_by(read(count));
+        }
+        self.0.register("answers", "HTTP answers by status class", answers);
     }
 }

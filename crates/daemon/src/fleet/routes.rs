@@ -402,6 +402,7 @@ async fn openmetrics(State(served): Context, Extension(caller): Extension<Caller
     // Without its store the server still tells how it does itself.
     let counts = served.desk.counts().await.ok();
     let text = metrics::text(&served, counts.as_ref());
+    let text = text.map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics have no text form"))?;
     Ok(reply::with_type(StatusCode::OK, crate::http::metrics::CONTENT_TYPE, text))
 }
 

@@ -38,10 +38,19 @@ fn a_webhook_becomes_a_case_whose_hook_runs_once() {
     assert!(actions.contains(&"opened") && actions.contains(&"approved"), "{actions:?}");
     assert_eq!(setup.runs().len(), 2, "the hook is two steps of the policy");
     let (_, metrics) = ask.get_text("/metrics");
-    assert!(
-        metrics.contains("surefoot_remedy_cases{state=\"returned\"} 1\n") && metrics.ends_with("# EOF\n"),
-        "{metrics}"
-    );
+    for line in [
+        "surefoot_remedy_cases{state=\"returned\"} 1",
+        "# TYPE surefoot_remedy_alerts_taken counter",
+        "# UNIT surefoot_remedy_round_seconds seconds",
+        "surefoot_remedy_store_up 1",
+        "surefoot_remedy_answers_total{class=\"5xx\"} 0",
+        "# EOF",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");
+    }
+    let sample = metrics.lines().filter(|line| !line.starts_with('#'));
+    let (names, families): (Vec<&str>, usize) = (sample.collect(), metrics.matches("# HELP").count());
+    assert!(families == metrics.matches("# TYPE").count() && families >= 20 && names.len() > families, "{metrics}");
     fleet.stop();
 }
 
