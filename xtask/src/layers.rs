@@ -118,6 +118,8 @@ const LAYERS: &[Layer] = &[
         silent_on: QUIET,
     },
     Layer { folder: "crates/hostfs", uses: &["foreign", "model"], externals: LIBRARY, silent_on: READERS },
+    // Services of others: HTTP with TLS. Apart from `hostfs`, so that only those who ask wait for it to be built.
+    Layer { folder: "crates/outside", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: READERS },
     Layer { folder: "crates/probes", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/inloop", uses: &["foreign"], externals: Externals::Only(&["libc"]), silent_on: QUIET },
     // Of ours also `inloop`, whose rings hold the gaps that polling threads note themselves; it uses nothing of ours.
@@ -127,7 +129,12 @@ const LAYERS: &[Layer] = &[
         externals: LIBRARY,
         silent_on: READERS,
     },
-    Layer { folder: "crates/memory", uses: FEATURES, externals: LIBRARY, silent_on: READERS },
+    Layer {
+        folder: "crates/memory",
+        uses: &["foreign", "model", "hostfs", "outside", "probes"],
+        externals: LIBRARY,
+        silent_on: READERS,
+    },
     Layer {
         folder: "crates/interfaces",
         uses: &["foreign", "journal", "model", "hostfs"],
@@ -152,8 +159,13 @@ const LAYERS: &[Layer] = &[
     },
     // Of ours also `hostfs`, whose clock, packet sockets and task states it needs where it runs beside a real clock.
     Layer { folder: "crates/nic", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
-    // Of ours also `hostfs`, which runs programs with limits, in `act` alone (decision 0014).
-    Layer { folder: "crates/remedy", uses: &["foreign", "model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
+    // Of ours also `hostfs`, which runs programs with limits, and `outside`, in `act` alone (decision 0014).
+    Layer {
+        folder: "crates/remedy",
+        uses: &["foreign", "model", "hostfs", "outside"],
+        externals: LIBRARY,
+        silent_on: QUIET,
+    },
     Layer {
         folder: "crates/store",
         uses: &["foreign", "model"],
@@ -167,6 +179,7 @@ const LAYERS: &[Layer] = &[
             "journal",
             "model",
             "hostfs",
+            "outside",
             "probes",
             "stall",
             "memory",
@@ -188,6 +201,7 @@ const LAYERS: &[Layer] = &[
             "journal",
             "model",
             "hostfs",
+            "outside",
             "probes",
             "stall",
             "memory",
@@ -207,7 +221,7 @@ const LAYERS: &[Layer] = &[
     // What other languages link: it hands on the libraries, and holds no MPI, whose binary interface is not ours.
     Layer { folder: "bindings/c", uses: &["checkpoint"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "bindings/nic-c", uses: &["nic", "hostfs"], externals: LIBRARY, silent_on: QUIET },
-    Layer { folder: "crates/testkit", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: &[] },
+    Layer { folder: "crates/testkit", uses: &["model", "hostfs", "outside"], externals: LIBRARY, silent_on: &[] },
     Layer { folder: "e2e", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "bench", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "fuzz", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
@@ -220,6 +234,7 @@ const TOOLS: &[&str] = &[
     "journal",
     "model",
     "hostfs",
+    "outside",
     "probes",
     "inloop",
     "stall",

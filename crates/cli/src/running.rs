@@ -6,17 +6,18 @@
 
 use crate::output::RunningWatch;
 use anyhow::Context;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use surefoot_daemon::SOCKET_NAME;
 use surefoot_hostfs::privilege::{Privilege, Seccomp, Standing};
 use surefoot_hostfs::{Root, cpus as lists, peer};
 use surefoot_model::{CpuId, WhoReport};
+use surefoot_outside::http::{self, Answer, NoAnswer, Request};
 
 /// The file's name in the run directory.
 pub const FILE_NAME: &str = "address";
@@ -58,19 +59,17 @@ pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<anyhow::
 pub fn memory(directory: &Path, root: &Root) -> Option<anyhow::Result<serde_json::Value>> {
     let own = Privilege::read(root).effective_uid;
     let answer = match socket(directory, own) {
-        Some((stream, _)) => get(stream, "/api/v1/memory"),
+        Some((stream, _)) => get_over(stream, "/api/v1/memory"),
         None => {
             let (address, _) = address(directory, own)?;
             let owner = listener(&root.read(root.proc("net/tcp")).ok()?, address)?;
             if !is_trusted(owner, own) {
                 return None;
             }
-            TcpStream::connect_timeout(&address.into(), PATIENCE)
-                .map_err(Into::into)
-                .and_then(|stream| get(stream, "/api/v1/memory"))
+            get_at(address, "/api/v1/memory")
         }
     };
-    let value = answer.and_then(|answer| serde_json::from_slice(&answer).context("what it answers is no JSON"));
+    let value = answer.and_then(|answer| serde_json::from_str(&answer).context("its answer is not JSON"));
     Some(value.with_context(|| format!("the watch of {}", directory.display())))
 }
 
@@ -125,10 +124,10 @@ fn ask(
     }
     anyhow::ensure!(missing.is_empty(), "it does not follow the raisers of core {}", missing.join(", "));
     let answer = match connected {
-        Some((stream, _)) => get(stream, "/api/v1/who")?,
-        None => get(TcpStream::connect_timeout(&address.into(), PATIENCE)?, "/api/v1/who")?,
+        Some((stream, _)) => get_over(stream, "/api/v1/who")?,
+        None => get_at(address, "/api/v1/who")?,
     };
-    let answer: serde_json::Value = serde_json::from_slice(&answer).context("what it answers is no JSON")?;
+    let answer: serde_json::Value = serde_json::from_str(&answer).context("its answer is not JSON")?;
     let who = answer.get("who").filter(|who| !who.is_null()).context("it has no report of raisers yet")?;
     let mut report: WhoReport = serde_json::from_value(who.clone()).context("it is of another version")?;
     report.interrupts.retain(|interrupt| cpus.contains(&interrupt.cpu));
@@ -173,64 +172,25 @@ pub fn standing(directory: &Path, root: &Root) -> Option<RunningWatch> {
     })
 }
 
-/// A connection whose ends are told not to wait for ever.
-trait Patient: Read + Write {
-    fn be_patient(&self, time: Duration) -> io::Result<()>;
+/// What the watch at this socket answers.
+fn get_over(stream: UnixStream, path: &str) -> anyhow::Result<String> {
+    body(http::ask_over(stream, ANSWER_BYTES_MAX, &request("localhost", path), PATIENCE))
 }
 
-impl Patient for TcpStream {
-    fn be_patient(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
-    }
+/// What the watch at this address answers.
+fn get_at(address: SocketAddrV4, path: &str) -> anyhow::Result<String> {
+    let request = request(&address.to_string(), path);
+    body(http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, &AtomicBool::new(false)))
 }
 
-impl Patient for UnixStream {
-    fn be_patient(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
-    }
+fn request(host: &str, path: &str) -> Request {
+    Request { method: "GET", url: format!("http://{host}{path}"), ..Request::default() }
 }
 
-/// One request, answered and closed.
-fn get(mut stream: impl Patient, path: &str) -> anyhow::Result<Vec<u8>> {
-    let until = Instant::now() + PATIENCE;
-    let late = || anyhow::anyhow!("it did not answer within {} s", PATIENCE.as_secs());
-    let left = || until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()).ok_or_else(late);
-    stream.be_patient(left()?)?;
-    // In one write: a listener that answers early and closes would turn the next one into an error.
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())?;
-    let mut answer = Vec::new();
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        stream.be_patient(left()?)?;
-        match stream.read(&mut piece) {
-            Ok(0) => break,
-            Ok(bytes) => answer.extend_from_slice(&piece[..bytes]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                return Err(late());
-            }
-            Err(error) => return Err(error.into()),
-        }
-        anyhow::ensure!(answer.len() as u64 <= ANSWER_BYTES_MAX, "its answer is over {} MiB", ANSWER_BYTES_MAX >> 20);
-    }
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("it does not speak HTTP")?;
-    let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
-    let status = head.lines().next().unwrap_or_default();
-    anyhow::ensure!(status.split(' ').nth(1) == Some("200"), "it answers '{status}'");
-    let body = answer.split_off(end + 4);
-    // The page speaks HTTP/1.0 to who asks so: its answer has a length, and neither pieces nor an encoding.
-    let value = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    for name in ["transfer-encoding", "content-encoding"] {
-        anyhow::ensure!(value(name).is_none(), "it answers with a {name}, which is not read here");
-    }
-    let told = value("content-length").map(|length| length.trim().parse());
-    anyhow::ensure!(
-        told.is_none_or(|told| told == Ok(body.len())),
-        "its answer ends early: {} bytes of {}",
-        body.len(),
-        value("content-length").unwrap_or_default()
-    );
-    Ok(body)
+fn body(answer: Result<Answer, NoAnswer>) -> anyhow::Result<String> {
+    let answer = answer?;
+    anyhow::ensure!(answer.status == 200, "it answered {}", answer.status_text());
+    Ok(answer.body)
 }
 
 #[cfg(test)]
@@ -272,51 +232,36 @@ mod tests {
         assert_eq!(listener(table, SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80)), None);
     }
 
-    /// As a watch that was stopped: the kernel takes the connection, and nobody answers.
+    /// As a watch that was stopped, or that never finishes its answer.
     #[test]
-    fn a_watch_that_drips_or_stands_still_is_given_up_after_one_bounded_wait() {
+    fn a_watch_that_drips_is_given_up_after_one_bounded_wait() {
+        use std::io::Write;
+        use std::time::Instant;
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let std::net::SocketAddr::V4(address) = listener.local_addr().unwrap() else { panic!() };
-        let drip = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            // Ends when the other side has given up; without a limit on the whole it never would.
-            while stream.write_all(b"x").is_ok() {
-                std::thread::sleep(Duration::from_millis(200));
-            }
-        });
-        let why = get(TcpStream::connect(address).unwrap(), "/").unwrap_err().to_string();
-        assert!(why.contains("did not answer within 5 s"), "{why}");
-        drip.join().unwrap();
-    }
-
-    #[test]
-    fn an_answer_that_ends_early_or_is_encoded_is_an_error() {
-        for (answer, words) in [
-            ("Content-Length: 2\r\n\r\n{}", ""),
-            ("\r\n{}", ""),
-            ("content-length: 9\r\n\r\n{}", "ends early: 2 bytes of 9"),
-            ("Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", "transfer-encoding"),
-            ("Content-Encoding: gzip\r\n\r\n{}", "content-encoding"),
-        ] {
-            let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let address = listener.local_addr().unwrap();
-            let serving = std::thread::spawn(move || {
-                let (mut stream, _) = listener.accept().unwrap();
-                // What is left unread when the stream is closed would become a reset instead of an end.
-                let mut asked = Vec::new();
-                let mut byte = [0];
-                while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
-                    asked.push(byte[0]);
+        // Each ends when the other side has given up; without a limit on the whole it never would.
+        let drips = |mut stream: Box<dyn Write + Send>| {
+            std::thread::spawn(move || {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nx: ");
+                while stream.write_all(b"x").is_ok() {
+                    std::thread::sleep(Duration::from_millis(200));
                 }
-                write!(stream, "HTTP/1.0 200 OK\r\n{answer}").unwrap();
-            });
-            let said = get(TcpStream::connect(address).unwrap(), "/").map_err(|why| why.to_string());
-            serving.join().unwrap();
-            match words {
-                "" => assert_eq!(said.unwrap(), b"{}"),
-                words => assert!(said.unwrap_err().contains(words), "{answer}"),
-            }
-        }
+            })
+        };
+        let begun = Instant::now();
+        let own = theirs.try_clone().unwrap();
+        let over = drips(Box::new(own));
+        let why = get_over(ours, "/").unwrap_err().to_string();
+        assert!(why.contains("timed out") && begun.elapsed() < 3 * PATIENCE, "{why}");
+        theirs.write_all(b"x").unwrap_err();
+        over.join().unwrap();
+        let accepting = std::thread::spawn(move || listener.accept().unwrap().0);
+        let asking = std::thread::spawn(move || get_at(address, "/").unwrap_err().to_string());
+        let at = drips(Box::new(accepting.join().unwrap()));
+        let why = asking.join().unwrap();
+        assert!(why.contains("no answer") && begun.elapsed() < 6 * PATIENCE, "{why}");
+        at.join().unwrap();
     }
 
     #[test]

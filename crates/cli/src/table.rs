@@ -6,6 +6,7 @@ use surefoot_model::{
     Capability, CapabilityState, CoreLedger, Gap, GapSource, HostDescription, Lost, ProbeCost, Report, SelfCost,
     Untimed, Waiting, one_line,
 };
+use unicode_width::UnicodeWidthStr;
 
 /// Rows of the tables of causes and gaps.
 const ROWS_SHOWN: usize = 20;
@@ -35,14 +36,14 @@ impl Table {
     pub fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
-                let room = " ".repeat(widths[column] - cell.chars().count());
+                let room = " ".repeat(widths[column] - cell.width());
                 let (before, after) =
                     if self.left_columns.contains(&column) { ("", room.as_str()) } else { (room.as_str(), "") };
                 line.push_str(if column > 0 { "  " } else { "" });
@@ -61,7 +62,7 @@ impl Table {
 pub fn paragraph(text: &str, mut column: usize, indent: usize, columns: usize) -> String {
     let mut lines = String::new();
     for (place, word) in text.split(' ').enumerate() {
-        let width = word.chars().count() + 1;
+        let width = word.width() + 1;
         if place > 0 && column + width > columns {
             lines += &format!("\n{:indent$}", "");
             column = indent;
@@ -442,6 +443,11 @@ mod tests {
         table.row(vec!["µ".into(), "5".into()]);
         table.row(vec!["longer".into(), "12345".into()]);
         assert_eq!(table.text(), "name       ns\nµ           5\nlonger  12345\n");
+        // Two columns a character, and one for two that are drawn as one.
+        table.row(vec!["学習".into(), "7".into()]);
+        table.row(vec!["e\u{301}".into(), "8".into()]);
+        assert!(table.text().ends_with("学習        7\ne\u{301}           8\n"), "{}", table.text());
+        assert_eq!(paragraph("学習 x", 0, 2, 6), "学習\n  x\n");
     }
 
     #[test]

@@ -37,7 +37,6 @@ pub mod drive;
 mod error;
 pub mod ethtool;
 pub mod helper_process;
-pub mod http;
 pub mod identity;
 pub mod images;
 pub mod interrupting;

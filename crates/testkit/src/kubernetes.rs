@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::http::{self, Answer, Identity, Request, Trust};
+use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 
 /// How long it may take to be ready.
 const START_TIME: Duration = Duration::from_secs(180);

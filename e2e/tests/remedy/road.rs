@@ -50,7 +50,7 @@ impl Drop for Program {
 }
 
 fn missing() -> Option<String> {
-    let programs = ["prometheus", "prometheus-alertmanager", "stressapptest", "curl"];
+    let programs = ["prometheus", "prometheus-alertmanager", "stressapptest"];
     let missing = programs.into_iter().find(|name| program::find(name).is_none());
     missing
         .map(|name| format!("{name} is not installed"))

@@ -20,7 +20,7 @@ const PASSWORD_BYTES_MAX: u64 = 1024;
 #[derive(Args, Clone, Default)]
 pub struct BmcOptions {
     #[allow(rustdoc::bare_urls, reason = "it is the text of --help")]
-    /// Also count by the MemoryMetrics of this Redfish service, such as https://bmc17.example; needs curl
+    /// Also count by the MemoryMetrics of this Redfish service, such as https://bmc17.example
     #[arg(long, value_name = "URL")]
     redfish: Option<String>,
     /// Believe the certificates that this file signs, instead of the system's

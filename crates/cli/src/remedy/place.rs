@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_daemon::fleet::{self, Book, CaseLine, CaseList, CaseStory, Reason, Trail};
-use surefoot_hostfs::http::{self, Identity, Trust};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_model::AuditEntry;
+use surefoot_outside::http::{self, Identity, Trust};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::decide::Request;
 

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{self, Config, Fleet, Listen, Notifier, TlsFiles};
-use surefoot_hostfs::http::Trust;
 use surefoot_hostfs::{Root, signals};
+use surefoot_outside::http::Trust;
 use surefoot_remedy::decide::LEASE_NS_MAX;
 
 /// How often the policies are looked at for changes.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use surefoot_testkit::HostTree;
@@ -33,12 +33,6 @@ fn of<'a>(lines: &'a [Value], kind: &str, field: &str, wanted: &str) -> Option<&
 
 fn problem<'a>(lines: &'a [Value], source: &str) -> &'a str {
     of(lines, "problem", "source", source).and_then(|line| line["why"].as_str()).unwrap_or_else(|| panic!("{lines:#?}"))
-}
-
-fn is_installed(program: &str) -> bool {
-    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
-        .any(|folder| folder.join(program).is_file())
 }
 
 /// A server on a port of its own that answers each request as it is told, until the test process ends.
@@ -97,9 +91,6 @@ fn password(folder: &Path, text: &str) -> String {
 
 #[test]
 fn redfish_counts_stand_beside_those_of_the_kernel() {
-    if !is_installed("curl") {
-        return not_run("redfish_counts_stand_beside_those_of_the_kernel", "curl is not installed");
-    }
     let (tree, folder) = (fixture(), tempfile::tempdir().unwrap());
     let url = format!("http://{}", serve(redfish));
     let file = password(folder.path(), "secret");
@@ -123,12 +114,6 @@ fn redfish_counts_stand_beside_those_of_the_kernel() {
 
 #[test]
 fn a_controller_that_hangs_or_answers_rubbish_is_told_and_the_others_go_on() {
-    if !is_installed("curl") {
-        return not_run(
-            "a_controller_that_hangs_or_answers_rubbish_is_told_and_the_others_go_on",
-            "curl is not installed",
-        );
-    }
     let tree = fixture();
     let rubbish = serve(|_, stream| reply(stream, "200 OK", "<html>login</html>"));
     let hangs = serve(|_, stream| {

@@ -4,7 +4,7 @@ use crate::remedies::{Ask, Setup};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{Config, Fleet, Notifier};
-use surefoot_hostfs::http::Trust;
+use surefoot_outside::http::Trust;
 use surefoot_testkit::alertmanager::Alertmanager;
 use surefoot_testkit::not_run::not_run;
 

@@ -1,6 +1,6 @@
 //! What the baseboard management controller knows of the modules: it sees errors that firmware keeps from the kernel.
 //!
-//! Two programs that others keep do the talking: `curl` for Redfish (TLS, proxies, certificates), `ipmitool` for the event log. A
+//! Redfish is asked by the HTTP client of `outside`, the event log by `ipmitool`, a program of others. A
 //! management controller is slow and may hang, refuse or answer rubbish, so that each question has a limit of time and of bytes, and
 //! what it says is a [`MemoryProblem`] where it makes no sense.
 

@@ -7,10 +7,10 @@ use super::{Answer, Counted, MODULES_MAX};
 use serde_json::Value;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-pub use surefoot_hostfs::http::Trust;
-use surefoot_hostfs::http::redfish::{Collection, link};
-use surefoot_hostfs::http::{self, Identity, NoAnswer, Request};
 use surefoot_model::{MemoryProblem, MemorySource, is_filler, one_line};
+pub use surefoot_outside::http::Trust;
+use surefoot_outside::http::redfish::{Collection, link};
+use surefoot_outside::http::{self, Identity, NoAnswer, Request};
 
 /// Systems of one service that are looked at: a chassis with blades has a few.
 const SYSTEMS_MAX: usize = 16;

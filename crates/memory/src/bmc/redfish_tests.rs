@@ -1,4 +1,4 @@
-//! A small Redfish server, well and ill, asked through the real curl.
+//! A small Redfish server, well and ill, asked over loopback.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -139,7 +139,7 @@ fn every_module_is_read_with_its_errors_and_empty_slots_are_not() {
     assert_eq!((answer.modules[1].serial.as_deref(), answer.modules[1].size_bytes), (Some("S2"), 32 << 30));
     let heads = heads.lock().unwrap();
     // root:a "quoted\ word
-    assert!(heads.iter().all(|head| head.contains("Authorization: Basic cm9vdDphICJxdW90ZWRcIHdvcmQ=")), "{heads:?}");
+    assert!(heads.iter().all(|head| head.contains("authorization: Basic cm9vdDphICJxdW90ZWRcIHdvcmQ=")), "{heads:?}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_controller_that_hangs_floods_refuses_or_is_not_there_is_a_problem_in_time()
 }
 
 #[test]
-fn an_address_that_is_an_order_to_curl_is_refused() {
+fn an_address_with_a_line_feed_is_refused() {
     let service = Service { url: "http://a\nurl = file:///etc/passwd".into(), ..Service::default() };
     assert!(
         look(&Service { patience: Duration::from_secs(2), ..service }).problems[0].why.contains("control character")

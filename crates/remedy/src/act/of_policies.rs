@@ -4,7 +4,7 @@ use crate::policy::{Drain, Policies, TicketWay};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use surefoot_hostfs::http::{Identity, Trust};
+use surefoot_outside::http::{Identity, Trust};
 
 /// The longest token or password.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;

@@ -7,6 +7,8 @@ use surefoot_model::{Capability, CapabilityState};
 struct Means {
     id: &'static str,
     name: &'static str,
+    /// What Surefoot does without a program of others.
+    built_in: &'static [&'static str],
     /// Each with what it is for and its package.
     programs: &'static [(&'static str, &'static str, &'static str)],
 }
@@ -15,21 +17,25 @@ const MEANS: [Means; 4] = [
     Means {
         id: "remedy.drain",
         name: "hosts taken out of service and given back",
-        programs: &[("scontrol", "Slurm", "slurm-client"), ("curl", "Kubernetes", "curl")],
+        built_in: &["Kubernetes"],
+        programs: &[("scontrol", "Slurm", "slurm-client")],
     },
     Means {
         id: "remedy.bmc",
         name: "firmware settings, restarts and the event log of a host's BMC",
-        programs: &[("curl", "Redfish", "curl"), ("ipmitool", "IPMI", "ipmitool")],
+        built_in: &["Redfish"],
+        programs: &[("ipmitool", "IPMI", "ipmitool")],
     },
     Means {
         id: "remedy.stress",
         name: "memory tried under load before and after a repair",
+        built_in: &[],
         programs: &[("stressapptest", "stressapptest", "stressapptest")],
     },
     Means {
         id: "remedy.mail",
         name: "repair tickets by e-mail",
+        built_in: &[],
         programs: &[("sendmail", "the host's own mail", "a mail server that brings sendmail, such as postfix")],
     },
 ];
@@ -41,18 +47,20 @@ pub fn capabilities() -> Vec<Capability> {
 
 fn row(means: &Means, is_there: impl Fn(&str) -> bool) -> Capability {
     let (there, missing): (Vec<_>, Vec<_>) = means.programs.iter().partition(|(name, ..)| is_there(name));
-    let state = match (there.is_empty(), missing.is_empty()) {
+    let has_none = there.is_empty() && means.built_in.is_empty();
+    let state = match (has_none, missing.is_empty()) {
         (_, true) => CapabilityState::Works,
         (false, false) => CapabilityState::Reduced,
         (true, false) => CapabilityState::Unsupported,
     };
     let by =
         |(name, what, _): &&(&str, &str, &str)| if name == what { (*name).into() } else { format!("{what} ({name})") };
-    let words = |of: &[&(&str, &str, &str)]| of.iter().map(by).collect::<Vec<String>>().join(", ");
-    let mut reason = words(&there);
+    let words = |of: &[&(&str, &str, &str)]| of.iter().map(by).collect::<Vec<String>>();
+    let built_in = means.built_in.iter().map(|name| (*name).to_owned());
+    let mut reason = built_in.chain(words(&there)).collect::<Vec<String>>().join(", ");
     if !missing.is_empty() {
         let gap = if reason.is_empty() { "" } else { "; " };
-        reason.push_str(&format!("{gap}not installed: {}", words(&missing)));
+        reason.push_str(&format!("{gap}not installed: {}", words(&missing).join(", ")));
     }
     let packages: Vec<&str> = missing.iter().map(|(.., package)| *package).collect();
     let remedy = if packages.is_empty() { String::new() } else { format!("install {}", packages.join(", ")) };
@@ -66,12 +74,12 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_its_package() {
         let drain = |there: &'static [&str]| row(&MEANS[0], |name| there.contains(&name));
-        let all = drain(&["scontrol", "curl"]);
-        assert_eq!((all.state, all.reason.as_str()), (CapabilityState::Works, "Slurm (scontrol), Kubernetes (curl)"));
+        let all = drain(&["scontrol"]);
+        assert_eq!((all.state, all.reason.as_str()), (CapabilityState::Works, "Kubernetes, Slurm (scontrol)"));
         assert_eq!(all.remedy, "");
-        let one = drain(&["curl"]);
+        let one = drain(&[]);
         assert_eq!(one.state, CapabilityState::Reduced);
-        assert_eq!(one.reason, "Kubernetes (curl); not installed: Slurm (scontrol)");
+        assert_eq!(one.reason, "Kubernetes; not installed: Slurm (scontrol)");
         assert_eq!(one.remedy, "install slurm-client");
         let none = row(&MEANS[2], |_| false);
         assert_eq!((none.state, none.reason.as_str()), (CapabilityState::Unsupported, "not installed: stressapptest"));

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_hostfs::http::redfish::{Collection, link};
-use surefoot_hostfs::http::{self, Answer, Identity, Request, Trust};
+use surefoot_outside::http::redfish::{Collection, link};
+use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 
 /// How long a controller may take for an answer: these are slow.
 const PATIENCE: Duration = Duration::from_secs(60);

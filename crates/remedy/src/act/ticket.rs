@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_hostfs::http::{self, Identity, Request, Trust};
 use surefoot_hostfs::program;
 use surefoot_hostfs::without_number;
 use surefoot_model::one_line;
+use surefoot_outside::http::{self, Identity, Request, Trust};
 
 /// How long a ticket system may take.
 const PATIENCE: Duration = Duration::from_secs(30);

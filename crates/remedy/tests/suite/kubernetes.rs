@@ -3,7 +3,7 @@
 use super::order::order;
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
-use surefoot_hostfs::http::{Identity, Trust};
+use surefoot_outside::http::{Identity, Trust};
 use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Kubernetes, Order, Outcome};
 use surefoot_testkit::{kubernetes::ApiServer, not_run::not_run};
 

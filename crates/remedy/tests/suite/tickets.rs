@@ -2,7 +2,7 @@ use super::order::order;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;
-use surefoot_hostfs::http::{Identity, Trust};
+use surefoot_outside::http::{Identity, Trust};
 use surefoot_remedy::act::{Act, Hands, HandsConfig, Outcome, TicketSystem};
 
 fn hands(system: TicketSystem) -> Hands {
@@ -84,7 +84,7 @@ fn a_web_service_is_told_the_case_and_names_the_ticket() {
         other => panic!("{other:?}"),
     }
     let asked = served.join().unwrap();
-    assert!(asked.contains("Idempotency-Key: surefoot-17-2-17.2.1\r\n") && asked.contains("Bearer secret"), "{asked}");
+    assert!(asked.contains("idempotency-key: surefoot-17-2-17.2.1\r\n") && asked.contains("Bearer secret"), "{asked}");
     assert!(asked.contains(r#""summary":"memory/rate (dimm A1) on n1"#), "{asked}");
 }
 

@@ -8,7 +8,7 @@ use super::super::{Order, Outcome};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_hostfs::http::{self, Answer, Identity, Request, Trust};
+use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
