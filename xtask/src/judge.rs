@@ -56,7 +56,7 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/cli/src/memory/import/rasdaemon.rs", 1, "rasdaemon's database"),
     ("crates/daemon/src/rooms/stall/phrase.rs", 1, CAUSE),
     ("crates/disturb/src/disturbance/guest/mod.rs", 1, "QEMU's names of threads"),
-    ("crates/hostfs/src/http.rs", 1, "answers of other servers"),
+    ("crates/outside/src/http.rs", 1, "answers of other servers"),
     ("crates/hostfs/src/identity/hypervisor.rs", 4, "signatures of hypervisors"),
     ("crates/hostfs/src/tracefs/format.rs", 1, KERNEL),
     ("crates/memory/src/bmc/sources.rs", 1, WORDING),
