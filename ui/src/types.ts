@@ -359,6 +359,13 @@ export type Withheld =
       reasons: string[];
     }
   | {
+      /**
+       * How many.
+       */
+      count: number;
+      kind: "unread";
+    }
+  | {
       kind: "nothing_there";
     }
   | {

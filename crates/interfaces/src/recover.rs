@@ -5,7 +5,7 @@ use crate::devlink::Devlink;
 use crate::{Error, act, read};
 use surefoot_hostfs::netlink::Socket;
 use surefoot_hostfs::{Root, clock, signals};
-use surefoot_journal::deeds::{Journal, Record, Unusable};
+use surefoot_journal::deeds::{Journal, Read, Record, Unusable};
 use surefoot_model::{
     Actor, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, Interface, InterfaceLook, Withheld,
 };
@@ -45,7 +45,7 @@ impl Recovery<'_> {
             let reason = DeedReason::Unfinished;
             Some(Deed { reason, ..begun.with_outcome(DeedOutcome::Planned, clock::realtime_ns()) })
         });
-        let next = look.interfaces.iter().filter_map(|one| self.next(one, &read.deeds));
+        let next = look.interfaces.iter().filter_map(|one| self.next(one, &read));
         Ok(Steps { deeds: again.chain(next).collect(), unread_count: read.skipped_count })
     }
 
@@ -57,7 +57,7 @@ impl Recovery<'_> {
         let read = self.record.look().map_err(unusable)?;
         let now_ns = clock::realtime_ns();
         let is_unfinished = |one: &Interface| decide::unfinished_cycle(&one.name, &read.deeds, now_ns).is_some();
-        if !look.interfaces.iter().any(|one| is_unfinished(one) || self.next(one, &[]).is_some()) {
+        if !look.interfaces.iter().any(|one| is_unfinished(one) || self.next(one, &Read::default()).is_some()) {
             return Ok(Steps { deeds: Vec::new(), unread_count: read.skipped_count });
         }
         let mut journal = self.record.open().map_err(unusable)?;
@@ -86,7 +86,7 @@ impl Recovery<'_> {
             journal.write(&done).map_err(unusable)?;
             return Ok(Some(done));
         }
-        let Some(step) = self.next(one, &journal.read.deeds) else { return Ok(None) };
+        let Some(step) = self.next(one, &journal.read) else { return Ok(None) };
         if step.outcome != DeedOutcome::Planned {
             // A watch that withholds the same step at each look says so once.
             if is_news(&journal.read.deeds, &step) {
@@ -101,10 +101,15 @@ impl Recovery<'_> {
         Ok(Some(done))
     }
 
-    fn next(&self, one: &Interface, history: &[Deed]) -> Option<Deed> {
+    fn next(&self, one: &Interface, history: &Read) -> Option<Deed> {
         let (can_reset, carries) = (act::can_reset(self.root, &one.name), read::carried_beside(self.root, &one.name));
         let device = Device { can_reset, carries };
-        decide::decide(one, history, clock::realtime_ns(), &device, &self.policy, &self.actor)
+        let now_ns = clock::realtime_ns();
+        let step = decide::decide(one, &history.deeds, now_ns, &device, &self.policy, &self.actor)?;
+        let count = history.unread_since(now_ns.saturating_sub(decide::HOUR_NS));
+        let is_unsure = step.outcome == DeedOutcome::Planned && count > 0;
+        let outcome = if is_unsure { DeedOutcome::Withheld { why: Withheld::Unread { count } } } else { step.outcome };
+        Some(Deed { outcome, ..step })
     }
 }
 
@@ -204,13 +209,25 @@ mod tests {
             .file("sys/class/net/eth0/flags", "0x1003\n")
             .file("var/lib/surefoot/nic-recovery.jsonl", "of another release\n");
         let root = Root::at(tree.path());
-        assert_eq!(recovery(&root).plan(&hung(true)).unwrap().unread_count, 1);
+        let planned = recovery(&root).plan(&hung(true)).unwrap();
+        assert_eq!((planned.unread_count, planned.deeds[0].outcome.as_str()), (1, "withheld"));
         std::fs::create_dir(root.path(deeds::FILE)).unwrap();
         let error = recovery(&root).run(&hung(true)).unwrap_err().to_string();
         assert!(error.ends_with("nothing was changed"), "{error}");
         assert_eq!(std::fs::read_to_string(root.path("sys/class/net/eth0/flags")).unwrap().trim(), "0x1003");
         std::fs::remove_dir(root.path(deeds::FILE)).unwrap();
-        assert_eq!(run(&root, &hung(true)).unread_count, 1);
+        let unsure = run(&root, &hung(true));
+        let withheld = DeedOutcome::Withheld { why: Withheld::Unread { count: 1 } };
+        assert_eq!(
+            (unsure.unread_count, &unsure.deeds[0].outcome),
+            (1, &withheld),
+            "it may be a step of the last hour"
+        );
+        // What stands before a step of long ago is older still.
+        let old = decide::tests::step(DeedAction::LinkCycle, 0, DeedOutcome::Begun);
+        std::fs::remove_file(root.path(deeds::FILE)).unwrap();
+        recovery(&root).record.append(&old).unwrap();
+        assert_eq!(run(&root, &hung(true)).deeds[0].outcome.as_str(), "done");
     }
 
     #[test]

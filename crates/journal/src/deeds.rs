@@ -52,12 +52,24 @@ pub struct Read {
     pub deeds: Vec<Deed>,
     /// Lines that could not be read. Each may be a deed that limits do not count.
     pub skipped_count: u64,
+    /// Of those, the ones whose place is known: each as the number of deeds before it.
+    places: Vec<usize>,
 }
 
 impl Read {
     fn append(&mut self, newer: Read) {
+        let before = self.deeds.len();
+        self.places.extend(newer.places.iter().map(|place| before + place));
         self.deeds.extend(newer.deeds);
         self.skipped_count += newer.skipped_count;
+    }
+
+    /// Lines that could not be read and may have been written since this time. Lines are appended in the order of time, so one before a
+    /// deed that is older is older too.
+    pub fn unread_since(&self, since_realtime_ns: u64) -> u64 {
+        let is_older =
+            |place: &&usize| self.deeds.iter().skip(**place).any(|deed| deed.at_realtime_ns < since_realtime_ns);
+        self.skipped_count.saturating_sub(self.places.iter().filter(is_older).count() as u64)
     }
 }
 
@@ -219,8 +231,16 @@ pub fn below(root: &Path, path: &str) -> PathBuf {
 }
 
 fn read(file: &File) -> io::Result<Read> {
-    let found = newest(file, READ, parse)?;
-    Ok(Read { deeds: found.lines, skipped_count: found.skipped_count })
+    let (mut places, mut count) = (Vec::new(), 0);
+    let found = newest(file, READ, |line| {
+        let deed = parse(line);
+        match deed {
+            Some(_) => count += 1,
+            None => places.push(count),
+        }
+        deed
+    })?;
+    Ok(Read { deeds: found.lines, skipped_count: found.skipped_count, places })
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {
@@ -305,6 +325,8 @@ mod tests {
         let read = host(&home).look().unwrap();
         assert_eq!((times(&read), read.skipped_count), (vec![1, 3], 1));
         assert_eq!(read.deeds[0], deed(1));
+        // The torn line stands before that of 3.
+        assert_eq!([2, 3, 4].map(|since| read.unread_since(since)), [1, 1, 0]);
     }
 
     #[test]

@@ -135,8 +135,8 @@ pub fn newest<T>(mut file: &File, limits: Limits, mut parse: impl FnMut(&[u8]) -
     let mut found = Newest { lines: Vec::new(), skipped_count: 0, is_cut: from > 0 };
     let mut lines = bytes[..whole].split(|&byte| byte == b'\n');
     if found.is_cut {
-        // The first one may begin before the part that is read.
-        found.skipped_count += u64::from(lines.next().is_some());
+        // The first one may begin before the part that is read, as those before it do.
+        lines.next();
     }
     for line in lines.filter(|line| !line.is_empty()) {
         match (line.len() < limits.line_bytes).then(|| parse(line)).flatten() {
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(read(b""), (vec![], 0, false));
         assert_eq!(read(b"1\n\n2\n3"), (vec![1, 2], 0, false), "the last one is still being written");
         assert_eq!(read(b"1\n\xff\n0000001\n00000001\n2"), (vec![1, 1], 2, false));
-        assert_eq!(read(b"1111111\n2222222\n3333333\n4\n"), (vec![2_222_222, 3_333_333, 4], 1, true));
-        assert_eq!(read(&[b'9'; 100]), (vec![], 1, true), "no line ends there");
+        assert_eq!(read(b"1111111\n2222222\n3333333\n4\n"), (vec![2_222_222, 3_333_333, 4], 0, true));
+        assert_eq!(read(&[b'9'; 100]), (vec![], 0, true), "no line ends there");
     }
 }

@@ -461,6 +461,11 @@ pub enum Withheld {
         /// Why, the deciding reason first.
         reasons: Vec<String>,
     },
+    /// Lines of the journal of the last hour cannot be read: each may be a step that the limits have to count.
+    Unread {
+        /// How many.
+        count: u64,
+    },
     /// There is no checkpoint to restore.
     NothingThere,
     /// The safety rules refused it.
@@ -490,6 +495,11 @@ impl fmt::Display for Withheld {
             Withheld::TooEarly { since_s, grace_s } => {
                 write!(f, "the last step was {since_s} s ago; the next one waits {grace_s} s for its effect")
             }
+            Withheld::Unread { count } => write!(
+                f,
+                "unreadable lines in the journal may be steps of the last hour ({count}): check what was done, then wait an hour \
+                 or move the journal away"
+            ),
             Withheld::NothingThere => f.write_str("there is no checkpoint"),
             Withheld::NotWorthIt { reasons } => f.write_str(&reasons.join("; ")),
             Withheld::Refused { why } | Withheld::Other { why } => f.write_str(why),

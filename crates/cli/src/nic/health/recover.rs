@@ -15,7 +15,7 @@ pub fn run(options: &HealthOptions, root: &Root, look: &InterfaceLook) -> anyhow
     if steps.unread_count > 0 {
         let lines = counted(steps.unread_count, "line", "lines");
         let path = crate::people::path(&recovery.record.path());
-        crate::people::tell!("surefoot: {lines} of {path} cannot be read; the limits do not count the steps in them");
+        crate::people::tell!("surefoot: {lines} of {path} cannot be read, and may be steps");
     }
     Ok(steps.deeds)
 }
