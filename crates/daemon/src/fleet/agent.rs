@@ -153,8 +153,8 @@ impl Agent {
         let room = if self.act.is_some() { AT_ONCE.saturating_sub(self.running.len()) } else { 0 };
         let watched = health(&self.health);
         let is_watched = watched.is_some();
+        let findings_left_out = watched.as_ref().map(left_out_of);
         let (rooms, parts) = watched.map(|health| (health.rooms, health.parts)).unzip();
-        let findings_left_out = rooms.as_ref().map(left_out_of);
         let watched = rooms.map(of_rooms);
         let findings = match (watched, checks) {
             (None, None) => None,
@@ -292,11 +292,37 @@ fn health(path: &Path) -> Option<Health> {
     health.is_current(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)).then_some(health)
 }
 
-/// For each room that the watch covers, the findings that its file has no room for.
-fn left_out_of(rooms: &BTreeMap<Room, RoomHealth>) -> BTreeMap<Room, u64> {
-    rooms.iter().map(|(room, health)| (*room, health.findings_left_out)).collect()
+/// For each room that the watch covers, the findings that its file has no room for. A watch that has just begun has no data yet: what
+/// lost time and its own sources found before is not over because they have found nothing so far.
+fn left_out_of(health: &Health) -> BTreeMap<Room, u64> {
+    let has_data = |room: &Room| health.data_age_ns.is_some() || !matches!(room, Room::Stall | Room::Watch);
+    let rooms = health.rooms.iter().filter(|(room, _)| has_data(room));
+    rooms.map(|(room, health)| (*room, health.findings_left_out)).collect()
 }
 
 fn of_rooms(rooms: BTreeMap<Room, RoomHealth>) -> Vec<Finding> {
     rooms.into_values().flat_map(|room| room.findings).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_model::Headline;
+
+    #[test]
+    fn a_watch_that_has_just_begun_says_of_lost_time_neither_that_it_is_over_nor_that_it_is_not() {
+        let rooms = [Room::Stall, Room::Watch, Room::Memory].map(|room| (room, RoomHealth::default()));
+        let begun = Health {
+            version: Health::VERSION,
+            updated_realtime_ns: 1,
+            host: "n1".into(),
+            headline: Headline { severity: Severity::Ok, sentence: String::new() },
+            data_age_ns: None,
+            rooms: rooms.into(),
+            parts: Vec::new(),
+            parts_left_out: 0,
+        };
+        assert_eq!(left_out_of(&begun), BTreeMap::from([(Room::Memory, 0)]));
+        assert_eq!(left_out_of(&Health { data_age_ns: Some(7), ..begun }).len(), 3);
+    }
 }
