@@ -118,7 +118,10 @@ pub(crate) fn directory_name(generation: GenerationId) -> String {
 /// The generation of a directory with such a name.
 pub(crate) fn generation_of(name: &Path) -> Option<GenerationId> {
     let (number, nonce) = name.to_str()?.split_once('-')?;
-    let is_plain = number.len() >= 10 && nonce.len() == 16 && number.bytes().all(|byte| byte.is_ascii_digit());
+    // A sign is no digit, though numbers may be read with one.
+    let is_hex = nonce.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_plain =
+        number.len() >= 10 && nonce.len() == 16 && is_hex && number.bytes().all(|byte| byte.is_ascii_digit());
     let nonce = u64::from_str_radix(nonce, 16).ok()?;
     is_plain.then_some(GenerationId { number: number.parse().ok()?, nonce })
 }
@@ -160,7 +163,11 @@ mod tests {
         for generation in [GenerationId { number: 0, nonce: 0 }, GenerationId { number: u64::MAX, nonce: u64::MAX }] {
             assert_eq!(generation_of(Path::new(&directory_name(generation))), Some(generation));
         }
-        for name in ["", "12-0", "0000000001-zzzzzzzzzzzzzzzz", "+000000001-0000000000000000", "0000000001"] {
+        let signed = "0000000001-+000000000000001";
+        let capitals = "0000000001-00000000000000AB";
+        for name in
+            ["", "12-0", "0000000001-zzzzzzzzzzzzzzzz", "+000000001-0000000000000000", "0000000001", signed, capitals]
+        {
             assert_eq!(generation_of(Path::new(name)), None, "{name}");
         }
     }
