@@ -54,7 +54,7 @@ fn a_history_that_cannot_be_kept_is_refused_before_anything_is_made() {
     let (run, below) = (folder.path().join("run"), text.join("below/history.db"));
     for (history, words) in [
         (text.as_path(), ["--history", "no SQLite database"]),
-        (folder.path(), ["--history", "is a directory"]),
+        (folder.path(), ["--history", "other users can create files in"]),
         (Path::new("/dev/null"), ["--history", "character device"]),
         (&below, ["--history", "not a directory"]),
     ] {

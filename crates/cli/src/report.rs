@@ -39,7 +39,7 @@ pub fn check_workload(what: &What, root: &Root) -> anyhow::Result<()> {
     if what.who.is_some() {
         surefoot_stall::who::refuse_in_a_namespace()?;
     }
-    threads::check_comm(what.comm.as_deref(), root)
+    threads::check_comm(what.comm.as_deref())
 }
 
 /// Refuses a run that is too long to end.

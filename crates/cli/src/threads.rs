@@ -31,8 +31,8 @@ pub fn check_pid(pid: Option<u32>, root: &Root) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses a name that no thread can have, and says so of one that none has now: it may come.
-pub fn check_comm(comm: Option<&str>, root: &Root) -> anyhow::Result<()> {
+/// Refuses a name that no thread can have.
+pub fn check_comm(comm: Option<&str>) -> anyhow::Result<()> {
     let Some(comm) = comm else { return Ok(()) };
     ensure!(
         comm.len() <= NAME_BYTES_MAX,
@@ -40,10 +40,15 @@ pub fn check_comm(comm: Option<&str>, root: &Root) -> anyhow::Result<()> {
         one_line(comm),
         one_line(comm.get(..NAME_BYTES_MAX).unwrap_or(comm))
     );
-    if let Some(said) = Tasks::read(root).ok().and_then(|tasks| without(comm, &tasks.tasks)) {
+    Ok(())
+}
+
+/// Says so of a name that no thread has now: one may come.
+pub fn tell_comm(comm: Option<&str>, root: &Root) {
+    let said = comm.and_then(|comm| Tasks::read(root).ok().and_then(|tasks| without(comm, &tasks.tasks)));
+    if let Some(said) = said {
         crate::people::tell!("{said}");
     }
-    Ok(())
 }
 
 /// That no thread has this name, and which names there are; `None` where one has it.

@@ -312,8 +312,7 @@ impl Privilege {
                 .into();
         }
         format!(
-            "this process is root without {}: grant it (docker and podman: --cap-add; Kubernetes: securityContext.capabilities.add; \
-             systemd: CapabilityBoundingSet=)",
+            "this process is root without {}: grant it (docker: --cap-add; systemd: CapabilityBoundingSet=)",
             lacks.join(" and ")
         )
     }

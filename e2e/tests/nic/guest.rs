@@ -139,16 +139,24 @@ fn a_health_reporter_is_counted_judged_and_asked_to_recover() {
     assert_eq!((counts(&reporter), &reporter["state"]), ([2, 1], &"error".into()), "{reporter}");
     assert_eq!((&interface["state"], &interface["certainty"], code(broken)), (&"hung".into(), &"certain".into(), "1"));
 
-    let step = |heading: &str| line(below(&ran, heading), "recovery");
+    let step = |heading: &str| line(below(&ran, heading), "deed");
     let dry = step("dry");
-    assert_eq!((&dry["kind"], &dry["outcome"]), (&"reporter_recover".into(), &"planned".into()), "{dry}");
+    assert_eq!((&dry["action"], &dry["outcome"]["kind"]), (&"reporter_recover".into(), &"planned".into()), "{dry}");
     let failing = step("failing");
-    assert_eq!(failing["outcome"], "failed", "the driver refuses: {failing}");
+    assert_eq!(failing["outcome"]["kind"], "failed", "the driver refuses: {failing}");
     let limited = step("limited");
-    assert_eq!((&limited["kind"], &limited["outcome"]), (&"link_cycle".into(), &"withheld".into()), "{limited}");
-    assert!(limited["detail"].as_str().unwrap().contains("are waited for its effect"), "{limited}");
+    assert_eq!(
+        (&limited["action"], &limited["outcome"]["kind"]),
+        (&"link_cycle".into(), &"withheld".into()),
+        "{limited}"
+    );
+    assert_eq!(limited["outcome"]["why"]["kind"], "too_early", "{limited}");
     let repaired = step("repaired");
-    assert_eq!((&repaired["kind"], &repaired["outcome"]), (&"reporter_recover".into(), &"done".into()), "{repaired}");
+    assert_eq!(
+        (&repaired["action"], &repaired["outcome"]["kind"]),
+        (&"reporter_recover".into(), &"done".into()),
+        "{repaired}"
+    );
     let (interface, reporter) = dummy(below(&ran, "after"));
     assert_eq!((&reporter["state"], interface["state"] != "hung"), (&"healthy".into(), true), "{interface}");
     // devlink counts the same.

@@ -216,33 +216,38 @@ fn recovery_is_shown_limited_written_down_and_spares_what_carries_work() {
     let step = |more: &str| {
         let (lines, code) = pair.near(&format!("{recover} {more}"));
         assert_eq!(code, 1);
-        lines.into_iter().find(|line| line["type"] == "recovery").unwrap()
+        lines.into_iter().find(|line| line["type"] == "deed").unwrap()
     };
     let changes = || {
         let text = ip(&["netns", "exec", &pair.names[0], "cat", "/sys/class/net/near/carrier_changes"]).stdout;
         String::from_utf8(text).unwrap().trim().parse::<u64>().unwrap()
     };
     let before = changes();
-    assert_eq!(step("")["outcome"], "withheld", "the neighbour may be what hangs");
+    assert_eq!(step("")["outcome"]["kind"], "withheld", "the neighbour may be what hangs");
     let planned = step("--even-if-probable");
-    assert_eq!((&planned["kind"], &planned["outcome"]), (&"link_cycle".into(), &"planned".into()), "{planned}");
-    assert!(planned["reason"].as_str().unwrap().contains("answered before"), "{planned}");
+    assert_eq!(
+        (&planned["action"], &planned["outcome"]["kind"]),
+        (&"link_cycle".into(), &"planned".into()),
+        "{planned}"
+    );
+    assert!(planned["reason"]["evidence"][0].as_str().unwrap().contains("answered before"), "{planned}");
     assert!(changes() == before && !Path::new(&file("journal")).exists(), "a dry run changes nothing");
 
     assert!(ip(&["-n", &pair.names[0], "route", "add", "default", "via", "192.0.2.2"]).status.success());
     let spared = step("--even-if-probable --yes");
-    assert_eq!(spared["outcome"], "withheld", "{spared}");
-    assert!(spared["detail"].as_str().unwrap().contains("the default route of IPv4"), "{spared}");
+    assert_eq!(spared["outcome"]["kind"], "withheld", "{spared}");
+    let carried = &spared["outcome"]["why"]["carries"][0];
+    assert_eq!(carried["kind"], "default_route", "{spared}");
     assert_eq!(changes(), before);
 
     let done = step("--even-if-probable --yes --even-in-use");
-    assert_eq!(done["outcome"], "done", "{done}");
+    assert_eq!(done["outcome"]["kind"], "done", "{done}");
     assert!(changes() > before, "the link went and came");
     let again = step("--even-if-probable --yes --even-in-use");
-    assert_eq!(again["outcome"], "withheld", "{again}");
+    assert_eq!(again["outcome"]["kind"], "withheld", "{again}");
     let journal = std::fs::read_to_string(file("journal")).unwrap();
     let outcomes: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let outcomes: Vec<&str> = outcomes.iter().map(|line| line["outcome"].as_str().unwrap()).collect();
+    let outcomes: Vec<&str> = outcomes.iter().map(|line| line["outcome"]["kind"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["withheld", "begun", "done", "withheld"], "{journal}");
 }
 
@@ -278,16 +283,16 @@ fn a_link_cycle_that_was_ended_in_its_middle_is_finished_by_the_next_recovery() 
     assert!(ip(&["-n", &pair.names[0], "link", "set", "near", "down"]).status.success());
     let steps = |more: &str| {
         let (lines, _) = pair.near(&format!("--over 10ms --recover --journal {} {more}", journal.display()));
-        lines.into_iter().filter(|line| line["type"] == "recovery").collect::<Vec<_>>()
+        lines.into_iter().filter(|line| line["type"] == "deed").collect::<Vec<_>>()
     };
     let is_up = || {
         let shown = String::from_utf8(ip(&["-n", &pair.names[0], "link", "show", "near"]).stdout).unwrap();
         shown.split([',', '<', '>']).any(|flag| flag == "UP")
     };
-    assert_eq!(steps("")[0]["outcome"], "planned");
+    assert_eq!(steps("")[0]["outcome"]["kind"], "planned");
     assert!(!is_up(), "a dry run changes nothing");
     let done = &steps("--yes")[0];
-    assert_eq!((&done["kind"], &done["outcome"]), (&"link_cycle".into(), &"done".into()), "{done}");
+    assert_eq!((&done["action"], &done["outcome"]["kind"]), (&"link_cycle".into(), &"done".into()), "{done}");
     assert!(is_up(), "{done}");
     assert!(steps("--yes").is_empty(), "it has an end now");
 }

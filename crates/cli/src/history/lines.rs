@@ -146,7 +146,7 @@ pub fn write(out: &mut impl Write, past: &Past, question: &Question) -> io::Resu
     put(What::History {
         range: Stretch::from(&question.range),
         host: past.host.as_ref(),
-        watched_ns: past.watched_ns(),
+        watched_ns: past.range_watched_ns,
         second_count: past.seconds,
         minute_count: past.minutes,
         kept_seconds: past.kept_seconds.as_ref().map(Stretch::from),

@@ -74,6 +74,8 @@ pub struct Past {
     /// What windows of a second and spans of a minute the file keeps at all.
     pub kept_seconds: Option<Range<i64>>,
     pub kept_minutes: Option<Range<i64>>,
+    /// How long the core was watched in the range that was watched longest, whatever room is asked for.
+    pub range_watched_ns: u64,
 }
 
 impl Past {
@@ -111,6 +113,19 @@ impl Past {
             past.read_windows(view, question)?;
             past.read_gaps(view, question)?;
         }
+        past.range_watched_ns = match question.asks_for(Room::Stall) {
+            true => past.watched_ns(),
+            false => {
+                // What another room has of a time in which nothing was watched is not nothing.
+                let mut windows = Past {
+                    kept_seconds: past.kept_seconds.clone(),
+                    kept_minutes: past.kept_minutes.clone(),
+                    ..Past::default()
+                };
+                windows.read_windows(view, question)?;
+                windows.watched_ns()
+            }
+        };
         Ok(past)
     }
 

@@ -38,6 +38,7 @@ use surefoot_store::history::KeptRecord;
 /// The sources that the command line asks for. Keeps this process off the watched cores.
 pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sources> {
     let config = report::config(what, window).checked(root)?;
+    crate::threads::tell_comm(what.comm.as_deref(), root);
     settle::settle_for(what, root);
     let mut sources = Sources::new().with("stall", stall::source(root, config));
     let options = what.rooms.for_daemon()?;
