@@ -75,3 +75,23 @@ fn a_file_system_that_stops_answering_later_holds_no_command() {
         assert!(said.contains("still waits for a file system that does not answer"), "{words:?}: {said}");
     }
 }
+
+#[test]
+fn a_directory_that_does_not_answer_holds_no_list_of_checkpoints() {
+    const TEST: &str = "answering::a_directory_that_does_not_answer_holds_no_list_of_checkpoints";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    for words in [["checkpoint", "list"], ["checkpoint", "verify"]] {
+        let home = tempfile::tempdir().unwrap();
+        let Some(mounted) = mounted(home.path(), TEST) else { return };
+        mounted.hang();
+        let mut is_asked = false;
+        let directory = mounted.program().parent().unwrap().to_owned();
+        let (status, said) = ended(&words, &directory, home.path(), |process| {
+            if !is_asked && mounted.unanswered() > 0 {
+                is_asked = true;
+                assert!(Command::new("kill").args(["-TERM", &process.to_string()]).status().unwrap().success());
+            }
+        });
+        assert_eq!(status.signal(), Some(15), "{words:?}: {status}: {said}");
+    }
+}

@@ -132,7 +132,14 @@ impl RoomCommand {
                 matches!(command, DisturbCommand::Report(_) | DisturbCommand::Predict(_))
             }
             RoomCommand::Remedy { command } => matches!(command, RemedyCommand::Simulate(_)),
-            RoomCommand::Checkpoint { .. } | RoomCommand::Nic { .. } => false,
+            RoomCommand::Checkpoint { command } => matches!(
+                command,
+                CheckpointCommand::List(_)
+                    | CheckpointCommand::Verify(_)
+                    | CheckpointCommand::Settings(_)
+                    | CheckpointCommand::Simulate(_)
+            ),
+            RoomCommand::Nic { .. } => false,
         }
     }
 }
