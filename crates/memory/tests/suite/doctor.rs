@@ -49,7 +49,7 @@ type Case = (&'static str, HostTree, Severity, Certainty, &'static str, HostTree
 
 fn cases() -> Vec<Case> {
     use Certainty::{Certain, Probable};
-    use Severity::{Critical, Notice, Warning};
+    use Severity::{Notice, Warning};
     let storm = "4,2,2,-;mce: CPU3 BANK7 CMCI storm detected\n";
     let ended = "4,3,3,-;mce: CPU3 BANK7 CMCI storm subsided\n";
     vec![
@@ -59,7 +59,7 @@ fn cases() -> Vec<Case> {
         (
             "ecc-off",
             intel().file(format!("{MC}/mc1/dimm2/dimm_edac_mode"), "None\n"),
-            Critical,
+            Warning,
             Certain,
             "mc1/dimm2/dimm_edac_mode is None: 1 of 16",
             intel(),
@@ -76,7 +76,7 @@ fn cases() -> Vec<Case> {
         (
             "cmci-disabled-hole",
             intel().file(format!("{MCE}/cmci_disabled"), "1\n"),
-            Critical,
+            Warning,
             Probable,
             "cmci_disabled is 1",
             boot(intel().file(format!("{MCE}/cmci_disabled"), "1\n"), "mce=no_cmci"),
@@ -84,7 +84,7 @@ fn cases() -> Vec<Case> {
         (
             "polling-off",
             amd().file(format!("{MCE}/check_interval"), "0\n"),
-            Critical,
+            Warning,
             Certain,
             "check_interval is 0",
             amd(),
@@ -163,14 +163,14 @@ fn other_ways_in_which_a_rule_fires() {
         ("firmware-first", intel().file("sys/firmware/acpi/tables/HEST", hest(1)), Severity::Warning),
         ("firmware-first", intel().file("sys/firmware/acpi/tables/HEST", hest(0)), Severity::Ok),
         ("errors-ignored", intel().file(format!("{MCE}/dont_log_ce"), "1\n"), Severity::Warning),
-        ("errors-ignored", boot(intel(), "mce=off"), Severity::Critical),
+        ("errors-ignored", boot(intel(), "mce=off"), Severity::Warning),
         ("cec-swallows-errors", boot(intel().folder("sys/kernel/debug/ras/cec"), "ras=cec_disable"), Severity::Ok),
         ("cec-swallows-errors", amd().folder("sys/kernel/debug/ras/cec"), Severity::Ok),
         ("polling-off", intel().file(format!("{MCE}/check_interval"), "0\n"), Severity::Notice),
         (
             "polling-off",
             boot(intel().file(format!("{MCE}/check_interval"), "0\n"), "quiet mce=no_cmci,bootlog"),
-            Severity::Critical,
+            Severity::Warning,
         ),
         ("threshold-blocks-locked", amd(), Severity::Notice),
         ("no-driver", guest(intel().without(MC)), Severity::Ok),

@@ -10,7 +10,7 @@ fn finish(hands: &Hands, step: &str, host: &str) -> String {
     loop {
         match hands.run(&order(step, host), &AtomicBool::new(false)) {
             Outcome::Done { detail, .. } => return detail,
-            Outcome::GoesOn { .. } if begun.elapsed() < Duration::from_secs(60) => {
+            Outcome::GoesOn { .. } if begun.elapsed() < Duration::from_secs(180) => {
                 std::thread::sleep(Duration::from_millis(300));
             }
             other => panic!("{step} of {host}: {other:?}"),
