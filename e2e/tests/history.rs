@@ -55,7 +55,7 @@ fn a_history_that_cannot_be_kept_is_refused_before_anything_is_made() {
     for (history, words) in [
         (text.as_path(), ["--history", "no SQLite database"]),
         (folder.path(), ["--history", "other users can create files in"]),
-        (Path::new("/dev/null"), ["--history", "character device"]),
+        (Path::new("/dev/null"), ["--history", "is not a regular file"]),
         (&below, ["--history", "not a directory"]),
     ] {
         let watch = surefoot("watch --port 0 --duration 1s --source counters --history").arg(history);

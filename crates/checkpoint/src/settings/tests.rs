@@ -44,6 +44,8 @@ fn the_order_in_which_a_program_speaks_does_not_matter_and_a_refusal_changes_not
     let mut settings = of(&Surroundings::default()).unwrap();
     settings.set("staleness_max_s", "60").unwrap();
     settings.set("policy", "surefoot").unwrap();
+    // Without a durable tier nothing of it would be in force.
+    settings.set("durable", "/ssd").unwrap();
     assert!(matches!(settings.config().policy, Policy::Surefoot(surefoot) if surefoot.staleness_max_s == 60.0));
     for (name, value) in [("policy", "memory"), ("colour", "red"), ("memory.slots", "1"), ("durable.keep", "0")] {
         let before = format!("{settings:?}");

@@ -8,7 +8,7 @@ pub mod memory;
 pub mod nic;
 pub mod remedy;
 
-use crate::args::{Filter, What, can_attach};
+use crate::args::{Filter, Source, What, can_attach};
 use crate::checkpoint::options::CheckpointCommand;
 use crate::disturb::DisturbCommand;
 use crate::exit::Outcome;
@@ -38,7 +38,10 @@ use surefoot_store::history::KeptRecord;
 /// The sources that the command line asks for. Keeps this process off the watched cores.
 pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sources> {
     let config = report::config(what, window).checked(root)?;
-    crate::threads::tell_comm(what.comm.as_deref(), root);
+    // The counters follow no workload, which is refused when they are started.
+    if what.source != Source::Counters {
+        crate::threads::tell_comm(what.comm.as_deref(), root);
+    }
     settle::settle_for(what, root);
     let mut sources = Sources::new().with("stall", stall::source(root, config));
     let options = what.rooms.for_daemon()?;

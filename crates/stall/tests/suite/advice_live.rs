@@ -92,7 +92,9 @@ fn fork_signals_and_an_interval_timer_beside_a_polling_thread_are_each_named() {
     // What it costs and how to see that it is gone stands in the list, with shares that are no more than all.
     let fixes = &forks.fix_first;
     assert!(fixes.iter().all(|fix| fix.verify.starts_with("surefoot stall who --cpu 1 ")), "{fixes:#?}");
-    assert!(fixes.is_sorted_by(|a, b| a.total_ns >= b.total_ns));
+    // What this kernel cannot do stands last.
+    let order = |fix: &surefoot_model::Fix| (fix.rule == "tick-needs-another-kernel", std::cmp::Reverse(fix.total_ns));
+    assert!(fixes.is_sorted_by_key(order));
     assert!(fixes.iter().map(|fix| fix.share_of_lost_ppm).sum::<u64>() <= 1_000_000, "{fixes:#?}");
     // A tick hits the loop that measures entry and exit on almost any machine; what it says is more than nothing.
     assert!(
