@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_too_long_for_the_kernel_is_refused() {
-        let refused = check_comm(Some("a-name-of-20-letters"), &Root::host()).unwrap_err().to_string();
+        let refused = check_comm(Some("a-name-of-20-letters")).unwrap_err().to_string();
         assert!(refused.contains("'a-name-of-20-le'"), "{refused}");
     }
 
