@@ -52,7 +52,14 @@ impl Checkpointer {
     /// On all ranks, [`Error::Storage`] or [`Error::NoRoom`] with the file when the durable tier does not take it: it stays
     /// in memory. [`Error::Group`].
     pub fn finish(&mut self) -> Result<Finished, Error> {
-        self.collective(Call::Finish, Self::finish_all)
+        self.last(Call::Finish, Self::finish_all)
+    }
+
+    /// A call after which the program may end.
+    fn last<T>(&mut self, call: Call, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        let done = self.collective(call, work)?;
+        self.ranks.settle();
+        Ok(done)
     }
 
     fn finish_all(&mut self) -> Result<Finished, Error> {
@@ -136,7 +143,7 @@ impl Checkpointer {
     /// # Errors
     /// As [`Checkpointer::finish`], and then the job is not marked; [`Error::Storage`] when the mark cannot be written.
     pub fn complete(&mut self) -> Result<Finished, Error> {
-        self.collective(Call::Complete, Self::complete_all)
+        self.last(Call::Complete, Self::complete_all)
     }
 
     fn complete_all(&mut self) -> Result<Finished, Error> {
@@ -247,7 +254,7 @@ impl Checkpointer {
     /// On all ranks, [`Error::Storage`] when something cannot be removed; what is left is removed by
     /// `surefoot checkpoint remove`. [`Error::Group`].
     pub fn discard(&mut self) -> Result<Removed, Error> {
-        self.collective(Call::Discard, Self::discard_all)
+        self.last(Call::Discard, Self::discard_all)
     }
 
     fn discard_all(&mut self) -> Result<Removed, Error> {

@@ -3,10 +3,12 @@
 
 use super::apart::{CALLS, PATIENCE, Rank, call, config, expect_step_2, ranks, saved};
 use super::session::Tiers;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Condvar, Mutex};
-use std::time::Instant;
-use surefoot_checkpoint::{Config, Error};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use surefoot_checkpoint::group::{ThreadGroup, thread_group};
+use surefoot_checkpoint::{Checkpointer, Config, Error, Group};
 
 /// How a rank closes, by the number of the try.
 fn close(rank: Rank, number: u32) {
@@ -96,6 +98,98 @@ fn ranks_that_close_wait_for_none_of_the_others_in_any_order() {
                 drop(rank);
                 *turn.lock().unwrap() += 1;
                 changed.notify_all();
+            });
+        }
+    }
+}
+
+/// What lies between two ranks of a [`Lazy`] group, and which ranks are gone.
+#[derive(Default)]
+struct Mail {
+    lying: Mutex<(BTreeMap<(u32, u32), VecDeque<Vec<u8>>>, BTreeSet<u32>)>,
+    changed: Condvar,
+}
+
+/// A group as gloo's: what is posted is sent once the other rank waits for it, and is lost with a sender that ends before.
+/// Every rank but 0 comes late.
+struct Lazy {
+    group: ThreadGroup,
+    mail: Arc<Mail>,
+}
+
+impl Group for Lazy {
+    fn rank(&self) -> u32 {
+        self.group.rank()
+    }
+
+    fn size(&self) -> u32 {
+        self.group.size()
+    }
+
+    fn broadcast(&self, bytes: &mut [u8], root: u32) -> Result<(), Error> {
+        self.group.broadcast(bytes, root)
+    }
+
+    fn gather_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        self.group.gather_all(own)
+    }
+
+    fn post(&self, to: u32, bytes: &[u8]) -> Result<bool, Error> {
+        let mut lying = self.mail.lying.lock().unwrap();
+        lying.0.entry((self.rank(), to)).or_default().push_back(bytes.to_vec());
+        self.mail.changed.notify_all();
+        Ok(true)
+    }
+
+    fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error> {
+        if !send.is_empty() {
+            self.post(to, send)?;
+        }
+        if receive.is_empty() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(u64::from(self.rank() > 0) * 2));
+        let way = (from, self.rank());
+        let is_awaited = |lying: &mut (BTreeMap<_, VecDeque<Vec<u8>>>, BTreeSet<u32>)| {
+            lying.0.get(&way).is_none_or(VecDeque::is_empty) && !lying.1.contains(&from)
+        };
+        let lying = self.mail.lying.lock().unwrap();
+        let (mut lying, waited) = self.mail.changed.wait_timeout_while(lying, PATIENCE, is_awaited).unwrap();
+        assert!(!waited.timed_out(), "rank {} waits for rank {from}", self.rank());
+        let came = lying.0.get_mut(&way).and_then(VecDeque::pop_front);
+        let came = came.ok_or_else(|| Error::Group { why: format!("rank {from} is gone") })?;
+        receive.copy_from_slice(&came);
+        Ok(())
+    }
+}
+
+impl Drop for Lazy {
+    fn drop(&mut self) {
+        let mut lying = self.mail.lying.lock().unwrap();
+        lying.0.retain(|(from, _), _| *from != self.group.rank());
+        lying.1.insert(self.group.rank());
+        self.mail.changed.notify_all();
+    }
+}
+
+#[test]
+fn a_rank_whose_process_ends_after_the_last_call_takes_no_message_with_it() {
+    for size in 2..=9 {
+        for last in ["finish", "complete", "discard"] {
+            let tiers = Tiers::new();
+            let (config, mail) = (config(&tiers), Arc::new(Mail::default()));
+            std::thread::scope(|scope| {
+                for group in thread_group(size, Some(PATIENCE)) {
+                    let (config, group) = (config.clone(), Lazy { group, mail: Arc::clone(&mail) });
+                    scope.spawn(move || {
+                        let mut state = [7_u8; 100];
+                        let mut job = Checkpointer::open(config, Box::new(group)).unwrap();
+                        // SAFETY: the state lives as long as the job and is left alone during calls.
+                        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+                        assert!(job.checkpoint().unwrap().generation.is_some());
+                        call(&mut job, last).unwrap();
+                    });
+                }
             });
         }
     }

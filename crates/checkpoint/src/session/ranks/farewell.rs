@@ -71,6 +71,13 @@ impl Ranks {
         }
     }
 
+    /// Has a farewell that came where none was looked for be the next message of its rank.
+    pub(super) fn keep_farewell(&self, from: u32, bytes: [u8; BYTES]) {
+        if let Some(came) = sessions().open.get_mut(&(self.stamp.get().session, self.rank())) {
+            came.push((from, bytes));
+        }
+    }
+
     /// Tells the neighbours that this rank takes part in nothing any more; those that cannot be reached are not waited for.
     pub(super) fn say_farewell(&self, why: &str) {
         let stamp = self.stamp.get().farewell();

@@ -268,6 +268,32 @@ impl Ranks {
         (bytes, unsent)
     }
 
+    /// Waits until the ranks below this one in the tree have heard all that was said. Once a call that may be the program's
+    /// last has its result, its process may end, and what it posted before (`send`) is lost with it where a layer such as
+    /// gloo sends only what the other rank already waits for. A rank that is gone by then has its result, or will find out
+    /// in the next call that this one is.
+    pub(super) fn settle(&self) {
+        if self.size() == 1 || self.broken.borrow().is_some() {
+            return;
+        }
+        let stamp = self.step();
+        let own = Message { rank: self.rank(), size: self.size(), stamp, ..Message::default() };
+        for round in 0..self.tree.rounds {
+            match self.tree.turn(round) {
+                Turn::From(below) => {
+                    if let Ok(bytes) = self.receive(below, stamp)
+                        && farewell::is_of(&bytes, stamp.session)
+                    {
+                        self.keep_farewell(below, bytes);
+                    }
+                }
+                // Who cannot be reached finds out in the next call; the result of this one stands.
+                Turn::To(above) => drop(self.send(above, &own.to_bytes())),
+                Turn::Idle => drop(self.exchange_nothing(1)),
+            }
+        }
+    }
+
     /// Sends a message of an agreement, where possible without waiting for the rank that takes it.
     fn send(&self, to: u32, bytes: &[u8; BYTES]) -> Result<(), Error> {
         match self.group.post(to, bytes)? {
