@@ -20,5 +20,6 @@ mod suite {
     mod settings;
     mod simulate;
     mod slurm;
+    mod systems;
     mod tickets;
 }

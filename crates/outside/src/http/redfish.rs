@@ -1,5 +1,9 @@
 //! What every Redfish service has (DMTF DSP0266): links, and collections that may come in pages.
 
+mod system;
+
+pub use system::{MachineIdentity, SYSTEMS_MAX, System, Wanted};
+
 use serde_json::Value;
 
 /// Pages of one collection.

@@ -6,12 +6,16 @@ use super::redfish::{Attributes, Bmc, Refused, typed};
 use super::{Order, Outcome};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
+use surefoot_outside::http::redfish::System;
 
 /// What a change of settings remembers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memo {
     /// What the changed settings were.
     pub before: Attributes,
+    /// The machine that they are of.
+    #[serde(default)]
+    pub system: System,
 }
 
 /// Changes the setting: remembers it at the first call, and changes it at the second.
@@ -20,12 +24,14 @@ pub fn run(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool)
 }
 
 fn change(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
-    let machine = bmc.machine(stop)?;
+    let known = serde_json::from_str::<Memo>(&order.memo).ok();
+    let remembered = known.as_ref().map(|memo| memo.system.clone()).unwrap_or_default();
+    let machine = bmc.same_machine(&remembered, stop)?;
     let (now, to_come) = bmc.attributes(&machine, stop)?;
     let wanted = typed(&now, name, value)?;
-    if serde_json::from_str::<Memo>(&order.memo).is_err() {
+    if known.is_none() {
         let before = [(name.to_owned(), to_come[name].clone())].into();
-        let memo = serde_json::to_string(&Memo { before }).unwrap_or_default();
+        let memo = serde_json::to_string(&Memo { before, system: machine.system }).unwrap_or_default();
         return Ok(Outcome::GoesOn { detail: format!("{name} was {}", now[name]), memo, again_in_ns: 0 });
     }
     if to_come.get(name) != Some(&wanted) {
@@ -41,7 +47,7 @@ pub fn restore(bmc: &Bmc, order: &Order, stop: &AtomicBool) -> Outcome {
         return Outcome::Done { detail: "nothing had been changed".to_owned(), memo: String::new() };
     };
     let put = || -> Result<Outcome, Refused> {
-        let machine = bmc.machine(stop)?;
+        let machine = bmc.same_machine(&memo.system, stop)?;
         let (now, to_come) = bmc.attributes(&machine, stop)?;
         let is_to_come = memo.before.iter().all(|(name, value)| to_come.get(name) == Some(value));
         let is_now = memo.before.iter().all(|(name, value)| now.get(name) == Some(value));

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use surefoot_hostfs::{Root, thread};
+use surefoot_outside::http::redfish::MachineIdentity;
 
 /// Where adapters of the debug mode are looked for. `make install` puts examples into share/surefoot/adapters.
 pub const ADAPTERS: &str = "/etc/surefoot/adapters";
@@ -85,12 +86,18 @@ impl Hands {
 
     /// The host's baseboard controller.
     fn bmc(&self, order: &Order) -> Result<Bmc, String> {
-        if let Some(bmc) = self.config.bmcs.get(&order.host) {
-            return Ok(bmc.clone());
-        }
         let host = &order.host;
+        let own =
+            if self.is_here(order) { MachineIdentity::of_host(&Root::host()) } else { MachineIdentity::default() };
+        let of = |bmc: &Bmc, url: String| Bmc { url, host: host.clone(), own: own.clone(), ..bmc.clone() };
+        if let Some(bmc) = self.config.bmcs.get(host) {
+            return Ok(of(bmc, bmc.url.clone()));
+        }
         match (self.config.bmcs.get("*"), in_address(host)) {
-            (Some(bmc), Some(host)) => Ok(Bmc { url: bmc.url.replace("{host}", &host), ..bmc.clone() }),
+            (Some(bmc), Some(name)) => {
+                let is_for_every_host = !bmc.url.contains("{host}");
+                Ok(Bmc { is_for_every_host, ..of(bmc, bmc.url.replace("{host}", &name)) })
+            }
             (Some(_), None) => Err(format!("'{}' is no host's name that could be part of an address", cut(host))),
             (None, _) if self.ipmi(order).is_some() => Err(format!(
                 "unsupported: the controller of {} is reached by IPMI, which has no settings of the firmware; its Redfish address is needed",

@@ -65,7 +65,7 @@ impl HandsConfig {
                 None => Identity::None,
             };
             let trust = bmc.ca_file.clone().map_or(Trust::System, Trust::Signer);
-            let reached = Bmc { url: bmc.url.clone(), identity, trust, system: bmc.system.clone() };
+            let reached = Bmc { url: bmc.url.clone(), identity, trust, system: bmc.system.clone(), ..Bmc::default() };
             config.bmcs.insert(bmc.host.clone(), reached);
         }
         Ok(config)

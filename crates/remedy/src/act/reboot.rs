@@ -11,6 +11,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surefoot_hostfs::{Root, program};
+use surefoot_outside::http::redfish::System;
 
 /// How often a machine that restarts is looked at.
 const LOOK_AGAIN_NS: u64 = 10_000_000_000;
@@ -39,6 +40,9 @@ struct Memo {
     before: String,
     /// When the restart was asked for, seconds of the wall clock; 0 for not yet.
     asked_s: u64,
+    /// The machine that is restarted.
+    #[serde(default)]
+    system: System,
 }
 
 impl Memo {
@@ -65,9 +69,11 @@ pub fn by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Out
 }
 
 fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
-    let machine = bmc.machine(stop)?;
-    let Some(memo) = Memo::of(order) else {
-        let memo = Memo { before: machine.last_reset.unwrap_or_default(), asked_s: 0 };
+    let known = Memo::of(order);
+    let remembered = known.as_ref().map(|memo| memo.system.clone()).unwrap_or_default();
+    let machine = bmc.same_machine(&remembered, stop)?;
+    let Some(memo) = known else {
+        let memo = Memo { before: machine.last_reset.unwrap_or_default(), asked_s: 0, system: machine.system };
         return Ok(goes_on("about to restart", &memo, 0));
     };
     if memo.asked_s == 0 {
@@ -108,7 +114,7 @@ pub fn find_by_bmc(bmc: &Bmc, order: &Order) -> Found {
         Some(memo) if memo.asked_s != 0 => return Found::MayRepeat,
         Some(memo) => memo,
     };
-    match bmc.machine(&AtomicBool::new(false)) {
+    match bmc.same_machine(&memo.system, &AtomicBool::new(false)) {
         Ok(machine) if !memo.before.is_empty() => match machine.last_reset {
             Some(last) if last == memo.before => Found::MayRepeat,
             _ => Found::Effect { detail: "it was restarted".to_owned(), memo: order.memo.clone() },
@@ -126,7 +132,7 @@ pub fn here(root: &Root, order: &Order, stop: &AtomicBool) -> Outcome {
         Err(why) => return failed(why, false),
     };
     match Memo::of(order) {
-        None => goes_on("about to restart", &Memo { before: boot, asked_s: 0 }, 0),
+        None => goes_on("about to restart", &Memo { before: boot, ..Memo::default() }, 0),
         Some(memo) if memo.before != boot => Outcome::Done { detail: "it was restarted".to_owned(), memo: memo.text() },
         Some(memo) => {
             let Some(path) = program::find("systemctl") else {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_outside::http::redfish::{Collection, link};
+use surefoot_outside::http::redfish::{Collection, MachineIdentity, SYSTEMS_MAX, System, Wanted, link};
 use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 
 /// How long a controller may take for an answer: these are slow.
@@ -24,9 +24,19 @@ pub struct Bmc {
     pub identity: Identity,
     /// Whom it believes.
     pub trust: Trust,
-    /// The path of the machine, such as `/redfish/v1/Systems/1`; `None` where the controller has one machine alone.
+    /// Its system that is the host: a path such as `/redfish/v1/Systems/1`, a UUID or a serial number; `None` where it has one alone, or
+    /// where `own` chooses.
     pub system: Option<String>,
+    /// The host's name.
+    pub host: String,
+    /// What is known of the host's machine.
+    pub own: MachineIdentity,
+    /// Whether the policy file names the same address for every host.
+    pub is_for_every_host: bool,
 }
+
+/// How the policy file chooses a system.
+const OPTION: &str = "system = 'PATH, UUID or SERIAL NUMBER' in the host's [[bmc]] table";
 
 /// Settings by name, as the controller says them.
 pub type Attributes = BTreeMap<String, Value>;
@@ -34,8 +44,8 @@ pub type Attributes = BTreeMap<String, Value>;
 /// What a controller says of its machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
-    /// Its path.
-    pub path: String,
+    /// Which system of the controller it is.
+    pub system: System,
     /// Whether it has power, in the controller's word (DMTF DSP0268, `PowerState`); `None` where it does not tell.
     pub power: Option<String>,
     /// How far it has started: `OSRunning` at the end; `None` where the controller does not tell.
@@ -84,43 +94,64 @@ impl Bmc {
     /// What the controller says of its machine.
     ///
     /// # Errors
-    /// [`Refused`], also where it has several machines and nobody said which.
+    /// [`Refused`], also where it has several systems and none is known to be the host.
     pub fn machine(&self, stop: &AtomicBool) -> Result<Machine, Refused> {
-        let path = match &self.system {
-            Some(path) => path.clone(),
-            None => self.only_system(stop)?,
+        let wanted = Wanted { chosen: self.system.as_deref(), own: &self.own, host: &self.host, option: OPTION };
+        let paths = match wanted.path() {
+            Some(path) => vec![path],
+            None => self.systems(stop)?,
         };
-        let said = self.get(&path, stop)?;
+        let (mut systems, mut said) = (Vec::new(), Vec::new());
+        for path in paths {
+            let one = self.get(&path, stop)?;
+            systems.push(System::of(&path, &one).map_err(|why| self.refused(&path, &why))?);
+            said.push(one);
+        }
+        let system = wanted.of(&systems, true).map_err(|why| self.refused("", &why))?.clone();
+        let said = systems.iter().zip(said).find(|(one, _)| one.path == system.path).map(|(_, said)| said);
+        let said = said.unwrap_or_default();
         let text = |value: &Value| value.as_str().map(str::to_owned);
         Ok(Machine {
-            path,
+            system,
             power: text(&said["PowerState"]),
             progress: text(&said["BootProgress"]["LastState"]),
             last_reset: text(&said["LastResetTime"]),
         })
     }
 
-    fn only_system(&self, stop: &AtomicBool) -> Result<String, Refused> {
+    /// As [`Bmc::machine`], and the one that a step remembers.
+    ///
+    /// # Errors
+    /// [`Refused`], also where the controller now has another machine there.
+    pub fn same_machine(&self, remembered: &System, stop: &AtomicBool) -> Result<Machine, Refused> {
+        let machine = self.machine(stop)?;
+        let is_remembered = *remembered != System::default();
+        if is_remembered && machine.system.contradicts(remembered) {
+            let (was, is) = (remembered.describe(), machine.system.describe());
+            return Err(self.refused("", &format!("this step began on {was}; the controller now has {is}")));
+        }
+        Ok(machine)
+    }
+
+    fn refused(&self, path: &str, why: &str) -> Refused {
+        Refused::for_good(format!("{}{path}: {why}", self.url))
+    }
+
+    fn systems(&self, stop: &AtomicBool) -> Result<Vec<String>, Refused> {
         let (mut systems, mut next) = (Collection::default(), Some("/redfish/v1/Systems".to_owned()));
         while let Some(path) = next {
             let page = self.get(&path, stop)?;
-            next = systems.take(&path, &page).map_err(|why| Refused::for_good(format!("{}{path}: {why}", self.url)))?;
+            next = systems.take(&path, &page).map_err(|why| self.refused(&path, &why))?;
         }
         if let Some(why) = systems.missing() {
-            return Err(Refused::for_good(format!("{}: its list of machines: {why}", self.url)));
+            return Err(self.refused("", &format!("its list of systems: {why}")));
         }
-        match systems.members.as_slice() {
-            [one] => Ok(one.clone()),
-            [] => Err(Refused::for_good(format!("{} has no machine", self.url))),
-            several => {
-                let why = format!(
-                    "{} has {} machines; the policy file must say which: system = '/redfish/v1/Systems/...'",
-                    self.url,
-                    several.len()
-                );
-                Err(Refused::for_good(why))
-            }
+        if systems.members.len() > SYSTEMS_MAX {
+            let why =
+                format!("it has {} systems, more than {SYSTEMS_MAX}; give the path: {OPTION}", systems.members.len());
+            return Err(self.refused("", &why));
         }
+        Ok(systems.members)
     }
 
     /// The settings of the firmware as they are, and as they will be after the next restart.
@@ -237,17 +268,28 @@ impl Bmc {
     /// # Errors
     /// [`Refused`].
     pub fn restart(&self, machine: &Machine, stop: &AtomicBool) -> Result<(), Refused> {
-        let path = format!("{}/Actions/ComputerSystem.Reset", machine.path);
+        if self.is_for_every_host && !machine.system.is_surely(&self.own, &self.host) {
+            let (system, host) = (machine.system.describe(), cut(&self.host));
+            let why = format!(
+                "{system} is not known to be {host}, because every host has this address; put {{host}} into the url of its [[bmc]] table, or add host = '{host}'"
+            );
+            return Err(self.refused("", &why));
+        }
+        let path = format!("{}/Actions/ComputerSystem.Reset", machine.system.path);
         // One without power is switched on, which is what was wanted.
         let kind = match machine.power.as_deref() {
             Some("On") => "GracefulRestart",
             Some("Off") => "On",
             Some("PoweringOn" | "PoweringOff" | "Paused") => {
-                let why = format!("{} is {}: it is restarted when it is on or off", machine.path, machine.power_text());
+                let why = format!(
+                    "{} is {}: it is restarted when it is on or off",
+                    machine.system.path,
+                    machine.power_text()
+                );
                 return Err(Refused::passing(why));
             }
             _ => {
-                let why = format!("{}: its power state is unknown ({})", machine.path, machine.power_text());
+                let why = format!("{}: its power state is unknown ({})", machine.system.path, machine.power_text());
                 return Err(Refused::for_good(why));
             }
         };
@@ -259,11 +301,11 @@ impl Bmc {
     }
 
     fn bios(&self, machine: &Machine, stop: &AtomicBool) -> Result<String, Refused> {
-        let system = self.get(&machine.path, stop)?;
+        let system = self.get(&machine.system.path, stop)?;
         link(&system["Bios"]).ok_or_else(|| {
             Refused::for_good(format!(
                 "unsupported: {} tells no settings of the firmware for {}",
-                self.url, machine.path
+                self.url, machine.system.path
             ))
         })
     }

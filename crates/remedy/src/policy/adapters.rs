@@ -1,6 +1,7 @@
 //! What a policy file says of the systems that steps use. Passwords and tokens stand in files of their own, which are read when they
 //! are needed.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ pub struct Bmc {
     pub user: Option<(String, PathBuf)>,
     /// As of [`Kubernetes::ca_file`].
     pub ca_file: Option<PathBuf>,
-    /// The path of the machine, where the controller has several.
+    /// The controller's system that is the host, where it has several: a path, a UUID or a serial number.
     pub system: Option<String>,
 }
 
@@ -74,6 +75,26 @@ impl Bmc {
     /// Whether it speaks IPMI alone.
     pub fn is_ipmi(&self) -> bool {
         self.url.starts_with("ipmi://")
+    }
+
+    /// Why a step for one of these hosts could act on another's machine.
+    pub fn shared(all: &[Bmc]) -> Option<String> {
+        let plain = |word: &str| word.trim_end_matches('/').to_ascii_lowercase();
+        let mut places: BTreeMap<String, BTreeMap<Option<String>, &str>> = BTreeMap::new();
+        for bmc in all {
+            let system = bmc.system.as_deref().map(plain);
+            let others = places.entry(plain(&bmc.url)).or_default();
+            // Where one table names no system, it may be any.
+            let any = if system.is_none() { others.values().next() } else { others.get(&None) };
+            if let Some(other) = others.get(&system).or(any) {
+                let hosts = format!("{other} and {}", bmc.host);
+                let way =
+                    if bmc.is_ipmi() { "give each its own address" } else { "choose each host's with system = '...'" };
+                return Some(format!("the [[bmc]] tables of {hosts} name the same machine at {}; {way}", bmc.url));
+            }
+            others.insert(system, &bmc.host);
+        }
+        None
     }
 }
 

@@ -46,6 +46,9 @@ impl Policies {
         policies.reboot = only(&top, "reboot", reboot)?.unwrap_or_default();
         policies.debug = only(&top, "debug", debug)?.unwrap_or_default();
         policies.bmcs = each(&top, "bmc", HOSTS_MAX, bmc)?;
+        if let Some(why) = Bmc::shared(&policies.bmcs) {
+            return Err(top.error(&why));
+        }
         policies.services = each(&top, "service", SERVICES_MAX, |table| service(table, &policies))?;
         for (index, table) in top.tables("policy")?.into_iter().enumerate() {
             if index == POLICIES_MAX {
@@ -449,8 +452,13 @@ fn bmc(table: &Table<'_>) -> Result<Bmc> {
     if url.text()?.starts_with("ipmi://") && user.is_none() {
         return Err(url.error("IPMI needs a user and a password_file"));
     }
+    let host = table.find("host").map_or(Ok("*".to_owned()), |value| value.host())?;
+    // IPMI does nothing but restart, and this would restart one machine for every host.
+    if host == "*" && url.text()?.starts_with("ipmi://") && !url.text()?.contains("{host}") {
+        return Err(url.error("it is used for every host: put {host} into it, or name its host with host = '...'"));
+    }
     Ok(Bmc {
-        host: table.find("host").map_or(Ok("*".to_owned()), |value| value.host())?,
+        host,
         url: bmc_address(&url)?,
         user,
         ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,

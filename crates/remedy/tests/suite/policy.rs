@@ -219,6 +219,12 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "bmc[0].user",
         "password_file",
     ),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\n[[bmc]]\nurl = \"ipmi://bmc\"\nuser = \"root\"\npassword_file = \"/p\"",
+        4,
+        "bmc[0].url",
+        "put {host} into it",
+    ),
     ("[[policy]]\nsteps = [\"drain\"]\n[slurm]\nconf = \"slurm.conf\"", 4, "slurm.conf", "absolute path"),
     ("[[policy]]\nsteps = [\"drain\"]\n[polices]\na = 1", 3, "polices", "no such field"),
     ("policy = 1", 1, "policy", "begun with [[policy]]"),
@@ -242,6 +248,31 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "the path of a hook is absolute",
     ),
 ];
+
+/// A restart of one host would restart the other's machine.
+#[test]
+fn two_hosts_with_the_same_machine_are_refused() {
+    let parse = |one: &str, two: &str| {
+        let text =
+            format!("[[policy]]\nsteps = [\"drain\"]\n[[bmc]]\nhost = \"n1\"\n{one}\n[[bmc]]\nhost = \"n2\"\n{two}");
+        Policies::parse(&text, "fleet.toml").map(|policies| policies.bmcs.len()).map_err(|error| error.to_string())
+    };
+    let chassis = |system: &str| format!("url = \"https://chassis\"\nsystem = \"{system}\"");
+    let ipmi = |url: &str| format!("url = \"{url}\"\nuser = \"root\"\npassword_file = \"/p\"");
+    let no_system = "url = \"https://Chassis/\"";
+    for (one, two) in [
+        (no_system.to_owned(), no_system.to_owned()),
+        (no_system.to_owned(), chassis("N7001")),
+        (chassis("N7001"), no_system.to_owned()),
+        (chassis("/redfish/v1/Systems/1"), chassis("/redfish/v1/Systems/1/")),
+        (ipmi("ipmi://chassis"), ipmi("ipmi://Chassis")),
+    ] {
+        let why = parse(&one, &two).unwrap_err();
+        assert!(why.contains("n1 and n2 name the same machine"), "{one} {two}: {why}");
+    }
+    assert_eq!(parse(&chassis("N7001"), &chassis("N7002")), Ok(2));
+    assert_eq!(parse(&ipmi("ipmi://n1-bmc"), &ipmi("ipmi://n2-bmc")), Ok(2));
+}
 
 #[test]
 fn a_wrong_policy_file_is_refused_with_its_line_and_field() {

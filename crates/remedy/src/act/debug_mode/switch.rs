@@ -6,12 +6,16 @@ use crate::act::{Found, Order, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::atomic::AtomicBool;
+use surefoot_outside::http::redfish::System;
 
 /// How far a switch has come, and what is needed to take it back.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Memo {
     /// What the settings were before anything was changed.
     before: Attributes,
+    /// The machine that they are of.
+    #[serde(default)]
+    system: System,
     /// Whether this step is the way back: `before` is then what is wanted.
     #[serde(default)]
     is_back: bool,
@@ -47,7 +51,11 @@ pub fn restore(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Ou
         return Outcome::Done { detail: "nothing had been changed".to_owned(), memo: String::new() };
     };
     // Handed over from the switch, with how far that had come.
-    let memo = if memo.is_back { memo } else { Memo { before: memo.before, is_back: true, ..Memo::default() } };
+    let memo = if memo.is_back {
+        memo
+    } else {
+        Memo { before: memo.before, system: memo.system, is_back: true, ..Memo::default() }
+    };
     let wanted = memo.before.clone();
     go_on(bmc, times, &wanted, memo, order, stop)
 }
@@ -77,14 +85,18 @@ fn remember(bmc: &Bmc, wanted: &Attributes, stop: &AtomicBool) -> Result<Outcome
         before.insert(name.clone(), pending.get(name).or(now.get(name)).cloned().unwrap_or_default());
     }
     let detail = format!("settings remembered: {}", shown(&before));
-    Ok(Outcome::GoesOn { detail, memo: Memo { before, ..Memo::default() }.text(), again_in_ns: 0 })
+    Ok(Outcome::GoesOn {
+        detail,
+        memo: Memo { before, system: machine.system, ..Memo::default() }.text(),
+        again_in_ns: 0,
+    })
 }
 
 fn go_on(bmc: &Bmc, times: &Times, wanted: &Attributes, memo: Memo, order: &Order, stop: &AtomicBool) -> Outcome {
     let text = memo.text();
     let next = || -> Result<Outcome, Refused> {
         if !memo.is_set {
-            let machine = bmc.machine(stop)?;
+            let machine = bmc.same_machine(&memo.system, stop)?;
             let (now, pending) = bmc.attributes(&machine, stop)?;
             let typed = in_kind(&now, wanted)?;
             if !holds(&pending, &typed) {
@@ -97,6 +109,9 @@ fn go_on(bmc: &Bmc, times: &Times, wanted: &Attributes, memo: Memo, order: &Orde
                 again_in_ns: 0,
             });
         }
+        if memo.restart.is_empty() {
+            bmc.same_machine(&memo.system, stop)?;
+        }
         let inner = Order { memo: memo.restart.clone(), ..order.clone() };
         match reboot::by_bmc(bmc, times, &inner, stop) {
             Outcome::GoesOn { detail, memo: restart, again_in_ns } => {
@@ -105,7 +120,7 @@ fn go_on(bmc: &Bmc, times: &Times, wanted: &Attributes, memo: Memo, order: &Orde
             Outcome::Waits { waits_for, memo: restart, again_in_ns } => {
                 Ok(Outcome::Waits { waits_for, memo: Memo { restart, ..memo.clone() }.text(), again_in_ns })
             }
-            Outcome::Done { detail, .. } => verified(bmc, wanted, &detail, &text, stop),
+            Outcome::Done { detail, .. } => verified(bmc, wanted, &detail, &memo, stop),
             Outcome::Failed { detail, is_passing, .. } => Err(Refused { why: detail, is_passing }),
             other @ Outcome::Gone { .. } => Ok(other),
         }
@@ -114,12 +129,12 @@ fn go_on(bmc: &Bmc, times: &Times, wanted: &Attributes, memo: Memo, order: &Orde
 }
 
 /// Whether the firmware started with what it was told.
-fn verified(bmc: &Bmc, wanted: &Attributes, detail: &str, memo: &str, stop: &AtomicBool) -> Result<Outcome, Refused> {
-    let machine = bmc.machine(stop)?;
+fn verified(bmc: &Bmc, wanted: &Attributes, detail: &str, memo: &Memo, stop: &AtomicBool) -> Result<Outcome, Refused> {
+    let machine = bmc.same_machine(&memo.system, stop)?;
     let (now, _) = bmc.attributes(&machine, stop)?;
     let typed = in_kind(&now, wanted)?;
     if holds(&now, &typed) {
-        return Ok(Outcome::Done { detail: format!("{detail}, with {}", shown(&typed)), memo: memo.to_owned() });
+        return Ok(Outcome::Done { detail: format!("{detail}, with {}", shown(&typed)), memo: memo.text() });
     }
     let has: Attributes = typed.keys().map(|name| (name.clone(), now.get(name).cloned().unwrap_or_default())).collect();
     let why = format!("{detail}, and the firmware has {} where {} was set", shown(&has), shown(&typed));

@@ -1,0 +1,364 @@
+//! Which of a service's systems is the right one: a chassis manager has several, and an address may be another machine's.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use surefoot_hostfs::Root;
+use surefoot_model::{is_filler, is_serial, one_line};
+
+/// Systems of one service that are told apart.
+pub const SYSTEMS_MAX: usize = 64;
+/// Systems that a refusal names.
+const NAMED_MAX: usize = 8;
+/// The longest text of a system that is used.
+const TEXT_CHARACTERS_MAX: usize = 64;
+
+/// What SMBIOS says of a machine, which its kernel and its controller both tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineIdentity {
+    /// Its UUID, 32 hexadecimal digits in lower case; `None` where it is not known, or one that many machines share.
+    pub uuid: Option<String>,
+    /// Its serial number; `None` where it is not known, or a filler.
+    pub serial: Option<String>,
+}
+
+/// A system of a Redfish service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct System {
+    /// Its path, such as `/redfish/v1/Systems/1`.
+    pub path: String,
+    /// What tells it from others.
+    pub identity: MachineIdentity,
+    /// The name that its operating system has, where the controller knows it.
+    pub host_name: Option<String>,
+}
+
+/// Which system is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// What a person chose: a path, a UUID or a serial number.
+    pub chosen: Option<&'a str>,
+    /// What is known of the machine itself.
+    pub own: &'a MachineIdentity,
+    /// The host's name; empty where it is not known.
+    pub host: &'a str,
+    /// How a person chooses, such as `--redfish-system PATH, UUID or SERIAL`.
+    pub option: &'a str,
+}
+
+/// Whether two identities are of the same machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Same {
+    Yes,
+    No,
+    Unknown,
+}
+
+impl MachineIdentity {
+    /// That of the machine whose files these are. Only root may read it.
+    pub fn of_host(root: &Root) -> MachineIdentity {
+        let read = |name: &str| root.read(root.sys("class/dmi/id").join(name)).ok();
+        MachineIdentity {
+            uuid: read("product_uuid").and_then(|text| uuid(text.trim())),
+            serial: read("product_serial").and_then(|text| serial(text.trim())),
+        }
+    }
+
+    /// A UUID decides, because machines of one chassis may share its serial number.
+    fn is(&self, other: &MachineIdentity) -> Same {
+        match (&self.uuid, &other.uuid, &self.serial, &other.serial) {
+            (Some(one), Some(two), ..) if is_same_uuid(one, two) => Same::Yes,
+            (Some(_), Some(_), ..) => Same::No,
+            (.., Some(one), Some(two)) if one.eq_ignore_ascii_case(two) => Same::Yes,
+            (.., Some(_), Some(_)) => Same::No,
+            _ => Same::Unknown,
+        }
+    }
+}
+
+/// The digits of a UUID, if it is one machine's own: firmware that was never set up has the same one everywhere.
+fn uuid(text: &str) -> Option<String> {
+    const SHARED: [&str; 2] = ["03000200040005000006000700080009", "00020003000400050006000700080009"];
+    let digits: String = text.chars().filter(|letter| *letter != '-').collect::<String>().to_ascii_lowercase();
+    let is_uuid = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_uuid && !is_filler(&digits) && !SHARED.contains(&&*digits)).then_some(digits)
+}
+
+fn serial(text: &str) -> Option<String> {
+    is_serial(text).then(|| text.to_owned())
+}
+
+/// SMBIOS keeps the first three fields with the lowest byte first (DSP0134, 7.2.1); not every controller turns them around as the kernel does.
+fn is_same_uuid(one: &str, other: &str) -> bool {
+    let turned = |digits: &str| {
+        let pair = |at: usize| &digits[2 * at..2 * at + 2];
+        let first: String = [3, 2, 1, 0, 5, 4, 7, 6].into_iter().map(pair).collect();
+        first + &digits[16..]
+    };
+    one == other || turned(one) == other
+}
+
+impl System {
+    /// What a service says of the system at this path.
+    ///
+    /// # Errors
+    /// Why it is no system.
+    pub fn of(path: &str, said: &Value) -> Result<System, String> {
+        // What else may be there, such as a chassis, has its own power.
+        if let Some(kind) = said["@odata.type"].as_str().filter(|kind| !kind.starts_with("#ComputerSystem.")) {
+            return Err(format!("it is no ComputerSystem but a {}", shown(kind)));
+        }
+        let text = |name: &str| said[name].as_str().map(str::trim).filter(|text| !text.is_empty());
+        Ok(System {
+            path: path.to_owned(),
+            identity: MachineIdentity {
+                uuid: text("UUID").and_then(uuid),
+                serial: text("SerialNumber").and_then(serial),
+            },
+            host_name: text("HostName").map(shown),
+        })
+    }
+
+    /// Whether it says itself that it is this host.
+    pub fn is_surely(&self, own: &MachineIdentity, host: &str) -> bool {
+        let is_named = |name: &String| !is_filler(name) && first_label(name) == first_label(host);
+        self.identity.is(own) == Same::Yes || !host.is_empty() && self.host_name.as_ref().is_some_and(is_named)
+    }
+
+    /// Whether this cannot be the machine that the other one was.
+    pub fn contradicts(&self, other: &System) -> bool {
+        match self.identity.is(&other.identity) {
+            Same::Yes => false,
+            Same::No => true,
+            Same::Unknown => self.path != other.path,
+        }
+    }
+
+    /// Its path with what tells it from others.
+    pub fn describe(&self) -> String {
+        let MachineIdentity { uuid, serial } = &self.identity;
+        let uuid = uuid.as_ref().map(|digits| format!("UUID {}", dashed(digits)));
+        let serial = serial.as_ref().map(|serial| format!("serial number {}", shown(serial)));
+        let name = self.host_name.as_ref().map(|name| format!("host name {name}"));
+        let known: Vec<String> = [uuid, serial, name].into_iter().flatten().collect();
+        let known = if known.is_empty() { "no UUID, serial number or host name".to_owned() } else { known.join(", ") };
+        format!("{} ({known})", self.path)
+    }
+
+    fn is_chosen_by(&self, word: &str) -> bool {
+        let MachineIdentity { uuid: own, serial } = &self.identity;
+        self.path == word.trim_end_matches('/')
+            || own.as_ref().zip(uuid(word)).is_some_and(|(own, word)| is_same_uuid(own, &word))
+            || serial.as_ref().is_some_and(|serial| serial.eq_ignore_ascii_case(word))
+    }
+}
+
+impl Wanted<'_> {
+    /// The path that was chosen: no other system needs to be read.
+    pub fn path(&self) -> Option<String> {
+        self.chosen.filter(|word| super::is_own(word)).map(|word| word.trim_end_matches('/').to_owned())
+    }
+
+    /// The one system that is wanted. `is_whole` is false where the service has systems that could not be read.
+    ///
+    /// # Errors
+    /// Why none is known to be it, with the systems and the option that chooses.
+    pub fn of<'s>(&self, systems: &'s [System], is_whole: bool) -> Result<&'s System, String> {
+        if let Some(word) = self.chosen {
+            let mut found = systems.iter().filter(|system| system.is_chosen_by(word));
+            return match (found.next(), found.next()) {
+                (Some(one), None) if self.path().is_some() => self.fits(one),
+                // Who names the controller's own UUID or serial number has looked.
+                (Some(one), None) => Ok(one),
+                (None, _) => Err(self.refused(&format!("no system has '{}'", shown(word)), systems)),
+                _ => Err(self.refused(&format!("several systems have '{}'", shown(word)), systems)),
+            };
+        }
+        let mut same = systems.iter().filter(|system| system.identity.is(self.own) == Same::Yes);
+        match (same.next(), same.next(), systems) {
+            (Some(one), None, _) => Ok(one),
+            (Some(_), Some(_), _) => Err(self.refused("several systems claim to be this machine", systems)),
+            (None, _, [one]) if is_whole => self.fits(one),
+            (None, _, []) if is_whole => Err("it has no system".to_owned()),
+            (None, ..) if is_whole => Err(self.refused(&self.unidentified(systems.len()), systems)),
+            (None, ..) => Err(self.refused("not all of its systems could be read", systems)),
+        }
+    }
+
+    fn unidentified(&self, count: usize) -> String {
+        let MachineIdentity { uuid, serial } = self.own;
+        match uuid.is_none() && serial.is_none() {
+            true => format!("it has {count} systems, and this machine's UUID and serial number are not known here"),
+            false => format!("it has {count} systems, and none has this machine's UUID or serial number"),
+        }
+    }
+
+    /// A system that only its place says is the right one, unless what it says of itself contradicts that.
+    fn fits<'s>(&self, system: &'s System) -> Result<&'s System, String> {
+        match system.identity.is(self.own) {
+            Same::Yes => return Ok(system),
+            Same::No => return Err(self.refused("its system is another machine", std::slice::from_ref(system))),
+            Same::Unknown => {}
+        }
+        match system.host_name.as_deref() {
+            Some(name) if is_other_host(name, self.host) => {
+                let why = format!("its system calls itself {name}, not {}", shown(self.host));
+                Err(self.refused(&why, std::slice::from_ref(system)))
+            }
+            _ => Ok(system),
+        }
+    }
+
+    fn refused(&self, why: &str, systems: &[System]) -> String {
+        let mut names: Vec<String> = systems.iter().take(NAMED_MAX).map(System::describe).collect();
+        if let Some(more) = systems.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+            names.push(format!("{more} more"));
+        }
+        format!("{why}; choose with {}; systems: {}", self.option, names.join("; "))
+    }
+}
+
+/// Whether two names can only be those of two hosts. An address says nothing of a name.
+fn is_other_host(name: &str, host: &str) -> bool {
+    const UNSET: [&str; 3] = ["localhost", "localhost.localdomain", "host"];
+    let is_name = |text: &str| {
+        let is_address = text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+        !is_address && !is_filler(text) && !UNSET.contains(&text.to_ascii_lowercase().as_str())
+    };
+    is_name(name) && is_name(host) && first_label(name) != first_label(host)
+}
+
+fn first_label(name: &str) -> String {
+    name.split('.').next().unwrap_or_default().to_ascii_lowercase()
+}
+
+fn dashed(digits: &str) -> String {
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| digits.get(range).unwrap_or_default());
+    parts.join("-")
+}
+
+fn shown(text: &str) -> String {
+    one_line(text).chars().take(TEXT_CHARACTERS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use serde_json::json;
+
+    const ONE: &str = "4C4C4544-0042-3510-8051-B7C04F4E3233";
+    /// The same with the first three fields in SMBIOS's order.
+    const ONE_TURNED: &str = "44454c4c-4200-1035-8051-b7c04f4e3233";
+    const TWO: &str = "4C4C4544-0042-3510-8051-B7C04F4E3234";
+
+    fn system(number: usize, uuid: &str, serial: &str, name: &str) -> System {
+        let said = json!({"@odata.type": "#ComputerSystem.v1_13_0.ComputerSystem", "UUID": uuid, "SerialNumber": serial, "HostName": name});
+        System::of(&format!("/redfish/v1/Systems/{number}"), &said).unwrap()
+    }
+
+    fn own(digits: &str, number: &str) -> MachineIdentity {
+        MachineIdentity { uuid: uuid(digits), serial: serial(number) }
+    }
+
+    fn chosen(systems: &[System], own: &MachineIdentity, chosen: Option<&str>, host: &str) -> Result<String, String> {
+        Wanted { chosen, own, host, option: "THE OPTION" }.of(systems, true).map(|system| system.path.clone())
+    }
+
+    #[test]
+    fn the_machines_own_uuid_chooses_in_either_byte_order() {
+        let systems = [system(1, TWO, "CHASSIS7", ""), system(2, ONE, "CHASSIS7", "")];
+        for uuid in [ONE, ONE_TURNED] {
+            assert_eq!(
+                chosen(&systems, &own(uuid, "CHASSIS7"), None, ""),
+                Ok("/redfish/v1/Systems/2".into()),
+                "{uuid}"
+            );
+        }
+        let by_serial = [system(1, "", "N7001", ""), system(2, "", "n7002", "")];
+        assert_eq!(chosen(&by_serial, &own(ONE, "N7002"), None, ""), Ok("/redfish/v1/Systems/2".into()));
+    }
+
+    #[test]
+    fn several_systems_of_which_none_is_known_are_named_and_refused() {
+        let systems = [system(1, TWO, "N7001", "db7"), system(2, "", "", "")];
+        for own in [own("", ""), own(ONE, "N7009")] {
+            let why = chosen(&systems, &own, None, "db7").unwrap_err();
+            for words in ["THE OPTION", "4c4c4544-0042-3510-8051-b7c04f4e3234", "N7001", "host name db7", "Systems/2"] {
+                assert!(why.contains(words), "{words}: {why}");
+            }
+        }
+        // What all machines share is nobody's, and what two have chooses neither.
+        let filler = "00000000-0000-0000-0000-000000000000";
+        for uuid in [filler, "03000200-0400-0500-0006-000700080009", TWO] {
+            let systems = [system(1, uuid, "", ""), system(2, uuid, "", "")];
+            assert!(chosen(&systems, &own(uuid, ""), None, "").is_err(), "{uuid}");
+        }
+        for uuid in [filler, "03000200-0400-0500-0006-000700080009"] {
+            let systems = [system(1, uuid, "", ""), system(2, "", "", "")];
+            assert!(chosen(&systems, &own(uuid, ""), None, "").is_err(), "{uuid}");
+        }
+        let many: Vec<System> = (0..20).map(|number| system(number, "", "", "")).collect();
+        assert!(chosen(&many, &own("", ""), None, "").unwrap_err().ends_with("; 12 more"));
+    }
+
+    #[test]
+    fn the_only_system_is_refused_where_it_says_that_it_is_another_machine() {
+        let path = Ok("/redfish/v1/Systems/1".to_owned());
+        let of =
+            |uuid, serial, name, own: &MachineIdentity, host| chosen(&[system(1, uuid, serial, name)], own, None, host);
+        assert_eq!(of("", "", "", &own(ONE, "N7001"), "n1"), path);
+        assert_eq!(of(TWO, "N7002", "n1.example", &own("", ""), "N1"), path);
+        assert!(of(TWO, "", "n1", &own(ONE, ""), "n1").unwrap_err().contains("another machine"));
+        // Nodes of one chassis may share its serial number.
+        assert!(of(TWO, "N7001", "n1", &own(ONE, "N7001"), "n1").is_err());
+        assert!(of("", "N7002", "n1", &own(ONE, "N7001"), "n1").is_err());
+        assert!(of("", "", "n2", &own("", ""), "n1").unwrap_err().contains("calls itself n2, not n1"));
+        for (name, host) in [("localhost.localdomain", "n1"), ("n1", "192.0.2.7"), ("n1", ""), ("Unknown", "n1")] {
+            assert_eq!(of("", "", name, &own("", ""), host), path, "{name} {host}");
+        }
+        let none = own("", "");
+        let wanted = Wanted { chosen: None, own: &none, host: "", option: "" };
+        assert!(wanted.of(&[system(1, "", "", "")], false).unwrap_err().contains("could be read"));
+        assert!(wanted.of(&[], true).unwrap_err().contains("no system"));
+    }
+
+    #[test]
+    fn a_person_chooses_by_path_uuid_or_serial_number() {
+        let systems = [system(1, TWO, "N7001", "db7"), system(2, ONE, "N7002", "db8")];
+        let other = own(TWO, "N7001");
+        for word in ["/redfish/v1/Systems/2", "/redfish/v1/Systems/2/", ONE, ONE_TURNED, "n7002"] {
+            assert_eq!(chosen(&systems, &own("", ""), Some(word), ""), Ok("/redfish/v1/Systems/2".into()), "{word}");
+        }
+        assert_eq!(chosen(&systems, &other, Some(ONE), "n1"), Ok("/redfish/v1/Systems/2".into()));
+        // A path names a place, where another machine may stand by now.
+        assert!(chosen(&systems, &other, Some("/redfish/v1/Systems/2"), "").unwrap_err().contains("another machine"));
+        assert!(chosen(&systems, &own("", ""), Some("/redfish/v1/Systems/2"), "db7").is_err());
+        assert!(chosen(&systems, &other, Some("N7003"), "").unwrap_err().contains("no system has 'N7003'"));
+        let shared = [system(1, "", "C7000", ""), system(2, "", "C7000", "")];
+        assert!(chosen(&shared, &other, Some("C7000"), "").unwrap_err().contains("several systems"));
+    }
+
+    #[test]
+    fn what_is_no_system_is_refused_and_another_machine_at_a_place_is_seen() {
+        let chassis = json!({"@odata.type": "#Chassis.v1_0_0.Chassis", "UUID": ONE});
+        assert!(System::of("/redfish/v1/Chassis/1", &chassis).unwrap_err().contains("no ComputerSystem"));
+        let before = system(1, ONE, "N7001", "");
+        assert!(!system(2, ONE, "", "").contradicts(&before), "the same machine at another place");
+        assert!(system(1, TWO, "N7001", "").contradicts(&before));
+        assert!(!system(1, "", "", "").contradicts(&before), "it tells nothing while it has no power");
+        assert!(system(2, "", "", "").contradicts(&before));
+    }
+
+    #[test]
+    fn the_machine_is_known_by_the_files_of_its_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(MachineIdentity::of_host(&root), MachineIdentity::default());
+        let place = folder.path().join("sys/class/dmi/id");
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join("product_uuid"), format!("{}\n", ONE.to_lowercase())).unwrap();
+        std::fs::write(place.join("product_serial"), "To be filled by O.E.M.\n").unwrap();
+        assert_eq!(MachineIdentity::of_host(&root), own(ONE, ""));
+    }
+}
