@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use surefoot_e2e::command::{PATIENCE, binary};
+use surefoot_e2e::command::{PATIENCE, binary, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_testkit::hanging::HangingFileSystem;
 use surefoot_testkit::not_run::not_run;
@@ -93,5 +93,28 @@ fn a_directory_that_does_not_answer_holds_no_list_of_checkpoints() {
             }
         });
         assert_eq!(status.signal(), Some(15), "{words:?}: {status}: {said}");
+    }
+}
+
+#[test]
+fn a_watch_of_a_directory_that_does_not_answer_fails_its_source_and_ends() {
+    const TEST: &str = "answering::a_watch_of_a_directory_that_does_not_answer_fails_its_source_and_ends";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    for (option, sign) in [
+        ("--experiments", "\"source\":\"disturb\",\"state\":\"failed\""),
+        ("--checkpoints", "\"problem\":\"its file system does not answer\""),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let Some(mounted) = mounted(home.path(), TEST) else { return };
+        mounted.hang();
+        let directory = mounted.program().parent().unwrap().to_owned();
+        let run = surefoot("watch --json --port 0 --interval 200ms --no-history --run-directory")
+            .arg(home.path().join("run"));
+        let mut running = run.arg(option).arg(&directory).start();
+        let line = running.line_where(|line| line.contains(sign));
+        assert!(line.contains("does not answer") && line.contains(directory.to_str().unwrap()), "{line}");
+        assert!(mounted.unanswered() > 0, "it was never asked");
+        running.ask_to_end();
+        running.finish().expect_code(0);
     }
 }

@@ -64,9 +64,9 @@ pub enum Command {
     /// Read the names in other users' programs for the process that starts this; see `surefoot_stall::who::names`.
     #[command(name = READ_NAMES, hide = true)]
     ReadNames,
-    /// Look at directories of checkpoints for the process that starts this; see `surefoot_daemon::rooms::checkpoint`.
-    #[command(name = LOOK_AT_CHECKPOINTS, hide = true)]
-    LookAtCheckpoints,
+    /// Look into directories for the process that starts this; see `surefoot_daemon::rooms::apart`.
+    #[command(name = LOOK_APART, hide = true)]
+    LookApart,
     /// Guard the workload of the process that starts this; see `surefoot_disturb::workload`.
     #[command(name = GUARD_WORKLOAD, hide = true)]
     GuardWorkload,
@@ -75,8 +75,8 @@ pub enum Command {
 /// The command with which Surefoot starts itself to read names.
 pub const READ_NAMES: &str = "read-names";
 
-/// The command with which it starts itself to look at checkpoints.
-pub const LOOK_AT_CHECKPOINTS: &str = "look-at-checkpoints";
+/// The command with which it starts itself to look into directories.
+pub const LOOK_APART: &str = "look-apart";
 
 /// The command with which Surefoot starts itself to guard a workload.
 pub const GUARD_WORKLOAD: &str = "guard-workload";

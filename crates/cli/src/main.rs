@@ -39,7 +39,7 @@ use args::{Command, StallCommand};
 use ecc::options::EccCommand;
 use exit::Outcome;
 use std::process::ExitCode;
-use surefoot_daemon::rooms::checkpoint as checkpoints;
+use surefoot_daemon::rooms::apart;
 use surefoot_stall::who::names;
 
 fn main() -> ExitCode {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
     // By this link also a program that was replaced since it started starts itself.
     names::use_program("/proc/self/exe", &[args::READ_NAMES]);
-    checkpoints::use_program("/proc/self/exe", &[args::LOOK_AT_CHECKPOINTS]);
+    apart::use_program("/proc/self/exe", &[args::LOOK_APART]);
     surefoot_hostfs::memory::keep_small();
     // Each process, library and recording that is looked at has a descriptor for a while.
     surefoot_hostfs::confine::raise_open_files();
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::ReadNames => names::read_names().map(|()| Outcome::Done).map_err(Into::into),
-        Command::LookAtCheckpoints => checkpoints::look_apart().map(|()| Outcome::Done).map_err(Into::into),
+        Command::LookApart => apart::look_apart().map(|()| Outcome::Done).map_err(Into::into),
         Command::GuardWorkload => surefoot_disturb::workload::guard().map(|()| Outcome::Done).map_err(Into::into),
         Command::Watch(options) => watch::run(&options),
         Command::Status(options) => status::run(&options),

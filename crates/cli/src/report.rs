@@ -88,6 +88,7 @@ pub fn collect(
     if progress {
         eprint!("\r\x1b[K");
     }
+    rooms::end(running);
     if statistics.dropped() > 0 {
         crate::people::tell!(
             "surefoot: {} events were dropped because they came faster than they were taken",

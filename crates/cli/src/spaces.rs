@@ -12,7 +12,7 @@ use surefoot_hostfs::{Root, Unsupported, peer};
 /// [`Unsupported`], with what helps.
 pub fn check(command: &Command) -> Result<(), Unsupported> {
     match command {
-        Command::Status(_) | Command::ReadNames | Command::LookAtCheckpoints | Command::GuardWorkload => Ok(()),
+        Command::Status(_) | Command::ReadNames | Command::LookApart | Command::GuardWorkload => Ok(()),
         _ => refusal(Namespaces::of_this_process(), effective_user() == peer::unknown_user(&Root::host())),
     }
 }

@@ -65,10 +65,10 @@ fn read(arguments: &[OsString]) -> Result<(Arguments, Vec<PathBuf>), clap::Error
     Ok((parsed.map_err(|error| error.format(&mut Arguments::command()))?, paths))
 }
 
-/// The values of all options that are paths, but directories of checkpoints to watch: a child of the watch looks there, and one
-/// that does not answer is shown.
+/// The values of all options that are paths, except directories of checkpoints and experiments to watch: a child of the watch
+/// looks there, and shows one that does not answer.
 fn add_paths(matches: &ArgMatches, paths: &mut Vec<PathBuf>) {
-    for id in matches.ids().filter(|id| id.as_str() != "checkpoints") {
+    for id in matches.ids().filter(|id| !["checkpoints", "experiments"].contains(&id.as_str())) {
         // Values of another type are no paths.
         if let Ok(Some(values)) = matches.try_get_many::<PathBuf>(id.as_str()) {
             paths.extend(values.cloned());
@@ -108,7 +108,7 @@ mod tests {
             ["a", "b", "c"].map(Into::into).into()
         );
         let (_, paths) =
-            parse(["surefoot", "watch", "--checks", "x", "--checkpoints", "y", "--port", "0"].map(Into::into))
+            parse(["surefoot", "watch", "--checks", "x", "--checkpoints", "y", "--experiments", "z"].map(Into::into))
                 .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(paths, [PathBuf::from("x")]);
     }

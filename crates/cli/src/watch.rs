@@ -102,7 +102,9 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
             screen.draw(&server)?;
         }
     }
+    // What the server has goes to the history first: a source may hang for good.
     server.stop();
+    rooms::end(running);
     Ok(Outcome::Done)
 }
 

@@ -1,6 +1,7 @@
 //! Reads a journal: a file of lines to which another process may still append.
 
 use crate::Limits;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -64,7 +65,7 @@ impl GrowingFile {
 }
 
 /// How far a file is read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Place {
     /// Behind the last whole line.
     pub bytes: u64,

@@ -55,7 +55,7 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
         sources = sources.with("nic", interfaces::source(root));
     }
     if !options.disturb.directories.is_empty() {
-        sources = sources.with("disturb", experiments::source(options.disturb.directories));
+        sources = sources.with("disturb", experiments::source(&options.disturb));
     }
     sources = sources.with("deeds", watch::deeds_source(root));
     if let Some(checks) = options.remedy.source(root) {
@@ -175,20 +175,20 @@ pub struct RoomOptions {
 impl RoomOptions {
     /// The same for the daemon, with absolute paths, because reports and pages show commands that somebody pastes elsewhere.
     pub fn for_daemon(&self) -> anyhow::Result<Options> {
-        let absolute = self.checkpoints.iter().map(std::path::absolute).collect::<io::Result<_>>();
-        let checkpoints =
-            absolute.context("--checkpoints: the working directory cannot be read; give an absolute path")?;
+        let checkpoints = absolute("--checkpoints", &self.checkpoints)?;
         let memory = memory_errors::Options {
             host_root: self.host_root.clone(),
             bmc: self.bmc.sources()?,
             state: self.memory_state.clone(),
             history: self.memory_history.clone(),
         };
-        let directories = match self.experiments.as_slice() {
-            [] => crate::disturb::log::directory(&Root::host()).into_iter().collect(),
-            named => named.to_vec(),
+        let is_named = !self.experiments.is_empty();
+        let directories = match is_named {
+            false => crate::disturb::log::directory(&Root::host()).into_iter().collect(),
+            // The child that looks there has another working directory.
+            true => absolute("--experiments", &self.experiments)?,
         };
-        let disturb = experiments::Options { directories, ..experiments::Options::default() };
+        let disturb = experiments::Options { directories, is_named, ..experiments::Options::default() };
         let checks = self.checks.as_deref().map(CheckFile::read).transpose()?;
         let remedy = remedies::Options { checks };
         Ok(Options { checkpoints, memory, disturb, remedy, ..Options::default() })
@@ -199,6 +199,11 @@ impl RoomOptions {
         // Directories and manifests of checkpoints are private to their users.
         if self.checkpoints.is_empty() { &[] } else { &["CAP_DAC_READ_SEARCH"] }
     }
+}
+
+fn absolute(option: &str, paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let absolute = paths.iter().map(std::path::absolute).collect::<io::Result<_>>();
+    absolute.with_context(|| format!("{option}: the working directory cannot be read; give an absolute path"))
 }
 
 /// What rooms show on the page that is no event.
@@ -253,6 +258,16 @@ pub fn words_of(record: &KeptRecord) -> Option<String> {
 pub fn start(sources: Sources, statistics: &Statistics, duration: Option<Duration>) -> anyhow::Result<Running> {
     let stop = signals::stop_flag()?;
     sources.start(statistics, stop, duration).map_err(own_error)
+}
+
+/// Ends the sources, and says which of them do not end.
+pub fn end(running: Running) {
+    for source in running.end() {
+        crate::people::tell!(
+            "surefoot: the source '{source}' did not end: it waits for a file system, a device or a program that does not answer, and is \
+             left behind"
+        );
+    }
 }
 
 /// The source's own error, so that its exit code is known.

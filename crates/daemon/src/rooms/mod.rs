@@ -4,6 +4,7 @@
 //! A room's folder holds `state.rs` (the fold), `findings.rs` (pure), `series.rs` (metrics), `view.rs` (the JSON of the
 //! page and the API) and, where it reads the machine, `source.rs` or `source/`. A new room is one line in `all`.
 
+pub mod apart;
 pub mod checkpoint;
 pub mod disturb;
 pub mod memory;

@@ -14,6 +14,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_model::Event;
 
+/// How long a turn may take that waits for nothing of its own.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Something that reads the machine and tells of it in events.
 pub trait Source {
     /// What opens its part of the stream.
@@ -30,6 +33,16 @@ pub trait Source {
     /// What closes its part of the stream.
     fn closing(&mut self) -> Vec<Event> {
         Vec::new()
+    }
+
+    /// A problem that keeps a part of it from working though its turns do not fail: one sentence without a full stop.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+
+    /// How long a turn may take. After that the source counts as failed until the turn ends.
+    fn patience(&self) -> Duration {
+        PATIENCE
     }
 
     /// How long it rests after a turn that took this long. One that waits within its turn rests not at all.

@@ -1,8 +1,8 @@
 use super::{Source, SourceStatistics, Start, Statistics};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock;
@@ -26,11 +26,19 @@ const ENDED: &str =
 /// this is for those that rest.
 const WAIT: Duration = Duration::from_secs(1);
 
+/// How long sources may take to end after they were asked to. One that waits in the kernel then is left behind.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+/// The reason of a source whose turn is overdue.
+const OVERDUE: &str = "it waits for a file system, a device or a program that does not answer";
+
 /// Sources at work. Dropping it ends them.
 pub struct Running {
     turns: Receiver<Vec<Event>>,
     end: End,
-    threads: Vec<JoinHandle<()>>,
+    /// When the end was asked for.
+    closed: OnceLock<Instant>,
+    threads: Vec<(&'static str, JoinHandle<()>)>,
+    statistics: Statistics,
 }
 
 /// What ends a run: the user, the time, or the reader.
@@ -80,8 +88,9 @@ impl Running {
     ) -> Result<Self, StartError> {
         let (sender, turns) = sync_channel(TURNS_MAX);
         let end = End { stop, is_closed: Arc::default(), deadline: None };
-        let mut running = Running { turns, end, threads: Vec::new() };
-        let waiting = running.start_each(planned, sender, statistics)?;
+        let (closed, threads, statistics) = (OnceLock::new(), Vec::new(), statistics.clone());
+        let mut running = Running { turns, end, closed, threads, statistics };
+        let waiting = running.start_each(planned, sender)?;
         // The time counts from when all of them watch.
         running.end.deadline = duration.map(|duration| Instant::now() + duration);
         for go in waiting {
@@ -95,13 +104,13 @@ impl Running {
         &mut self,
         planned: Vec<(&'static str, Start)>,
         sender: SyncSender<Vec<Event>>,
-        statistics: &Statistics,
     ) -> Result<Vec<SyncSender<End>>, StartError> {
         let mut waiting = Vec::new();
         for (at, (name, start)) in planned.into_iter().enumerate() {
             let (ready, started) = sync_channel(1);
             let (go, gone) = sync_channel::<End>(1);
-            let worker = Worker { name, at, sender: sender.clone(), statistics: statistics.clone(), was_failed: false };
+            let worker =
+                Worker { name, at, sender: sender.clone(), statistics: self.statistics.clone(), was_failed: false };
             let thread = Builder::new().name(format!("surefoot-{name}")).spawn(move || {
                 let mut source = match start() {
                     Ok(source) => source,
@@ -115,18 +124,18 @@ impl Running {
                     worker.run(&mut *source, &end);
                 }
             })?;
-            self.threads.push(thread);
+            self.threads.push((name, thread));
             started.recv()??;
             waiting.push(go);
         }
         Ok(waiting)
     }
 
-    /// The events of the next turn of any source; `None` once all sources have ended.
+    /// The events of the next turn of any source; `None` once all sources have ended, or have had their time to end.
     pub fn next_turn(&self) -> Option<Vec<Event>> {
         loop {
             // A source that waits or rests does not see the user's wish by itself.
-            if self.end.stop.load(Ordering::Relaxed) {
+            if self.end.stop.load(Ordering::Relaxed) || self.is_late() {
                 self.close();
             }
             match self.turns.recv_timeout(WAIT) {
@@ -134,26 +143,67 @@ impl Running {
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            if self.closed.get().is_some_and(|closed| closed.elapsed() >= END_PATIENCE) {
+                return None;
+            }
+            let overdue = self.overdue();
+            if !overdue.is_empty() {
+                return Some(overdue);
+            }
         }
+    }
+
+    /// Whether the time is over and a source hangs. One that does not hang ends after its turn.
+    fn is_late(&self) -> bool {
+        let is_over = self.end.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        is_over && self.statistics.sources().iter().any(SourceStatistics::hangs)
+    }
+
+    /// Reports the sources whose turn has become overdue.
+    fn overdue(&self) -> Vec<Event> {
+        let now_ns = clock::monotonic_ns();
+        let overdue = self.statistics.sources().iter().filter(|source| source.is_overdue(now_ns));
+        overdue.map(|source| changed(source.name, SourceState::Failed, OVERDUE.to_owned())).collect()
     }
 
     /// Lets the sources end; what they still have to say comes from [`Running::next_turn`].
     pub fn close(&self) {
+        self.closed.get_or_init(Instant::now);
         self.end.is_closed.store(true, Ordering::Relaxed);
-        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        self.threads.iter().for_each(|(_, thread)| thread.thread().unpark());
+    }
+
+    /// Ends the sources. Returns those that did not end in time; their threads are left behind.
+    pub fn end(mut self) -> Vec<&'static str> {
+        self.end_all()
+    }
+
+    fn end_all(&mut self) -> Vec<&'static str> {
+        self.close();
+        // A source that waits for room in the channel gets it.
+        while self.next_turn().is_some() {}
+        let mut left = Vec::new();
+        for (name, thread) in self.threads.drain(..) {
+            if self.closed.get().is_some_and(|closed| closed.elapsed() >= END_PATIENCE) && !thread.is_finished() {
+                left.push(name);
+                continue;
+            }
+            // A panic was printed by its own hook; there is nobody left to tell.
+            let _ = thread.join();
+        }
+        left
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.close();
-        // A source that waits for room in the channel gets it.
-        while self.next_turn().is_some() {}
-        for thread in self.threads.drain(..) {
-            // A panic was printed by its own hook; there is nobody left to tell.
-            let _ = thread.join();
-        }
+        self.end_all();
     }
+}
+
+/// An event about the state of a source.
+fn changed(source: &str, state: SourceState, why: String) -> Event {
+    Event::Source(SourceReport { at_ns: clock::monotonic_ns(), source: source.to_owned(), state, why })
 }
 
 /// A source's thread.
@@ -169,9 +219,12 @@ impl Worker {
     fn run(mut self, source: &mut dyn Source, end: &End) {
         while !end.has_come() {
             let begun = Instant::now();
+            let patience_ns = u64::try_from(source.patience().as_nanos()).unwrap_or(u64::MAX);
+            self.counts().turns_until(clock::monotonic_ns().saturating_add(patience_ns));
             let turn = catch_unwind(AssertUnwindSafe(|| source.turn(end)));
             let took = begun.elapsed();
-            self.counts().turned(took, !matches!(turn, Ok(Ok(_))));
+            self.was_failed |= self.counts().rests();
+            self.counts().turned(took, !matches!(turn, Ok(Ok(_))) || source.problem().is_some());
             let Ok(turn) = turn else {
                 // The panic was printed by its own hook. In what state the source is nobody knows, so it is not asked again.
                 self.send(self.changed(SourceState::Failed, ENDED.to_owned()).into_iter().collect());
@@ -179,8 +232,11 @@ impl Worker {
             };
             let rest = match turn {
                 Ok(events) => {
-                    self.send(self.changed(SourceState::Works, String::new()).into_iter().chain(events).collect());
-                    self.was_failed = false;
+                    let problem = source.problem();
+                    let state = if problem.is_some() { SourceState::Failed } else { SourceState::Works };
+                    let changed = self.changed(state, problem.unwrap_or_default());
+                    self.was_failed = state == SourceState::Failed;
+                    self.send(changed.into_iter().chain(events).collect());
                     source.rest(took)
                 }
                 Err(why) => {
@@ -197,10 +253,7 @@ impl Worker {
     /// A word about the source if its state is another than before.
     fn changed(&self, state: SourceState, why: String) -> Option<Event> {
         let is_failed = state == SourceState::Failed;
-        (is_failed != self.was_failed).then(|| {
-            let (at_ns, source) = (clock::monotonic_ns(), self.name.to_owned());
-            Event::Source(SourceReport { at_ns, source, state, why })
-        })
+        (is_failed != self.was_failed).then(|| changed(self.name, state, why))
     }
 
     fn counts(&self) -> &SourceStatistics {
@@ -287,6 +340,80 @@ mod tests {
         assert!(words.contains(&format!("bad Failed {ENDED}")), "{words:?}");
         let [good, bad] = statistics.sources() else { panic!("{statistics:?}") };
         assert!(good.turns() > 1 && bad.is_failed() && bad.failures() == 1, "{statistics:?}");
+    }
+
+    /// Waits in its turn for what does not come until the test ends.
+    struct Stuck;
+
+    impl Source for Stuck {
+        fn turn(&mut self, _: &End) -> Result<Vec<Event>, String> {
+            std::thread::sleep(Duration::from_secs(3600));
+            Ok(Vec::new())
+        }
+
+        fn patience(&self) -> Duration {
+            Duration::from_millis(100)
+        }
+    }
+
+    #[test]
+    fn a_source_that_hangs_fails_and_does_not_keep_a_run_from_ending() {
+        let stuck: Start = Box::new(|| Ok(Box::new(Stuck)));
+        let sources = Sources::new().with("good", counter(0, Duration::from_secs(3600))).with("stuck", stuck);
+        let (stop, statistics) = (flag(), sources.statistics());
+        let running = sources.start(&statistics, stop, None).unwrap();
+        let told = format!("stuck Failed {OVERDUE}");
+        while !words(&running.next_turn().unwrap()).contains(&told) {}
+        assert!(statistics.sources()[1].is_failed() && !statistics.sources()[0].is_failed());
+        let begun = Instant::now();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(words(&all(&running)), ["closing"], "it is told once");
+        assert_eq!(running.end(), ["stuck"]);
+        assert!(begun.elapsed() < END_PATIENCE * 6, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_source_that_hangs_does_not_keep_a_run_of_a_given_time_from_ending() {
+        let stuck: Start = Box::new(|| Ok(Box::new(Stuck)));
+        let sources = Sources::new().with("stuck", stuck);
+        let statistics = sources.statistics();
+        let running = sources.start(&statistics, flag(), Some(Duration::from_millis(50))).unwrap();
+        assert_eq!(words(&all(&running)), [format!("stuck Failed {OVERDUE}")]);
+    }
+
+    /// Takes long, and has a problem after it.
+    struct Slow(u32);
+
+    impl Source for Slow {
+        fn turn(&mut self, _: &End) -> Result<Vec<Event>, String> {
+            self.0 += 1;
+            std::thread::sleep(if self.0 == 1 { 3 * WAIT } else { Duration::from_millis(10) });
+            Ok(vec![notice("turn")])
+        }
+
+        fn problem(&self) -> Option<String> {
+            (self.0 == 3).then(|| "a part of it does not work".to_owned())
+        }
+
+        fn patience(&self) -> Duration {
+            if self.0 == 0 { Duration::from_millis(100) } else { Duration::from_secs(600) }
+        }
+    }
+
+    #[test]
+    fn a_source_works_again_after_a_turn_that_took_too_long_and_a_problem_is_a_failure() {
+        let slow: Start = Box::new(|| Ok(Box::new(Slow(0))));
+        let sources = Sources::new().with("slow", slow);
+        let (stop, statistics) = (flag(), sources.statistics());
+        let running = sources.start(&statistics, stop, None).unwrap();
+        let mut said = Vec::new();
+        while said.len() < 8 {
+            said.extend(words(&running.next_turn().unwrap()));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let overdue = format!("slow Failed {OVERDUE}");
+        let problem = "slow Failed a part of it does not work";
+        assert_eq!(said[..8], [&overdue, "slow Works ", "turn", "turn", problem, "turn", "slow Works ", "turn"]);
     }
 
     fn counter(fails_at: u64, rest: Duration) -> Start {

@@ -2,6 +2,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+/// Between turns.
+const RESTS_NS: u64 = u64::MAX;
+/// In a turn that takes too long.
+const LATE_NS: u64 = u64::MAX - 1;
+
 /// What each source of a run has done so far; shared with whoever shows it.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics(Arc<[SourceStatistics]>);
@@ -12,6 +17,8 @@ pub struct SourceStatistics {
     /// The source's name.
     pub name: &'static str,
     is_failed: AtomicBool,
+    /// When its turn is overdue, `CLOCK_MONOTONIC`; [`RESTS_NS`] between turns, [`LATE_NS`] once that was told.
+    due_ns: AtomicU64,
     turns: AtomicU64,
     failures: AtomicU64,
     duration_ns: AtomicU64,
@@ -24,6 +31,7 @@ impl Statistics {
         let zero = |name| SourceStatistics {
             name,
             is_failed: AtomicBool::new(false),
+            due_ns: AtomicU64::new(RESTS_NS),
             turns: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             duration_ns: AtomicU64::new(0),
@@ -73,6 +81,34 @@ impl SourceStatistics {
     /// Events that found the channel full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// A turn begins that should have ended by this time.
+    pub(super) fn turns_until(&self, due_ns: u64) {
+        self.due_ns.store(due_ns.min(LATE_NS - 1), Ordering::Relaxed);
+    }
+
+    /// Its turn has ended; whether it was overdue.
+    pub(super) fn rests(&self) -> bool {
+        self.due_ns.swap(RESTS_NS, Ordering::Relaxed) == LATE_NS
+    }
+
+    /// Whether its turn was found overdue and goes on.
+    pub(super) fn hangs(&self) -> bool {
+        self.due_ns.load(Ordering::Relaxed) == LATE_NS
+    }
+
+    /// Whether its turn is overdue, the first time that this is asked.
+    pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
+        let due_ns = self.due_ns.load(Ordering::Relaxed);
+        let is_overdue = due_ns < LATE_NS
+            && now_ns > due_ns
+            // Unless the turn ended meanwhile.
+            && self.due_ns.compare_exchange(due_ns, LATE_NS, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_overdue {
+            self.is_failed.store(true, Ordering::Relaxed);
+        }
+        is_overdue
     }
 
     pub(super) fn turned(&self, took: Duration, is_failed: bool) {

@@ -6,7 +6,8 @@ mod source;
 mod state;
 mod view;
 
-pub use source::{look_apart, source, use_program};
+pub(super) use source::Looker;
+pub use source::source;
 pub use state::State;
 pub use view::{Answer, JobView, JournalState};
 

@@ -9,7 +9,8 @@ mod state;
 mod view;
 
 pub use predictions::{FILES_MAX, PredictionView};
-pub use source::{events_of, source};
+pub use source::source;
+pub(super) use source::{Experiments, Journals};
 pub use stalls::CoreStalls;
 pub use state::{Experiment, State};
 pub use surefoot_journal::GrowingFile as PredictionFile;
@@ -33,6 +34,8 @@ use view::Question;
 pub struct Options {
     /// Where the journals of experiments lie.
     pub directories: Vec<PathBuf>,
+    /// Whether somebody named them. Otherwise each is this user's own, below /run, where no other user can mount anything.
+    pub is_named: bool,
     /// Files of predictions that the page shows.
     pub predictions: Vec<Arc<PredictionFile>>,
 }

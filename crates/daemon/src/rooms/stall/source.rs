@@ -1,4 +1,5 @@
 use crate::sources::{End, Source, Start};
+use std::time::Duration;
 use surefoot_hostfs::Root;
 use surefoot_model::Event;
 use surefoot_stall::{Collector, Config};
@@ -7,23 +8,36 @@ use surefoot_stall::{Collector, Config};
 /// [`surefoot_stall::Error`].
 pub fn source(root: &Root, config: Config) -> Start {
     let root = root.clone();
-    Box::new(move || Ok(Box::new(LostTime(Some(Collector::start(&root, config)?)))))
+    Box::new(move || {
+        let patience = BEYOND_WINDOW.saturating_add(config.window);
+        Ok(Box::new(LostTime { collector: Some(Collector::start(&root, config)?), patience }))
+    })
 }
 
-/// The collector, until it has said its last word.
-struct LostTime(Option<Collector>);
+/// How much longer than a window a turn may take.
+const BEYOND_WINDOW: Duration = Duration::from_secs(60);
+
+struct LostTime {
+    /// Until it is finished.
+    collector: Option<Collector>,
+    patience: Duration,
+}
 
 impl Source for LostTime {
     fn opening(&mut self) -> Vec<Event> {
-        self.0.as_ref().map(Collector::opening).unwrap_or_default()
+        self.collector.as_ref().map(Collector::opening).unwrap_or_default()
     }
 
     fn turn(&mut self, end: &End) -> Result<Vec<Event>, String> {
-        let Some(collector) = &mut self.0 else { return Ok(Vec::new()) };
+        let Some(collector) = &mut self.collector else { return Ok(Vec::new()) };
         collector.next_window_unless(|| end.is_asked_for()).map_err(|error| error.to_string())
     }
 
+    fn patience(&self) -> Duration {
+        self.patience
+    }
+
     fn closing(&mut self) -> Vec<Event> {
-        self.0.take().map(Collector::finish).unwrap_or_default()
+        self.collector.take().map(Collector::finish).unwrap_or_default()
     }
 }

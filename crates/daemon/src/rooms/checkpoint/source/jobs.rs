@@ -28,7 +28,7 @@ pub(super) type TierOf<'a> = &'a dyn Fn(&Path, u32) -> CheckpointTier;
 
 /// A job as one look finds it.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Found {
+pub(in crate::rooms) struct Found {
     pub(super) job: CheckpointJob,
     /// The lines of its journal that were read, oldest first.
     pub(super) entries: Vec<Entry>,

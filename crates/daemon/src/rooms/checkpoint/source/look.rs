@@ -33,7 +33,7 @@ const JOURNALS_MAX: usize = 256;
 const PROBLEMS_MAX: usize = 100;
 
 /// Where to look.
-pub(super) struct Looker {
+pub(in crate::rooms) struct Looker {
     root: Root,
     directories: Vec<PathBuf>,
     /// The user who looks.
@@ -43,19 +43,19 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    pub(super) fn new(root: Root, directories: Vec<PathBuf>) -> Self {
+    pub(in crate::rooms) fn new(root: Root, directories: Vec<PathBuf>) -> Self {
         let own = surefoot_hostfs::privilege::effective_user();
         Looker { root, directories, own, journals: Followed::default() }
     }
 
     /// Looks into these directories from now on.
-    pub(super) fn look_into(&mut self, directories: Vec<PathBuf>) {
+    pub(in crate::rooms) fn look_into(&mut self, directories: Vec<PathBuf>) {
         self.directories = directories;
     }
 
     /// What there is to be seen now, and the jobs. `begins` is told the number of a directory before anything is asked for
     /// there.
-    pub(super) fn look(&mut self, begins: &mut dyn FnMut(usize)) -> (CheckpointLook, Vec<Found>) {
+    pub(in crate::rooms) fn look(&mut self, begins: &mut dyn FnMut(usize)) -> (CheckpointLook, Vec<Found>) {
         let begun = Instant::now();
         let mut answer = CheckpointLook { looked_realtime_ns: clock::realtime_ns(), ..CheckpointLook::default() };
         let mounts = Mounts::read(&self.root).unwrap_or_default();

@@ -3,18 +3,18 @@
 //! Directories, manifests and journals belong to whoever may write there, so that nothing in them is trusted and every
 //! look has an end: so many copies, jobs, lines, bytes, seconds. Nothing here writes or takes a lock.
 
-mod apart;
 mod changes;
 mod drives;
 mod jobs;
 mod locks;
 mod look;
+mod looks;
 mod mounts;
 
 use crate::sources::{End, Source, Start};
-use apart::Looks;
-pub use apart::{look_apart, use_program};
 use changes::Changes;
+pub(in crate::rooms) use look::Looker;
+use looks::Looks;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_hostfs::Root;
