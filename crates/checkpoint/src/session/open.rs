@@ -68,6 +68,7 @@ impl Checkpointer {
         let nodes = Nodes::of(&ranks, &host, name, &config)?;
         ranks.place(&nodes);
         let Opened { mut tiers, files, ending, media, wear, .. } = opened;
+        let unchecked = tiers.expect_one_shared(&ranks, &nodes)?;
         let threads = config.memory.as_ref().and_then(|memory| memory.threads);
         let threads = threads.unwrap_or_else(|| threads_here(nodes.ranks_here));
         tiers.memory.iter_mut().for_each(|memory| memory.use_threads(threads));
@@ -90,6 +91,7 @@ impl Checkpointer {
         if let Some(weakness) = job.weakness.clone() {
             job.note(weakness);
         }
+        unchecked.into_iter().for_each(|notice| job.note(notice));
         media.notices(&job.config).into_iter().for_each(|notice| job.note(notice));
         job.begin(unopened)?;
         Ok(job)

@@ -2,11 +2,13 @@
 
 mod bands;
 mod budget;
+mod probe;
 mod proved;
 mod writer;
 
 pub use budget::Budget;
 pub(crate) use budget::{BUDGET, BUDGET_NEW};
+pub(crate) use probe::is_probe;
 use proved::Proved;
 pub use proved::{StoredPart, Written};
 use writer::Fill;

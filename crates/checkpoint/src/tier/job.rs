@@ -2,7 +2,7 @@
 //! anywhere else, and only as far as it is known to be the job's.
 
 use super::completed::{COMPLETED, COMPLETED_NEW, Completed};
-use super::durable::{BUDGET, BUDGET_NEW};
+use super::durable::{BUDGET, BUDGET_NEW, is_probe};
 use super::{NODES, NODES_NEW, generation_of};
 use crate::generation::check_job_name;
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
@@ -425,6 +425,7 @@ fn is_of_job(name: &str) -> bool {
         .contains(&name)
         || name.starts_with(NODES_NEW)
         || is_lock(name)
+        || is_probe(name)
 }
 
 fn is_lock(name: &str) -> bool {

@@ -12,6 +12,7 @@
 //! MEMORY/JOB/parity-00003/                      as rank-00003: what rank 3 keeps of the parity of its group
 //! MEMORY/JOB/nodes                              on which nodes the newest runs saved; so in every tier
 //! DURABLE/JOB/rank-00003.lock                   held while the rank runs, where the file system has locks
+//!             probe-00c0ffee00c0ffee            by which ranks see that a shared directory is one; only while they open
 //!             budget                            what the drive may still take, over restarts of the job
 //!             0000000012-00c0ffee00c0ffee/      generation: number and nonce
 //!                       rank-00003.image

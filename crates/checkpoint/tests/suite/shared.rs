@@ -2,17 +2,21 @@
 
 use super::durable;
 use super::faulty::Faulty;
+use super::mounted::{apart, mount};
 use super::session::{Rank, Tiers, always_both, files, flip, job, restarted};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use surefoot_checkpoint::controller::{Fixed, Surefoot};
 use surefoot_checkpoint::generation::Commit;
+use surefoot_checkpoint::group::thread_group;
 use surefoot_checkpoint::image::Protection;
 use surefoot_checkpoint::inspect::{State, Wanted, restore, survey, verify};
 use surefoot_checkpoint::tier::{Durable, DurableOptions};
 use surefoot_checkpoint::{Config, Disk, Place, Policy};
+use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::storage::{FaultyDisk, Plan};
 
 /// A job with a third tier, which gets a copy of every checkpoint.
@@ -291,4 +295,60 @@ fn the_command_s_tools_take_it_as_any_other_directory() {
     let wanted = Wanted { job: "job".into(), ..Wanted::default() };
     let back = restore(&found, &wanted, &to, &mut |_, _| {}).unwrap();
     assert_eq!((back.generation.number, back.ranks.len()), (1, 2));
+}
+
+/// Opens a job of four ranks, some of which have another directory mounted where the shared one is; returns what each says.
+fn opened_apart(config: &Config, elsewhere: &[u32]) -> Result<Vec<Result<String, String>>, String> {
+    let (there, other) =
+        (config.shared.as_ref().unwrap().directory.clone(), config.health_file.with_file_name("other"));
+    fs::create_dir_all(&other).unwrap();
+    let (there, other) = (&there, &other);
+    std::thread::scope(|scope| {
+        let group = thread_group(4, Some(Duration::from_secs(60)));
+        let open = |(rank, group)| {
+            scope.spawn(move || {
+                apart(|| {
+                    if elsewhere.contains(&rank) {
+                        mount("none", Some(other), there, libc::MS_BIND, "")?;
+                    }
+                    let opened = Rank::open(config.clone(), group);
+                    Ok(opened.map(|mut rank| rank.job.take_notices().join("; ")).map_err(|error| error.to_string()))
+                })
+            })
+        };
+        let threads: Vec<_> = (0..).zip(group).map(open).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn a_rank_with_another_directory_under_the_same_path_opens_on_no_rank() {
+    if let Err(why) = apart(|| Ok(())) {
+        return not_run("shared::a_rank_with_another_directory_under_the_same_path_opens_on_no_rank", &why);
+    }
+    for is_beside_ssd in [true, false] {
+        let tiers = Tiers::new();
+        let mut config = config(&tiers, Policy::Surefoot(Surefoot::default()));
+        config.set("shared.allow_memory", "yes").unwrap();
+        if !is_beside_ssd {
+            config.set("durable", "none").unwrap();
+        }
+        for (elsewhere, who) in
+            [(&[2][..], "for rank 2 on"), (&[1, 2, 3], "for ranks 1-3 on"), (&[0], "for ranks 1-3 on")]
+        {
+            let told = opened_apart(&config, elsewhere).unwrap();
+            for said in &told {
+                let said = said.as_ref().unwrap_err();
+                let path = directory(&tiers).display().to_string();
+                let words = [&*path, "is not the same directory on all ranks", who, "Mount the same file system"];
+                assert!(words.iter().all(|word| said.contains(word)), "{said}");
+            }
+        }
+        let told = opened_apart(&config, &[]).unwrap();
+        assert!(told.iter().all(|said| said.as_ref().is_ok_and(|said| !said.contains("same"))), "{told:?}");
+        let left =
+            [directory(&tiers).join("job"), tiers.home.path().join("other/job")].map(|job| fs::read_dir(job).unwrap());
+        let left: Vec<_> = left.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_str().unwrap().starts_with("probe")), "{left:?}");
+    }
 }

@@ -3,6 +3,7 @@
 
 pub(in crate::session) mod drain;
 mod open;
+mod same;
 pub(in crate::session) mod target;
 
 pub(in crate::session) use open::{Opened, UNSEEN_NUMBERS};

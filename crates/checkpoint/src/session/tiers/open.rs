@@ -249,81 +249,10 @@ mod tests {
     use super::*;
     use crate::controller::{Policy, Surefoot};
     use crate::session::clock;
+    use crate::testing::failing::{ALL, CREATING, Failing, LISTING, LOOKING, NOTHING, SYNCING};
     use crate::testing::{Home, make_memory};
-    use crate::{Alone, Disk, Place, StoredFile};
-    use std::io;
-    use std::path::PathBuf;
-    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-    /// A drive of which a part does not answer any more; and how many images were begun on it, and
-    /// the room that it says it has, if it is not 0.
-    #[derive(Default)]
-    struct Failing(AtomicU32, AtomicU32, AtomicU64);
-
-    /// What fails, with `EIO`.
-    const NOTHING: u32 = 0;
-    const LISTING: u32 = 1;
-    const LOOKING: u32 = 2;
-    const SYNCING: u32 = 3;
-    const ALL: u32 = 4;
-    const CREATING: u32 = 5;
-
-    impl Failing {
-        fn check(&self, what: u32) -> io::Result<()> {
-            let failing = self.0.load(Ordering::Relaxed);
-            if failing == what || failing == ALL { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
-        }
-    }
-
-    impl Storage for Failing {
-        fn create_directory(&self, path: &Path) -> io::Result<()> {
-            self.check(ALL).and_then(|()| Disk.create_directory(path))
-        }
-
-        fn expect_own_directory(&self, path: &Path) -> io::Result<()> {
-            self.check(LOOKING).and_then(|()| Disk.expect_own_directory(path))
-        }
-
-        fn create_file(&self, path: &Path, bytes: u64, direct: bool) -> io::Result<Box<dyn StoredFile>> {
-            self.1.fetch_add(u32::from(path.extension().is_some_and(|kind| kind == "image")), Ordering::Relaxed);
-            self.check(ALL).and_then(|()| self.check(CREATING)).and_then(|()| Disk.create_file(path, bytes, direct))
-        }
-
-        fn open_file(&self, path: &Path, writable: bool) -> io::Result<Box<dyn StoredFile>> {
-            self.check(ALL).and_then(|()| Disk.open_file(path, writable))
-        }
-
-        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-            self.check(ALL).and_then(|()| Disk.rename(from, to))
-        }
-
-        fn remove_file(&self, path: &Path) -> io::Result<()> {
-            self.check(ALL).and_then(|()| Disk.remove_file(path))
-        }
-
-        fn remove_directory(&self, path: &Path) -> io::Result<()> {
-            self.check(ALL).and_then(|()| Disk.remove_directory(path))
-        }
-
-        fn sync_directory(&self, path: &Path) -> io::Result<()> {
-            self.check(SYNCING).and_then(|()| Disk.sync_directory(path))
-        }
-
-        fn list_directory(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-            self.check(LISTING).and_then(|()| Disk.list_directory(path))
-        }
-
-        fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-            self.check(ALL).and_then(|()| Disk.lock(path))
-        }
-
-        fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-            match self.2.load(Ordering::Relaxed) {
-                0 => self.check(ALL).and_then(|()| Disk.free_bytes(path)),
-                bytes => Ok(bytes),
-            }
-        }
-    }
+    use crate::{Alone, Place};
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn a_drive_that_fails_to_be_read_stops_no_restart_and_is_no_beginning() {

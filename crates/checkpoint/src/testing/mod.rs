@@ -1,6 +1,8 @@
 //! Folders for tests of whole sessions: on a disk, with the memory tiers in memory, as jobs have them.
 
 #![allow(clippy::unwrap_used)]
+pub(crate) mod failing;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
