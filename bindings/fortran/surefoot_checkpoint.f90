@@ -91,6 +91,13 @@ module surefoot_checkpoint
       integer(c_int) :: status
     end function
 
+    ! Called by a function of a group before it returns anything but 0: why it fails.
+    function surefoot_group_failed(why) bind(c) result(status)
+      import :: c_char, c_int
+      character(kind=c_char), intent(in) :: why(*)
+      integer(c_int) :: status
+    end function
+
     function surefoot_checkpoint_protect(job, name, start, bytes) bind(c) result(status)
       import :: c_ptr, c_char, c_size_t, c_int
       type(c_ptr), value :: job, start

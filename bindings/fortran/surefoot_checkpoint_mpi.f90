@@ -147,6 +147,19 @@ contains
     own%posts => kept
   end subroutine
 
+  ! The status of a function that ended with this error. What MPI says of it is in the error of the call on all ranks.
+  function failed(error) result(status)
+    integer, intent(in) :: error
+    integer(c_int) :: status, ignored
+    character(len=MPI_MAX_ERROR_STRING) :: why
+    integer :: length, unknown
+
+    status = int(error, c_int)
+    if (error == MPI_SUCCESS) return
+    call MPI_Error_string(error, why, length, unknown)
+    if (unknown == MPI_SUCCESS) ignored = surefoot_group_failed(why(1:length)//c_null_char)
+  end function
+
   ! Sends without waiting for the rank that takes it.
   function post(context, to, data, bytes) bind(c, name='') result(status)
     type(c_ptr), value :: context, data
@@ -160,14 +173,16 @@ contains
 
     call c_f_pointer(context, own)
     call forget_posts(own, .false.)
-    status = int(MPI_ERR_ARG, c_int)
-    if (bytes > piece_bytes .or. to < 0 .or. to >= size(own%sent)) return
+    if (bytes > piece_bytes .or. to < 0 .or. to >= size(own%sent)) then
+      status = failed(MPI_ERR_ARG)
+      return
+    end if
     call c_f_pointer(data, given, [bytes])
     allocate (new)
     allocate (new%data(bytes))
     new%data = given
     call MPI_Isend(new%data, int(bytes), MPI_BYTE, int(to), tag, own%comm, new%request, error)
-    status = int(error, c_int)
+    status = failed(error)
     if (error /= MPI_SUCCESS) then
       deallocate (new)
       return
@@ -209,7 +224,7 @@ contains
       call MPI_Bcast(all(done + 1), piece(bytes - done), MPI_BYTE, int(root), communicator(context), error)
       done = done + piece(bytes - done)
     end do
-    status = int(error, c_int)
+    status = failed(error)
   end function
 
   function all_gather(context, own, all, bytes_each) bind(c, name='') result(status)
@@ -221,6 +236,7 @@ contains
     integer :: error, ranks, part, place, count, ignored
 
     call MPI_Comm_size(communicator(context), ranks, error)
+    if (error /= MPI_SUCCESS) ranks = 0
     call c_f_pointer(own, mine, [bytes_each])
     call c_f_pointer(all, everybodys, [bytes_each*ranks])
     done = 0
@@ -239,7 +255,7 @@ contains
       call MPI_Type_free(part, ignored)
       done = done + count
     end do
-    status = int(error, c_int)
+    status = failed(error)
   end function
 
   ! The two directions may have different lengths; who has no more to send or to receive does not take part.
@@ -280,7 +296,7 @@ contains
       received = received + in_count
       if (error /= MPI_SUCCESS .or. (sent >= send_bytes .and. received >= receive_bytes)) exit
     end do
-    status = int(error, c_int)
+    status = failed(error)
   end function
 
 end module

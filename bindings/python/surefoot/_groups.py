@@ -74,6 +74,7 @@ class MpiGroup(Group):
     """A communicator of mpi4py, or what has its methods for buffers."""
 
     def __init__(self, communicator: Any) -> None:
+        self._status = _status_of(communicator)
         # One of our own, so that no receive of the program takes what a rank says that closes.
         # It hangs on the program's communicator, so that all checkpoints of that one use the same.
         if not _keys:
@@ -102,15 +103,31 @@ class MpiGroup(Group):
         if not len(receive):
             if len(send):
                 self._communicator.Send(send, dest=to, tag=_TAG)
-        elif not len(send):
-            self._communicator.Recv(receive, source=source, tag=_TAG)
+            return
+        status = self._status()
+        if len(send):
+            own = {"dest": to, "sendtag": _TAG}
+            self._communicator.Sendrecv(send, recvbuf=receive, source=source, recvtag=_TAG, status=status, **own)
         else:
-            self._communicator.Sendrecv(send, dest=to, sendtag=_TAG, recvbuf=receive, source=source, recvtag=_TAG)
+            self._communicator.Recv(receive, source=source, tag=_TAG, status=status)
+        # MPI itself takes only a longer message for an error.
+        if status.Get_count() != len(receive):
+            raise ValueError(f"rank {source} sent {status.Get_count()} bytes where {len(receive)} are expected")
 
     def post(self, to: int, data: memoryview) -> None:
         own = bytearray(data)
         _sent_by_mpi[:] = [(request, kept) for request, kept in _sent_by_mpi if not request.Test()]
         _sent_by_mpi.append((self._communicator.Isend(own, dest=to, tag=_TAG), own))
+
+
+def _status_of(communicator: Any) -> Any:
+    """The class by which the communicator's library tells how long a message was."""
+    modules = [sys.modules.get(kind.__module__) for kind in type(communicator).__mro__]
+    for module in modules:
+        if hasattr(module, "Status"):
+            return module.Status
+    kind = type(communicator).__name__
+    raise ArgumentError(f"a {kind} is of no module with a Status; give an mpi4py communicator or a surefoot.Group")
 
 
 # The key of an attribute of communicators, once there is one.
@@ -212,19 +229,38 @@ class TorchGroup(Group):
             receive[:] = send
             return
         # Every receive finds its send on the way: nobody waits for a rank that waits for it.
-        sent = None
-        if len(send):
-            sent = self._distributed.isend(self._tensor(send), self._global(to), group=self._group, tag=_TAG)
-        if len(receive):
-            self._distributed.recv(self._tensor(receive), self._global(source), group=self._group, tag=_TAG)
-        if sent is not None:
-            sent.wait()
+        sent = self._send(to, self._tensor(send)) if len(send) else []
+        came = self._receive(source, receive) if len(receive) else 0
+        for request, _ in sent:
+            request.wait()
+        if came != len(receive):
+            raise ValueError(f"rank {source} sent {came} bytes where {len(receive)} are expected")
+
+    def _send(self, to: int, data: Any) -> list[tuple[Any, Any]]:
+        """Sends a length and the message. Gloo does not say how long a message is that came: it leaves the rest of the buffer as it
+        was where one is shorter, and ends the process where one is longer."""
+        length = self._torch.tensor([len(data)], dtype=self._torch.int64)
+        send = self._distributed.isend
+        return [(send(part, self._global(to), group=self._group, tag=_TAG), part) for part in (length, data)]
+
+    def _receive(self, source: int, into: memoryview) -> int:
+        """Receives a message, and says how long it was; one of another length is dropped, so that the group can be used again."""
+
+        def receive(part: Any) -> None:
+            self._distributed.recv(part, self._global(source), group=self._group, tag=_TAG)
+
+        length = self._torch.zeros(1, dtype=self._torch.int64)
+        receive(length)
+        sent = int(length[0])
+        if sent == len(into):
+            receive(self._tensor(into))
+        elif 0 < sent <= _MESSAGE_BYTES_MAX:
+            receive(self._torch.empty(sent, dtype=self._torch.uint8))
+        return sent
 
     def post(self, to: int, data: memoryview) -> None:
         # Memory of its own: what gloo still holds at the end is no view of the program's.
-        own = self._tensor(data).clone()
-        sent = self._distributed.isend(own, self._global(to), group=self._group, tag=_TAG)
-        _sent_by_gloo.append((sent, own))
+        _sent_by_gloo.append(self._send(to, self._tensor(data).clone()))
 
 
 def group_of(given: Any) -> Optional[Group]:

@@ -241,6 +241,43 @@ with surefoot.Checkpoint("mpi", memory=os.environ["MEMORY"], policy="memory", gr
 """
 
 
+LENGTHS = """
+import sys
+if sys.argv[1] == "mpi":
+    from mpi4py import MPI
+    group = MPI.COMM_WORLD
+else:
+    import torch.distributed as group
+    rank, size = int(sys.argv[2]), int(sys.argv[3])
+    group.init_process_group("gloo", init_method="file://" + sys.argv[4], rank=rank, world_size=size)
+from surefoot._groups import group_of
+own = group_of(group)
+other = 1 - own.rank
+def exchange(sent, received):
+    received = memoryview(bytearray(received))
+    own.exchange(other, memoryview(bytearray(b"x" * sent)), other, received)
+    return bytes(received)
+assert exchange(16, 16) == b"x" * 16
+# One direction at a time, and both; less than is expected, and more.
+for to_second, to_first in [(8, 16), (16, 8), (8, 8), (8, 0), (0, 8)]:
+    sent, coming = (to_second, to_first) if own.rank == 0 else (to_first, to_second)
+    expected = 16 if coming else 0
+    try:
+        exchange(sent, expected)
+        failed = ""
+    except ValueError as error:
+        failed = str(error)
+    wanted = "rank %d sent 8 bytes where 16 are expected" % other if coming == 8 else ""
+    assert failed == wanted, (own.rank, sent, coming, failed)
+assert exchange(16, 16) == b"x" * 16
+try:
+    exchange(16, 8)
+    raise SystemExit("what is too long is taken")
+except Exception as error:
+    print("rank", own.rank, "refuses", flush=True)
+"""
+
+
 @needs_mpi
 class MpiRanks(Tiers):
     def ran(self, command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -256,6 +293,13 @@ class MpiRanks(Tiers):
                 self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertIn(f"from {number * 5} to {number * 5 + 5} of 3", ran.stdout, ran.stderr)
         self.assertTrue(os.listdir(self.memory))
+
+    def test_a_message_of_another_length_is_an_error(self) -> None:
+        program = self.home / "program.py"
+        program.write_text(LENGTHS)
+        ran = self.ran(mpirun(2, program, "mpi"))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(sorted(ran.stdout.split("\n")[:2]), ["rank 0 refuses", "rank 1 refuses"], ran.stderr)
 
     def test_another_number_of_ranks_goes_on(self) -> None:
         said = []

@@ -12,6 +12,7 @@ from typing import Any
 import surefoot
 from surefoot import _index, _pack
 
+from .test_groups import LENGTHS
 from .tiers import PATIENCE_S, Tiers, has
 
 if has("torch"):
@@ -397,6 +398,15 @@ class Tensors(Tiers):
                 out, error = child.communicate(timeout=PATIENCE_S)
                 self.assertEqual(child.returncode, 0, error)
                 self.assertIn(f"from {number * 3} to {number * 3 + 3}", out)
+
+    def test_a_message_of_another_length_is_an_error(self) -> None:
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+        self.addCleanup(os.environ.pop, "GLOO_SOCKET_IFNAME")
+        meeting = str(self.home / "meeting")
+        ranks = [self.start(LENGTHS, "torch", rank, 2, meeting) for rank in range(2)]
+        for rank, child in enumerate(ranks):
+            out, error = child.communicate(timeout=PATIENCE_S)
+            self.assertEqual((child.returncode, out), (0, f"rank {rank} refuses\n"), error)
 
     def test_ranks_whose_backend_moves_no_memory_of_the_cpu_get_a_group_of_their_own(self) -> None:
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"

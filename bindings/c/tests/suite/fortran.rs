@@ -43,6 +43,29 @@ fn fortran_ranks_of_mpi_with_a_variable_on_one_of_them_are_told() {
 }
 
 #[test]
+fn a_fortran_group_that_fails_says_why() {
+    let test = "a_fortran_group_that_fails_says_why";
+    if !can_run(test, &["mpif90", "mpirun"], "install Open MPI (libopenmpi-dev, openmpi-bin) and gfortran") {
+        return;
+    }
+    let tiers = Tiers::new();
+    let program = tiers.path("tmp/program");
+    let programs = bindings().join("tests/programs");
+    let modules = bindings().join("../fortran");
+    let mut command = Command::new("mpif90");
+    command.arg("-J").arg(tiers.path("tmp")).arg("-o").arg(&program).arg(programs.join("group_failed.c"));
+    command.args(["surefoot_checkpoint.f90", "surefoot_checkpoint_mpi.f90"].map(|source| modules.join(source)));
+    let output = command.arg(programs.join("mpi_group.f90")).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", said(&output));
+    let text = text_of(mpirun(2, &tiers, &program).env("MPIEXEC_TIMEOUT", "600"));
+    for (what, outcome) in [("equal", "good"), ("shorter", "failed"), ("longer", "failed"), ("no rank", "failed")] {
+        assert!(text.lines().any(|line| line == format!("{what}: {outcome}")), "{what}: {text}");
+    }
+    let causes = |words: &str| text.lines().filter(|line| line.starts_with("cause: ") && line.contains(words)).count();
+    assert_eq!([causes(""), causes("MPI_ERR_TRUNCATE")], [8, 4], "of two ranks: {text}");
+}
+
+#[test]
 fn a_fortran_program_goes_on_where_it_was() {
     if !can_run("a_fortran_program_goes_on_where_it_was", &["gfortran"], "install gfortran") {
         return;
