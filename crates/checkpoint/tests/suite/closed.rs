@@ -103,10 +103,13 @@ fn ranks_that_close_wait_for_none_of_the_others_in_any_order() {
     }
 }
 
+/// Messages on their way, by sender and receiver.
+type Lying = BTreeMap<(u32, u32), VecDeque<Vec<u8>>>;
+
 /// What lies between two ranks of a [`Lazy`] group, and which ranks are gone.
 #[derive(Default)]
 struct Mail {
-    lying: Mutex<(BTreeMap<(u32, u32), VecDeque<Vec<u8>>>, BTreeSet<u32>)>,
+    lying: Mutex<(Lying, BTreeSet<u32>)>,
     changed: Condvar,
 }
 

@@ -297,8 +297,11 @@ fn the_command_s_tools_take_it_as_any_other_directory() {
     assert_eq!((back.generation.number, back.ranks.len()), (1, 2));
 }
 
+/// The notices of a rank that opened, or why it did not.
+type Opened = Result<String, String>;
+
 /// Opens a job of four ranks, some of which have another directory mounted where the shared one is; returns what each says.
-fn opened_apart(config: &Config, elsewhere: &[u32]) -> Result<Vec<Result<String, String>>, String> {
+fn opened_apart(config: &Config, elsewhere: &[u32]) -> Result<Vec<Opened>, String> {
     let (there, other) =
         (config.shared.as_ref().unwrap().directory.clone(), config.health_file.with_file_name("other"));
     fs::create_dir_all(&other).unwrap();
