@@ -7,7 +7,7 @@ use surefoot_e2e::command::{Inherited, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::watched::{Watch, watch};
 
-/// The goal is 50 MiB, and a release build has 29. The code of a debug build, which is tested here, takes 42 of its 53 alone.
+/// The goal is 50 MiB, and a release build has 29. The code of a debug build, which is tested here, takes up to 49 of its 59 alone.
 pub const RESIDENT_MAX: u64 = 64 << 20;
 
 /// The eBPF programs that a process holds, by their numbers in the kernel.

@@ -1,5 +1,6 @@
 //! What the ledger says against what the tests themselves did.
 
+use crate::cost::RESIDENT_MAX;
 use serde_json::Value;
 use surefoot_e2e::command::surefoot;
 use surefoot_e2e::machine::{Need, interrupts, rise, softirqs, turn};
@@ -41,7 +42,7 @@ fn the_report_has_the_promised_fields_and_adds_up() {
         completeness_is_within_slack(&lines);
         assert_eq!(of_type(&lines, "host").len(), 1);
         let cost = of_type(&lines, "cost");
-        assert!(number(cost[0], "resident_bytes") < 50 << 20, "{}", cost[0]);
+        assert!(number(cost[0], "resident_bytes") < RESIDENT_MAX, "{}", cost[0]);
         assert!(!cost[0]["probes"].as_array().unwrap().is_empty(), "{}", cost[0]);
     }
 }

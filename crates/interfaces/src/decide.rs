@@ -98,11 +98,12 @@ pub fn decide(
 
 /// The link cycle of an interface that was begun within the last hour and of which no end is written: the process that began it may
 /// have been ended while the interface was switched off. One that lies further back is not looked at: somebody else may have
-/// switched it off since.
+/// switched it off since. Nor is one from a time to come, by a clock that was set back since: when it was begun is not known.
 pub fn unfinished_cycle<'a>(interface: &str, history: &'a [Deed], now_ns: u64) -> Option<&'a Deed> {
     let last = history.iter().rev().find(|deed| is_of(deed, interface) && deed.outcome.was_tried())?;
     let is_unfinished = last.action == DeedAction::LinkCycle && last.outcome == DeedOutcome::Begun;
-    (is_unfinished && now_ns.saturating_sub(last.begun_realtime_ns) < HOUR_NS).then_some(last)
+    let age_ns = now_ns.checked_sub(last.begun_realtime_ns)?;
+    (is_unfinished && age_ns < HOUR_NS).then_some(last)
 }
 
 /// Whether it is a step of recovery for this interface.

@@ -3,9 +3,10 @@
 use crate::decide::{self, Device, Policy};
 use crate::devlink::Devlink;
 use crate::{Error, act, read};
+use std::fmt;
 use surefoot_hostfs::netlink::Socket;
 use surefoot_hostfs::{Root, clock, signals};
-use surefoot_journal::deeds::{Journal, Read, Record, Unusable};
+use surefoot_journal::deeds::{Read, Record, Unusable};
 use surefoot_model::{
     Actor, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, Interface, InterfaceLook, Withheld,
 };
@@ -17,6 +18,32 @@ pub struct Steps {
     pub deeds: Vec<Deed>,
     /// Lines of the journal that could not be read. The limits do not count the steps in them.
     pub unread_count: u64,
+    /// Why it ended before all interfaces had their turn: what cannot be recorded is not done.
+    pub stopped: Option<Stopped>,
+}
+
+/// What ended a recovery early.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Whose turn it was.
+    pub interface: String,
+    /// Whether its step was done, and only what came of it could not be recorded.
+    pub was_done: bool,
+    /// Why it could not be recorded.
+    pub why: Unusable,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stopped { interface, why, .. } = self;
+        match self.was_done {
+            true => write!(
+                f,
+                "{interface}: the step was done, but its outcome is not recorded: {why}; no other interface was changed after it"
+            ),
+            false => write!(f, "{interface}: not changed, because the step cannot be recorded: {why}"),
+        }
+    }
 }
 
 /// A recovery, as far as it goes without changing anything.
@@ -30,6 +57,16 @@ pub struct Recovery<'a> {
     pub actor: Actor,
     /// Where it is recorded. The limits count the steps there, so they hold from one run to the next.
     pub record: Record,
+}
+
+/// What comes next for an interface.
+enum Next {
+    /// A link cycle that was begun, and is to be ended.
+    Again(Deed),
+    /// A step that is withheld.
+    Told(Deed),
+    /// A step to do.
+    Do(Deed),
 }
 
 impl Recovery<'_> {
@@ -46,59 +83,83 @@ impl Recovery<'_> {
             Some(Deed { reason, ..begun.with_outcome(DeedOutcome::Planned, clock::realtime_ns()) })
         });
         let next = look.interfaces.iter().filter_map(|one| self.next(one, &read));
-        Ok(Steps { deeds: again.chain(next).collect(), unread_count: read.skipped_count })
+        Ok(Steps { deeds: again.chain(next).collect(), unread_count: read.skipped_count, stopped: None })
     }
 
-    /// Does it. The journal is not opened where nothing is to be done.
+    /// Does it. The journal is not opened where nothing is to be done. While the kernel acts, other processes can record what they
+    /// do; only another recovery waits.
     ///
     /// # Errors
-    /// [`Error::File`] when the journal cannot be used: what cannot be recorded is not done.
+    /// [`Error::File`] when the journal cannot be used; nothing was changed then. What happens to it later is in
+    /// [`Steps::stopped`].
     pub fn run(&self, look: &InterfaceLook) -> Result<Steps, Error> {
         let read = self.record.look().map_err(unusable)?;
         let now_ns = clock::realtime_ns();
         let is_unfinished = |one: &Interface| decide::unfinished_cycle(&one.name, &read.deeds, now_ns).is_some();
+        let mut steps = Steps { unread_count: read.skipped_count, ..Steps::default() };
         if !look.interfaces.iter().any(|one| is_unfinished(one) || self.next(one, &Read::default()).is_some()) {
-            return Ok(Steps { deeds: Vec::new(), unread_count: read.skipped_count });
+            return Ok(steps);
         }
-        let mut journal = self.record.open().map_err(unusable)?;
+        let _alone = self.record.alone().map_err(unusable)?;
         let mut devlink = Devlink::open().ok();
-        let mut steps = Steps { unread_count: journal.read.skipped_count, ..Steps::default() };
         for one in &look.interfaces {
             // A signal waits: an interface stays neither switched off nor without a line of what was done.
             let _held = signals::hold();
-            steps.deeds.extend(self.step(one, &mut journal, devlink.as_mut())?);
+            if let Err((why, was_done)) = self.step(one, &mut steps, devlink.as_mut()) {
+                steps.stopped = Some(Stopped { interface: one.name.clone(), was_done, why });
+                break;
+            }
         }
         Ok(steps)
     }
 
+    /// The step of one interface; the error says whether it was done all the same.
     fn step(
         &self,
         one: &Interface,
-        journal: &mut Journal,
+        steps: &mut Steps,
         devlink: Option<&mut Devlink<Socket>>,
-    ) -> Result<Option<Deed>, Error> {
-        let now_ns = clock::realtime_ns();
-        // Looked for anew: the process that began it may have been at its step until now.
-        if let Some(begun) = decide::unfinished_cycle(&one.name, &journal.read.deeds, now_ns).cloned() {
-            let outcome = act::switch_on_again(self.root, &one.name);
-            let done = begun.with_outcome(outcome, clock::realtime_ns());
-            let done = Deed { actor: self.actor.clone(), reason: DeedReason::Unfinished, ..done };
-            journal.write(&done).map_err(unusable)?;
-            return Ok(Some(done));
-        }
-        let Some(step) = self.next(one, &journal.read) else { return Ok(None) };
-        if step.outcome != DeedOutcome::Planned {
-            // A watch that withholds the same step at each look says so once.
-            if is_news(&journal.read.deeds, &step) {
-                journal.write(&step).map_err(unusable)?;
+    ) -> Result<(), (Unusable, bool)> {
+        let mut next = None;
+        let recorded = self.record.decide(|read| {
+            steps.unread_count = read.skipped_count;
+            next = self.decided(one, read);
+            match &next {
+                // Its beginning is recorded.
+                Some(Next::Again(_)) | None => None,
+                // A watch that withholds the same step at each look says so once.
+                Some(Next::Told(step)) => is_news(&read.deeds, step).then(|| step.clone()),
+                Some(Next::Do(step)) => Some(step.with_outcome(DeedOutcome::Begun, step.begun_realtime_ns)),
             }
-            return Ok(Some(step));
+        });
+        recorded.map_err(|why| (why, false))?;
+        let done = match next {
+            None => return Ok(()),
+            Some(Next::Told(step)) => {
+                steps.deeds.push(step);
+                return Ok(());
+            }
+            Some(Next::Again(begun)) => {
+                let outcome = act::switch_on_again(self.root, &one.name);
+                let done = begun.with_outcome(outcome, clock::realtime_ns());
+                Deed { actor: self.actor.clone(), reason: DeedReason::Unfinished, ..done }
+            }
+            Some(Next::Do(step)) => {
+                let outcome = act::apply(self.root, devlink, one, &step);
+                step.with_outcome(outcome, clock::realtime_ns())
+            }
+        };
+        steps.deeds.push(done.clone());
+        self.record.append(&done).map_err(|why| (why, true))
+    }
+
+    fn decided(&self, one: &Interface, read: &Read) -> Option<Next> {
+        // Looked for anew: the process that began it may have been at its step until now.
+        if let Some(begun) = decide::unfinished_cycle(&one.name, &read.deeds, clock::realtime_ns()) {
+            return Some(Next::Again(begun.clone()));
         }
-        journal.write(&step.with_outcome(DeedOutcome::Begun, step.begun_realtime_ns)).map_err(unusable)?;
-        let outcome = act::apply(self.root, devlink, one, &step);
-        let done = step.with_outcome(outcome, clock::realtime_ns());
-        journal.write(&done).map_err(unusable)?;
-        Ok(Some(done))
+        let step = self.next(one, read)?;
+        Some(if step.outcome == DeedOutcome::Planned { Next::Do(step) } else { Next::Told(step) })
     }
 
     fn next(&self, one: &Interface, history: &Read) -> Option<Deed> {
@@ -224,10 +285,55 @@ mod tests {
             "it may be a step of the last hour"
         );
         // What stands before a step of long ago is older still.
-        let old = decide::tests::step(DeedAction::LinkCycle, 0, DeedOutcome::Begun);
+        let long_ago_ns = clock::realtime_ns() - 2 * decide::HOUR_NS;
+        let old =
+            Deed { at_realtime_ns: long_ago_ns, ..decide::tests::step(DeedAction::LinkCycle, 0, DeedOutcome::Begun) };
         std::fs::remove_file(root.path(deeds::FILE)).unwrap();
         recovery(&root).record.append(&old).unwrap();
         assert_eq!(run(&root, &hung(true)).deeds[0].outcome.as_str(), "done");
+    }
+
+    #[test]
+    fn a_cycle_begun_in_a_time_to_come_is_left_alone() {
+        let tree = HostTree::new().file("sys/class/net/eth0/flags", "0x1002\n");
+        let root = Root::at(tree.path());
+        let ahead_ns = clock::realtime_ns() + 10 * decide::HOUR_NS;
+        let begun = decide::tests::step(DeedAction::LinkCycle, 0, DeedOutcome::Begun);
+        recovery(&root).record.append(&Deed { begun_realtime_ns: ahead_ns, ..begun }).unwrap();
+        let down = InterfaceLook {
+            interfaces: vec![Interface { state: InterfaceState::Ok, ..hung(false).interfaces.remove(0) }],
+            ..InterfaceLook::default()
+        };
+        assert!(recovery(&root).plan(&down).unwrap().deeds.is_empty());
+        assert!(run(&root, &down).deeds.is_empty());
+        assert_eq!(std::fs::read_to_string(root.path("sys/class/net/eth0/flags")).unwrap().trim(), "0x1002");
+    }
+
+    #[test]
+    fn what_was_done_is_told_also_where_its_outcome_cannot_be_recorded() {
+        let tree =
+            HostTree::new().file("sys/class/net/eth0/flags", "0x1003\n").file("sys/class/net/eth1/flags", "0x1003\n");
+        let root = Root::at(tree.path());
+        let mut look = hung(true);
+        look.interfaces.push(Interface { name: "eth1".into(), ..look.interfaces[0].clone() });
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("journal");
+        let on_file = || Recovery { record: Record::File(path.clone()), ..recovery(&root) };
+        assert_eq!(on_file().run(&look).unwrap().deeds.len(), 2);
+        let lines: Vec<usize> = std::fs::read_to_string(&path).unwrap().lines().map(|line| line.len() + 1).collect();
+        // Empty lines are no deeds, and take room.
+        for (room, told, is_done) in
+            [(lines[0] - 9, 0, false), (lines[0] + 9, 1, true), (lines[0] + lines[1] + 9, 1, false)]
+        {
+            let limit = usize::try_from(deeds::LIMITS.file_bytes).unwrap();
+            std::fs::write(&path, vec![b'\n'; limit - room]).unwrap();
+            let steps = on_file().run(&look).unwrap();
+            let stopped = steps.stopped.unwrap();
+            assert_eq!((steps.deeds.len(), stopped.was_done), (told, is_done), "{stopped}");
+            let interface = if told == 1 && !is_done { "eth1" } else { "eth0" };
+            let wanted = if is_done { "the step was done, but its outcome is not recorded" } else { "not changed" };
+            assert!(stopped.to_string().starts_with(&format!("{interface}: {wanted}")), "{stopped}");
+        }
     }
 
     #[test]

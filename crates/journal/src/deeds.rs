@@ -9,9 +9,9 @@ use crate::{Limits, NotLocked, NotWritten, Writer, newest};
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surefoot_foreign::way;
 use surefoot_model::Deed;
 
@@ -22,8 +22,10 @@ pub const OLDER: &str = "/var/lib/surefoot/deeds.1.jsonl";
 
 /// How long a line and a file may be. A host's journal that is as long becomes the older one; another file has to be moved away.
 pub const LIMITS: Limits = Limits { line_bytes: Deed::LINE_BYTES_MAX, file_bytes: 16 << 20 };
-/// How much of the end of a journal is read: many times the deeds of an hour.
-const READ: Limits = Limits { file_bytes: 1 << 20, ..LIMITS };
+/// How much of the end of a journal is read, unless it does not reach back far enough.
+const READ_BYTES: u64 = 1 << 20;
+/// How far back is far enough: limits count the steps of an hour.
+const BACK_NS: u64 = 2 * 3_600_000_000_000;
 
 /// How long to wait for another process that holds the journal.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,13 +50,16 @@ impl std::error::Error for Unusable {}
 /// What a journal says, oldest first.
 #[derive(Debug, Default)]
 pub struct Read {
-    /// The newest deeds.
+    /// The deeds.
     pub deeds: Vec<Deed>,
     /// Lines that could not be read. Each may be a deed that limits do not count.
     pub skipped_count: u64,
     /// Of those, the ones whose place is known: each as the number of deeds before it.
     places: Vec<usize>,
 }
+
+/// Times before this are of a clock that was not set: nothing was recorded before there was a journal.
+const CLOCK_IS_SET_NS: u64 = 1_750_000_000_000_000_000;
 
 impl Read {
     fn append(&mut self, newer: Read) {
@@ -64,11 +69,15 @@ impl Read {
         self.skipped_count += newer.skipped_count;
     }
 
-    /// Lines that could not be read and may have been written since this time. Lines are appended in the order of time, so one before a
-    /// deed that is older is older too.
+    /// Lines that could not be read and may have been written since this time. Lines are appended one after the other, so one before a
+    /// deed that is older than that is older too: unless the clock was set back in between.
     pub fn unread_since(&self, since_realtime_ns: u64) -> u64 {
-        let is_older =
-            |place: &&usize| self.deeds.iter().skip(**place).any(|deed| deed.at_realtime_ns < since_realtime_ns);
+        let is_older = |place: &&usize| {
+            let latest_before = self.deeds.iter().take(**place).map(|deed| deed.at_realtime_ns).max();
+            let floor = latest_before.unwrap_or(0).max(CLOCK_IS_SET_NS);
+            let after = self.deeds.iter().skip(**place).map(|deed| deed.at_realtime_ns);
+            after.into_iter().any(|at_ns| (floor..since_realtime_ns).contains(&at_ns))
+        };
         self.skipped_count.saturating_sub(self.places.iter().filter(is_older).count() as u64)
     }
 }
@@ -83,51 +92,56 @@ pub enum Record {
 }
 
 impl Record {
-    /// Opens the journal and locks it; what it does not find it makes, for its owner alone.
+    /// Appends one deed; it is on the disk when this returns. A journal that it does not find it makes, for its owner alone.
     ///
     /// # Errors
-    /// [`Unusable`] when it cannot be written, is not a regular file of this user's, is writable by other users, is full, or stays locked
-    /// by another process.
-    pub fn open(&self) -> Result<Journal, Unusable> {
-        self.open_within(PATIENCE)
-    }
-
-    fn open_within(&self, patience: Duration) -> Result<Journal, Unusable> {
-        let path = self.path();
-        let cannot = |error: io::Error| bad(&path, format!("cannot be written: {error}"));
-        if let Record::OfHost(_) = self {
-            make_folder(&path).map_err(cannot)?;
-        }
-        loop {
-            let opened = open(&path).map_err(cannot)?;
-            let mut journal = Journal::locked(&opened, &path, patience)?;
-            let is_full = journal.writer.bytes() >= LIMITS.file_bytes;
-            match self {
-                Record::File(_) if is_full => {
-                    let limit = LIMITS.file_bytes;
-                    return Err(bad(
-                        &path,
-                        format!("the journal has reached its limit of {limit} bytes; move it away first"),
-                    ));
-                }
-                // Another process rotated it while this one waited for the lock.
-                Record::OfHost(_) if !is_named(&opened, &path).map_err(cannot)? => {}
-                Record::OfHost(root) if is_full => fs::rename(&path, below(root, OLDER)).map_err(cannot)?,
-                Record::File(_) | Record::OfHost(_) => {
-                    let mut read = self.earlier()?;
-                    read.append(std::mem::take(&mut journal.read));
-                    return Ok(Journal { read, ..journal });
-                }
-            }
-        }
-    }
-
-    /// Appends one deed.
-    ///
-    /// # Errors
-    /// As of [`Record::open`] and [`Journal::write`].
+    /// [`Unusable`] when the journal cannot be written, is not a regular file of this user's, is in a directory where other users may
+    /// make files, is full, or stays locked by another process.
     pub fn append(&self, deed: &Deed) -> Result<(), Unusable> {
-        self.open()?.write(deed)
+        self.locked(PATIENCE)?.write(deed)
+    }
+
+    /// Reads the journal, has it decided what is to be done, and appends that. No other process appends in between, so that what two
+    /// decide at once counts for both.
+    ///
+    /// # Errors
+    /// As of [`Record::append`], and when the journal cannot be read. What could not be appended is not to be done.
+    pub fn decide(&self, decide: impl FnOnce(&Read) -> Option<Deed>) -> Result<Option<Deed>, Unusable> {
+        let mut journal = self.locked(PATIENCE)?;
+        let mut read = self.earlier()?;
+        read.append(journal.read()?);
+        let decided = decide(&read);
+        if let Some(deed) = &decided {
+            journal.write(deed)?;
+        }
+        Ok(decided)
+    }
+
+    /// Waits until no other process does what must not be done twice at a time; that lasts until the result is dropped. The
+    /// journal itself is free meanwhile.
+    ///
+    /// # Errors
+    /// [`Unusable`] when another one does not end, or the file for it cannot be made.
+    pub fn alone(&self) -> Result<Alone, Unusable> {
+        self.alone_within(PATIENCE)
+    }
+
+    fn alone_within(&self, patience: Duration) -> Result<Alone, Unusable> {
+        let mut path = self.path().into_os_string();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let file = self.opened(&path)?;
+        let limits = Limits { line_bytes: 0, file_bytes: 0 };
+        let system = |error: io::Error| bad(&path, format!("cannot be used as a lock: {error}"));
+        let mut writer = Writer::reopen(&file, limits).map_err(system)?;
+        match writer.lock(patience) {
+            Ok(()) => Ok(Alone { _writer: writer }),
+            Err(NotLocked::Held) => {
+                let why = format!("another surefoot process has held it for over {} s", patience.as_secs());
+                Err(bad(&path, why))
+            }
+            Err(NotLocked::System(error)) => Err(system(error)),
+        }
     }
 
     /// What is recorded, without a lock; nothing where there is no such file.
@@ -155,23 +169,56 @@ impl Record {
             Record::File(path) => path.clone(),
         }
     }
+
+    fn opened(&self, path: &Path) -> Result<File, Unusable> {
+        let cannot = |error: io::Error| bad(path, format!("cannot be written: {error}"));
+        if let Record::OfHost(_) = self {
+            make_folder(path).map_err(cannot)?;
+        }
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        if let Some(who) = way::others_in(folder).map_err(cannot)? {
+            return Err(bad(path, format!("{who}, and could take the journal away or put another in its place")));
+        }
+        open(path).map_err(cannot)
+    }
+
+    fn locked(&self, patience: Duration) -> Result<Journal<'_>, Unusable> {
+        let path = self.path();
+        loop {
+            let opened = self.opened(&path)?;
+            let journal = Journal::locked(self, &opened, path.clone(), patience)?;
+            // Another process may have rotated it while this one waited for the lock.
+            let is_named = is_named(&opened, &path);
+            match is_named.map_err(|error| bad(&path, format!("cannot be written: {error}")))? {
+                true => return Ok(journal),
+                false if matches!(self, Record::File(_)) => {
+                    return Err(bad(&path, "the journal was moved away while it was locked".to_owned()));
+                }
+                false => {}
+            }
+        }
+    }
+}
+
+/// That no other process does the same, see [`Record::alone`].
+#[derive(Debug)]
+pub struct Alone {
+    _writer: Writer,
 }
 
 /// A journal, locked for this process until it is dropped.
-#[derive(Debug)]
-pub struct Journal {
+struct Journal<'a> {
+    of: &'a Record,
     writer: Writer,
     path: PathBuf,
-    /// What it said when it was opened, and what was written since.
-    pub read: Read,
 }
 
-impl Journal {
-    fn locked(opened: &File, path: &Path, patience: Duration) -> Result<Journal, Unusable> {
-        let system = |what: &str, error: io::Error| bad(path, format!("the journal cannot be {what}: {error}"));
+impl<'a> Journal<'a> {
+    fn locked(of: &'a Record, opened: &File, path: PathBuf, patience: Duration) -> Result<Journal<'a>, Unusable> {
+        let system = |what: &str, error: io::Error| bad(&path, format!("the journal cannot be {what}: {error}"));
         let found = opened.metadata().map_err(|error| system("read", error))?;
         if !found.is_file() {
-            return Err(bad(path, "the journal is not a regular file".to_owned()));
+            return Err(bad(&path, "the journal is not a regular file".to_owned()));
         }
         // Who can write to it can invent deeds, or remove those that the limits count.
         if found.mode() & 0o022 != 0 {
@@ -179,32 +226,53 @@ impl Journal {
             let why = format!(
                 "other users may write to the journal (mode {mode:o}); run `chmod go-w` on it, or name a new one"
             );
-            return Err(bad(path, why));
+            return Err(bad(&path, why));
+        }
+        // Who can open it can lock it, and so keep everything from being done.
+        if found.mode() & 0o044 != 0 && matches!(of, Record::OfHost(_)) {
+            opened
+                .set_permissions(fs::Permissions::from_mode(0o600))
+                .map_err(|error| system("closed to others", error))?;
         }
         let mut writer = Writer::reopen(opened, LIMITS).map_err(|error| system("written", error))?;
         writer.lock(patience).map_err(|why| match why {
-            NotLocked::Held => bad(path, "another surefoot process holds the journal".to_owned()),
+            NotLocked::Held => bad(&path, "another surefoot process holds the journal".to_owned()),
             NotLocked::System(error) => system("locked", error),
         })?;
-        let read = read(writer.file()).map_err(|error| system("read", error))?;
-        Ok(Journal { writer, path: path.to_owned(), read })
+        Ok(Journal { of, writer, path })
     }
 
-    /// Appends a deed; it is on the disk when this returns.
-    ///
-    /// # Errors
-    /// [`Unusable`] when it cannot be written.
-    pub fn write(&mut self, deed: &Deed) -> Result<(), Unusable> {
-        let written = self.writer.append(deed).and_then(|()| Ok(self.writer.sync()?));
-        self.read.deeds.push(deed.clone());
-        written.map_err(|error: NotWritten| {
-            bad(&self.path, format!("a deed on {} is not recorded: {error}", deed.subject))
+    /// All that it says. Under the lock nobody is still writing the last line: without its end it is one that cannot be read.
+    fn read(&self) -> Result<Read, Unusable> {
+        let mut found = read(self.writer.file())
+            .map_err(|error| bad(&self.path, format!("the journal cannot be read: {error}")))?;
+        if self.writer.is_torn() {
+            found.skipped_count += 1;
+            found.places.push(found.deeds.len());
+        }
+        Ok(found)
+    }
+
+    fn write(&mut self, deed: &Deed) -> Result<(), Unusable> {
+        let mut written = self.writer.append(deed);
+        if let (Err(NotWritten::Full), Record::OfHost(root)) = (&written, self.of) {
+            self.rotate(root)?;
+            written = self.writer.append(deed);
+        }
+        let written = written.and_then(|()| Ok(self.writer.sync()?));
+        written.map_err(|error| {
+            let remedy = if matches!(error, NotWritten::Full) { "; move it away first" } else { "" };
+            bad(&self.path, format!("a deed on {} is not recorded: {error}{remedy}", deed.subject))
         })
     }
 
-    /// Its name.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The full journal becomes the older one. It stays locked until the new one is, which others wait for then.
+    fn rotate(&mut self, root: &Path) -> Result<(), Unusable> {
+        let cannot = |error: io::Error| bad(&self.path, format!("the full journal cannot be rotated: {error}"));
+        fs::rename(&self.path, below(root, OLDER)).map_err(cannot)?;
+        let opened = self.of.opened(&self.path)?;
+        *self = Journal::locked(self.of, &opened, self.path.clone(), PATIENCE)?;
+        Ok(())
     }
 }
 
@@ -213,7 +281,10 @@ impl Journal {
 /// # Errors
 /// As of [`Record::look`].
 pub fn look(path: &Path) -> Result<Read, Unusable> {
-    let found = surefoot_foreign::hold_name(path).and_then(|held| held.regular()?.open()).and_then(|file| read(&file));
+    let found = surefoot_foreign::hold_name(path).and_then(|held| held.regular()?.open()).and_then(|file| {
+        expect_own(&file.metadata()?)?;
+        read(&file)
+    });
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Read::default()),
         found => found.map_err(|error| bad(path, format!("the journal cannot be read: {error}"))),
@@ -230,9 +301,16 @@ pub fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
+/// Reads the end of a journal: as much of it as reaches back [`BACK_NS`].
 fn read(file: &File) -> io::Result<Read> {
+    let (read, is_enough) = read_end(file, READ_BYTES)?;
+    if is_enough { Ok(read) } else { Ok(read_end(file, LIMITS.file_bytes)?.0) }
+}
+
+/// So much of the end of a journal, and whether that is all of it or reaches back far enough.
+fn read_end(file: &File, file_bytes: u64) -> io::Result<(Read, bool)> {
     let (mut places, mut count) = (Vec::new(), 0);
-    let found = newest(file, READ, |line| {
+    let found = newest(file, Limits { file_bytes, ..LIMITS }, |line| {
         let deed = parse(line);
         match deed {
             Some(_) => count += 1,
@@ -240,7 +318,20 @@ fn read(file: &File) -> io::Result<Read> {
         }
         deed
     })?;
-    Ok(Read { deeds: found.lines, skipped_count: found.skipped_count, places })
+    let mut read = Read { deeds: found.lines, skipped_count: found.skipped_count, places };
+    let far = CLOCK_IS_SET_NS..clock_ns().saturating_sub(BACK_NS);
+    let is_enough = !found.is_cut || read.deeds.iter().any(|deed| far.contains(&deed.at_realtime_ns));
+    if !is_enough {
+        // What was not read is as good as one more line that could not be, before all others.
+        read.skipped_count += 1;
+        read.places.insert(0, 0);
+    }
+    Ok((read, is_enough))
+}
+
+fn clock_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {
@@ -259,14 +350,22 @@ fn open(path: &Path) -> io::Result<File> {
     options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
     let file = options.open(way::within(&directory, name))?;
     let found = file.metadata()?;
-    if found.is_file() && found.uid() != way::own_user() {
-        let why = format!("it belongs to UID {}; remove it, or run this as that user", found.uid());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    if found.is_file() {
+        expect_own(&found)?;
     }
     if found.nlink() > 1 {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it has another name as well; name a new file"));
     }
     Ok(file)
+}
+
+/// Refuses the file of another user, root's apart.
+fn expect_own(found: &fs::Metadata) -> io::Result<()> {
+    if [0, way::own_user()].contains(&found.uid()) {
+        return Ok(());
+    }
+    let why = format!("it belongs to UID {}; remove it, or run this as that user", found.uid());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
 /// Whether the name still leads to this file.
@@ -317,37 +416,141 @@ mod tests {
     fn what_was_written_is_read_in_the_next_run_and_torn_lines_take_no_other_with_them() {
         let home = tempfile::tempdir().unwrap();
         assert!(host(&home).look().unwrap().deeds.is_empty());
-        host(&home).append(&deed(1)).unwrap();
+        let at = |number| CLOCK_IS_SET_NS + number;
+        host(&home).append(&deed(at(1))).unwrap();
         let path = below(home.path(), FILE);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"at_realtime_ns\":2,").unwrap();
-        host(&home).append(&deed(3)).unwrap();
+        host(&home).append(&deed(at(3))).unwrap();
         let read = host(&home).look().unwrap();
-        assert_eq!((times(&read), read.skipped_count), (vec![1, 3], 1));
-        assert_eq!(read.deeds[0], deed(1));
+        assert_eq!((times(&read), read.skipped_count), (vec![at(1), at(3)], 1));
+        assert_eq!(read.deeds[0], deed(at(1)));
         // The torn line stands before that of 3.
-        assert_eq!([2, 3, 4].map(|since| read.unread_since(since)), [1, 1, 0]);
+        assert_eq!([2, 3, 4].map(|since| read.unread_since(at(since))), [1, 1, 0]);
+    }
+
+    /// As many lines of one deed as leave room for less than one more.
+    fn full(at_realtime_ns: u64) -> Vec<u8> {
+        let line = [&serde_json::to_vec(&deed(at_realtime_ns)).unwrap()[..], b"\n"].concat();
+        line.repeat(usize::try_from(LIMITS.file_bytes).unwrap() / line.len())
+    }
+
+    fn put(path: &Path, bytes: &[u8]) {
+        make_folder(path).unwrap();
+        fs::write(path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     #[test]
     fn a_full_journal_becomes_the_older_one_and_both_are_read() {
         let home = tempfile::tempdir().unwrap();
+        let (path, bytes) = (below(home.path(), FILE), full(1));
+        put(&path, &bytes);
+        host(&home).append(&deed(2)).unwrap();
+        assert_eq!(fs::read(below(home.path(), OLDER)).unwrap().len(), bytes.len());
+        assert_eq!(times(&look(&path).unwrap()), [2]);
+        host(&home).append(&deed(3)).unwrap();
+        let found = times(&host(&home).look().unwrap());
+        assert_eq!((found[0], &found[found.len() - 3..]), (1, &[1, 2, 3][..]));
+        // A file that a command named is the user's: it is not renamed.
+        let own = home.path().join("own");
+        put(&own, &bytes);
+        let refused = Record::File(own).append(&deed(2)).unwrap_err().to_string();
+        assert!(refused.ends_with("the journal has reached its size limit; move it away first"), "{refused}");
+    }
+
+    #[test]
+    fn a_decision_sees_every_deed_of_the_last_hour_however_long_those_after_it_are() {
+        let home = tempfile::tempdir().unwrap();
+        let now_ns = clock_ns();
+        host(&home).append(&deed(now_ns - 20)).unwrap();
+        for at in 1..=20 {
+            let reason = DeedReason::Seen { evidence: vec!["x".repeat(60_000)] };
+            host(&home).append(&Deed { reason, ..deed(now_ns - 20 + at) }).unwrap();
+        }
+        let decide = |read: &Read| {
+            assert_eq!((read.deeds.len(), read.deeds[0].at_realtime_ns), (21, now_ns - 20));
+            None
+        };
+        assert_eq!(host(&home).decide(decide).unwrap(), None);
+    }
+
+    #[test]
+    fn what_lies_beyond_what_is_read_counts_as_unread() {
+        let home = tempfile::tempdir().unwrap();
+        let now_ns = clock_ns();
+        let path = home.path().join("own");
+        let bytes = full(now_ns);
+        put(&path, &[&bytes[..], &bytes[..]].concat());
+        assert_eq!(look(&path).unwrap().unread_since(now_ns - 1), 1);
+        // Unless what was read reaches back further than is asked for.
+        put(&path, &[full(now_ns - 2 * BACK_NS), bytes].concat());
+        assert_eq!(look(&path).unwrap().unread_since(now_ns - BACK_NS / 2), 1);
+        let old = full(now_ns - 2 * BACK_NS);
+        put(&path, &[&old[..], &old[..]].concat());
+        assert_eq!(look(&path).unwrap().unread_since(now_ns - BACK_NS / 2), 0);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_no_unreadable_line_an_old_one() {
+        let now_ns = clock_ns();
+        let since_ns = now_ns - 3_600_000_000_000;
+        let unread = |deeds: &[u64], place: usize| {
+            let deeds = deeds.iter().map(|at| deed(*at)).collect();
+            Read { deeds, skipped_count: 1, places: vec![place] }.unread_since(since_ns)
+        };
+        assert_eq!(unread(&[since_ns - 1, now_ns], 0), 0, "it stands before a deed of long ago");
+        assert_eq!(unread(&[now_ns], 0), 1);
+        assert_eq!(unread(&[1_000, now_ns], 0), 1, "a clock that was not set");
+        assert_eq!(unread(&[now_ns - 2, since_ns - 1, now_ns], 1), 1, "a clock that went back");
+        assert_eq!(unread(&[since_ns - 2, since_ns - 1, now_ns], 1), 0);
+    }
+
+    #[test]
+    fn a_line_without_end_counts_as_unread_once_nobody_writes_it() {
+        let home = tempfile::tempdir().unwrap();
+        host(&home).append(&deed(1)).unwrap();
+        fs::OpenOptions::new().append(true).open(below(home.path(), FILE)).unwrap().write_all(b"{\"at_").unwrap();
+        assert_eq!(host(&home).look().unwrap().skipped_count, 0, "it may still be being written");
+        let mut skipped = Vec::new();
+        for at in 2..4 {
+            let decide = |read: &Read| {
+                skipped.push((read.skipped_count, read.unread_since(1)));
+                Some(deed(at))
+            };
+            assert_eq!(host(&home).decide(decide).unwrap(), Some(deed(at)));
+        }
+        assert_eq!(skipped, [(1, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn who_may_only_read_the_hosts_journal_cannot_lock_it() {
+        let home = tempfile::tempdir().unwrap();
         host(&home).append(&deed(1)).unwrap();
         let path = below(home.path(), FILE);
-        // A hole in front of the newest line takes no room on the disk.
-        let line = fs::read(&path).unwrap();
-        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, &[b"\n", &line[..]].concat(), LIMITS.file_bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         host(&home).append(&deed(2)).unwrap();
-        assert_eq!(fs::metadata(below(home.path(), OLDER)).unwrap().len(), LIMITS.file_bytes + 1 + line.len() as u64);
-        assert_eq!(times(&host(&home).open().unwrap().read), [1, 2]);
-        assert_eq!(times(&host(&home).look().unwrap()), [1, 2]);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_folder_where_others_may_make_files_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        host(&home).append(&deed(1)).unwrap();
+        let folder = below(home.path(), FILE).parent().unwrap().to_owned();
+        for mode in [0o777, 0o770, 0o1777] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            let refused = host(&home).append(&deed(2)).unwrap_err().to_string();
+            assert!(refused.contains("other users can create files in"), "{mode:o}: {refused}");
+        }
     }
 
     #[test]
     fn one_that_waits_while_the_journal_is_rotated_writes_to_the_new_one() {
         let home = tempfile::tempdir().unwrap();
-        let first = host(&home).open().unwrap();
+        host(&home).append(&deed(1)).unwrap();
+        let of = host(&home);
+        let first = of.locked(PATIENCE).unwrap();
         let record = host(&home);
         let (sender, begun) = std::sync::mpsc::channel();
         let second = std::thread::spawn(move || {
@@ -360,6 +563,17 @@ mod tests {
         drop(first);
         second.join().unwrap().unwrap();
         assert_eq!(times(&look(&below(home.path(), FILE)).unwrap()), [2]);
+    }
+
+    #[test]
+    fn the_journal_is_free_while_somebody_acts_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let first = host(&home).alone().unwrap();
+        host(&home).append(&deed(1)).unwrap();
+        let refused = host(&home).alone_within(Duration::from_millis(50)).unwrap_err().to_string();
+        assert!(refused.contains("another surefoot process has held it"), "{refused}");
+        drop(first);
+        host(&home).alone().unwrap();
     }
 
     #[test]
@@ -413,9 +627,11 @@ mod tests {
     #[test]
     fn another_process_that_holds_the_journal_is_waited_for_and_then_told() {
         let home = tempfile::tempdir().unwrap();
-        let first = host(&home).open().unwrap();
-        let other = Record::File(first.path().to_owned());
-        let refused = other.open_within(Duration::from_millis(50)).unwrap_err().to_string();
+        host(&home).append(&deed(1)).unwrap();
+        let of = host(&home);
+        let _first = of.locked(PATIENCE).unwrap();
+        let other = Record::File(of.path());
+        let refused = other.locked(Duration::from_millis(50)).map(drop).unwrap_err().to_string();
         assert!(refused.ends_with("another surefoot process holds the journal"), "{refused}");
     }
 }

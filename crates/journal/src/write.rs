@@ -164,6 +164,11 @@ impl Writer {
         self.bytes
     }
 
+    /// Whether the file ended in a part of a line when it was looked at last.
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
     /// The file.
     pub fn file(&self) -> &File {
         &self.file

@@ -17,14 +17,18 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use surefoot_hostfs::Root;
+use surefoot_hostfs::{Root, signals};
+use surefoot_journal::deeds::Record;
 use surefoot_memory::look::Looker;
 use surefoot_memory::simulate::{Mechanism, Path, Pattern, StormRule};
 use surefoot_memory::tune::act::{self, Applied, Step};
 use surefoot_memory::tune::{
     Bins, Choice, Cores, Counters, Platform, Point, RATE_PER_S_MAX, Wish, choose, curve, rate_to_count, worst_per_s,
 };
+
+use surefoot_model::{Deed, DeedOutcome, DeedTarget};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The widest counter that is simulated.
@@ -301,6 +305,8 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         surefoot_memory::Error::Unsupported(why) => anyhow::Error::new(why),
         other => other.into(),
     })?;
+    let record = crate::args::record(root, options.journal.as_deref())?;
+    tell_unfinished(&record, &found.platform);
     if steps.is_empty() && !options.json {
         writeln!(out, "\nNothing to do: the host is set so already.")?;
     }
@@ -313,7 +319,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         }
         return Ok(Outcome::Done);
     }
-    let record = crate::args::record(root, options.journal.as_deref())?;
+    let stop = signals::stop_flag()?;
     let mut all_stand = true;
     for step in &steps {
         let wait = match step.proof {
@@ -322,9 +328,6 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
             }
             act::Proof::ReadBack => 0,
         };
-        // What cannot be recorded is not done.
-        let begun = log::begins(step);
-        record.append(&begun).context("--journal: nothing was changed")?;
         if !options.json && wait > 0 {
             writeln!(
                 out,
@@ -334,14 +337,52 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
             )?;
             out.flush()?;
         }
-        let outcome = act::apply(root, step, Duration::from_nanos(wait));
+        // What cannot be recorded is not done.
+        let (begun, mut unusable) = (log::begins(step), None);
+        let begin = || record.append(&begun).map_err(|why| unusable.insert(why).to_string());
+        let outcome = act::apply(root, step, Duration::from_nanos(wait), begin, &|| stop.load(Ordering::Relaxed));
+        if let Some(why) = unusable {
+            anyhow::bail!(
+                "{} was not changed, because that cannot be recorded: {why}",
+                crate::people::path(&step.path)
+            );
+        }
         all_stand &= matches!(outcome, Applied::Verified { .. } | Applied::ReadBack);
-        record
-            .append(&log::ends(&begun, &outcome))
-            .with_context(|| format!("--journal: the change of {} is not recorded", crate::people::path(&step.path)))?;
         say(options, step, Some(&outcome), out)?;
+        let recorded = record.append(&log::ends(&begun, &outcome));
+        recorded.with_context(|| {
+            format!("what became of the change of {} is not recorded", crate::people::path(&step.path))
+        })?;
+        if stop.load(Ordering::Relaxed) {
+            all_stand = false;
+            break;
+        }
     }
     Ok(if all_stand { Outcome::Done } else { Outcome::Found })
+}
+
+/// Tells of a change whose process ended before its effect was seen, so that the value may stand unverified.
+fn tell_unfinished(record: &Record, platform: &Platform) {
+    let read = match record.look() {
+        Ok(read) => read,
+        Err(why) => {
+            crate::people::tell!("surefoot: whether an earlier change was cut short is not known: {why}");
+            return;
+        }
+    };
+    let paths = platform.knob.iter().map(|knob| &knob.path).chain(platform.log_lever.iter().map(|lever| &lever.path));
+    for path in paths {
+        let name = path.display().to_string();
+        let last = read.deeds.iter().rev().find_map(|deed| match &deed.target {
+            DeedTarget::Setting { name: of, from, to } if *of == name => Some((deed, from.as_deref()?, to)),
+            _ => None,
+        });
+        if let Some((Deed { outcome: DeedOutcome::Begun, .. }, from, to)) = last {
+            crate::people::tell!(
+                "surefoot: an earlier change of {name} from {from} to {to} was cut short before its effect was seen; `echo {from} > {name}` takes it back"
+            );
+        }
+    }
 }
 
 fn say(options: &TuneOptions, step: &Step, outcome: Option<&Applied>, out: &mut impl Write) -> io::Result<()> {

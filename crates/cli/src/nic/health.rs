@@ -159,7 +159,8 @@ fn once(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outcome>
     }
     let look = health.look(options, tests)?;
     health.learn(options, true)?;
-    let steps = if options.recover { recover::run(options, &health.root, &look)? } else { Vec::new() };
+    let (steps, stopped) =
+        if options.recover { recover::run(options, &health.root, &look)? } else { Default::default() };
     let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, "nic health")?;
@@ -171,6 +172,9 @@ fn once(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outcome>
         out.write_all(text::steps(options.recover, options.yes, &steps).as_bytes())?;
     }
     out.flush()?;
+    if let Some(stopped) = stopped {
+        anyhow::bail!("{stopped}");
+    }
     let tests = look.interfaces.iter().filter_map(|one| Some((&one.name, one.self_test.as_ref()?.why_not.as_ref()?)));
     if let Some((name, why)) = tests.into_iter().next() {
         return Err(Unsupported::new(format!("unsupported: {name}: {why}"), "").into());

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use surefoot_model::{Deed, DramLocation, ErrorReport, ErrorSeverity, Event, Fidelity, MemoryEvent, MemorySource};
 use surefoot_store::recording::{Existing, Writer};
 
@@ -215,6 +216,29 @@ fn apply_shows_first_and_writes_down_what_it_does() {
     let outcomes: Vec<&str> = deeds.iter().map(|deed| deed.outcome.as_str()).collect();
     assert_eq!(outcomes, ["begun", "taken_back", "begun", "done"]);
     assert!(deeds[1].words().starts_with("change a setting (") && deeds[1].words().contains("300 -> 2"), "{journal}");
+    // A run that was killed while it looked for the effect is told of by the next one.
+    let begun = journal.lines().next().unwrap();
+    put("var/lib/surefoot/deeds.jsonl", &format!("{journal}{begun}\n"));
+    put(interval, "2\n");
+    let next = run("tune", &[&base[..], &["--yes"]].concat());
+    let said = String::from_utf8(next.stderr).unwrap();
+    assert!(said.contains("from 300 to 2 was cut short") && said.contains("echo 300 > "), "{said}");
+    put(interval, "300\n");
+    // A signal ends the wait; the old value is written again, and recorded.
+    let long = [&base[..4], &["2s", "--verify", "60s", "--yes"]].concat();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+    let child = command.args(["memory", "tune"]).args(&long).stdout(Stdio::piped()).spawn().unwrap();
+    let begun_at = Instant::now();
+    while held(interval) != "2\n" {
+        assert!(begun_at.elapsed() < Duration::from_secs(60), "it does not write");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let told = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(told.success());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), held(interval).as_str()), (Some(1), "300\n"), "{ended:?}");
+    let last = held("var/lib/surefoot/deeds.jsonl").lines().last().unwrap().to_owned();
+    assert!(last.contains("taken_back") && last.contains("a signal ended the wait"), "{last}");
     // Without a place for the journal nothing is done.
     let nowhere =
         run("tune", &[&base[..], &["--yes", "--log", "on", "--log-only", "--journal", "/nowhere/x"]].concat());

@@ -105,8 +105,15 @@ pub fn plan(platform: &Platform, interval_ns: Option<u64>, logs: Option<bool>) -
     Ok(steps)
 }
 
-/// Does a step, waits for its effect up to `wait`, and takes it back where the effect is not seen.
-pub fn apply(root: &Root, step: &Step, wait: Duration) -> Applied {
+/// Does a step, waits for its effect up to `wait`, and takes it back where the effect is not seen or `is_over` ends the wait.
+/// `begin` is called once it is sure that nobody else changes the setting, and before it is written; where that fails, nothing is.
+pub fn apply(
+    root: &Root,
+    step: &Step,
+    wait: Duration,
+    begin: impl FnOnce() -> Result<(), String>,
+    is_over: &dyn Fn() -> bool,
+) -> Applied {
     let before = match step.proof {
         Proof::MachineCheckPolls { .. } => match polls(root) {
             Ok(count) => Some(count),
@@ -121,6 +128,18 @@ pub fn apply(root: &Root, step: &Step, wait: Duration) -> Applied {
             return Applied::Failed { why: format!("{}: {error}; nothing was written", step.path.display()) };
         }
     };
+    let holds = value(root, &step.path);
+    if holds != step.from {
+        let path = step.path.display();
+        let why = format!(
+            "{path} holds {holds:?} by now, not {:?}: another process changed it; nothing was written",
+            step.from
+        );
+        return Applied::Failed { why };
+    }
+    if let Err(why) = begin() {
+        return Applied::Failed { why: format!("{why}; nothing was written") };
+    }
     if let Err(error) = write(root, &step.path, &step.to) {
         // A file that refuses a value may still have taken it.
         let holds = value(root, &step.path);
@@ -135,7 +154,7 @@ pub fn apply(root: &Root, step: &Step, wait: Duration) -> Applied {
     let (Proof::MachineCheckPolls { interval_ns, before_ns }, Some(before)) = (step.proof, before) else {
         return Applied::ReadBack;
     };
-    match watch(root, before, Rates { interval_ns, before_ns }, wait) {
+    match watch(root, before, Rates { interval_ns, before_ns }, wait, is_over) {
         Ok(evidence) => Applied::Verified { evidence },
         Err(evidence) => back(root, step, evidence),
     }
@@ -184,7 +203,13 @@ impl Rates {
 }
 
 /// Looks whether polls come at the new interval.
-fn watch(root: &Root, before: Polls, rates: Rates, wait: Duration) -> Result<String, String> {
+fn watch(
+    root: &Root,
+    before: Polls,
+    rates: Rates,
+    wait: Duration,
+    is_over: &dyn Fn() -> bool,
+) -> Result<String, String> {
     let start = Instant::now();
     let errors_before = errors(root);
     // The row is read a hundred times in the wait, at most.
@@ -207,6 +232,9 @@ fn watch(root: &Root, before: Polls, rates: Rates, wait: Duration) -> Result<Str
         // Counts are many files: they are read where nothing else is left to explain the polls.
         if elapsed >= wait && is_enough && rates.fits(per_core, elapsed_ns, errors(root) > errors_before) {
             return Ok(said + "; errors came meanwhile, after which the kernel polls sooner");
+        }
+        if is_over() {
+            return Err(format!("{said}: a signal ended the wait"));
         }
         if elapsed >= wait {
             let end = match (is_enough, polled) {
@@ -291,4 +319,40 @@ fn write(root: &Root, path: &Path, value: &str) -> io::Result<()> {
     let mut file = opened(root, path)?;
     file.set_len(0)?;
     file.write_all(format!("{value}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn a_setting_that_another_process_changed_meanwhile_is_left_alone_and_so_is_one_that_cannot_be_recorded() {
+        let tree =
+            HostTree::new().file("sys/knob", "6\n").file("proc/interrupts", " MCP:  3 4   Machine check polls\n");
+        let root = Root::at(tree.path());
+        let path = root.path("/sys/knob");
+        let step = |from: &str, proof| Step {
+            path: path.clone(),
+            from: from.to_owned(),
+            to: "2".to_owned(),
+            why: String::new(),
+            proof,
+        };
+        let polls = Proof::MachineCheckPolls { interval_ns: 2_000_000_000, before_ns: 300_000_000_000 };
+        for proof in [Proof::ReadBack, polls] {
+            let begin = || panic!("nothing is begun");
+            let left = apply(&root, &step("300", proof), Duration::ZERO, begin, &|| false);
+            let Applied::Failed { why } = left else { panic!("{left:?}") };
+            assert!(why.contains("holds \"6\" by now, not \"300\""), "{why}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), "6\n");
+        }
+        let begin = || Err("the disk is full".to_owned());
+        let left = apply(&root, &step("6", Proof::ReadBack), Duration::ZERO, begin, &|| false);
+        assert_eq!(left, Applied::Failed { why: "the disk is full; nothing was written".into() });
+        assert_eq!(fs::read_to_string(&path).unwrap(), "6\n");
+        assert_eq!(apply(&root, &step("6", Proof::ReadBack), Duration::ZERO, || Ok(()), &|| false), Applied::ReadBack);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "2\n");
+    }
 }

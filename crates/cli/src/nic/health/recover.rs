@@ -3,11 +3,11 @@
 use super::{HealthOptions, told};
 use crate::units::counted;
 use surefoot_hostfs::Root;
-use surefoot_interfaces::recover::Recovery;
+use surefoot_interfaces::recover::{Recovery, Stopped};
 use surefoot_model::{Actor, Deed, InterfaceLook};
 
-/// The next step of each interface that hangs, as far as it came.
-pub fn run(options: &HealthOptions, root: &Root, look: &InterfaceLook) -> anyhow::Result<Vec<Deed>> {
+/// The next step of each interface that hangs, as far as it came, and why it came no further.
+pub fn run(options: &HealthOptions, root: &Root, look: &InterfaceLook) -> anyhow::Result<(Vec<Deed>, Option<Stopped>)> {
     let record = crate::args::record(root, options.journal.as_deref())?;
     let actor = Actor::Command { uid: surefoot_checkpoint::inspect::own_user() };
     let recovery = Recovery { root, policy: options.policy(), actor, record };
@@ -17,5 +17,5 @@ pub fn run(options: &HealthOptions, root: &Root, look: &InterfaceLook) -> anyhow
         let path = crate::people::path(&recovery.record.path());
         crate::people::tell!("surefoot: {lines} of {path} cannot be read, and may be steps");
     }
-    Ok(steps.deeds)
+    Ok((steps.deeds, steps.stopped))
 }

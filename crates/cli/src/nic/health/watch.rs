@@ -38,7 +38,10 @@ pub fn run(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outco
         let mut steps = Vec::new();
         if options.recover {
             match recover::run(options, &health.root, &look) {
-                Ok(done) => steps = done,
+                Ok((done, stopped)) => {
+                    steps = done;
+                    look.problems.extend(stopped.map(|stopped| problem("--recover", &stopped)));
+                }
                 Err(error) => look.problems.push(problem("--recover", &format_args!("{error:#}"))),
             }
         }

@@ -116,7 +116,7 @@ fn a_write_without_effect_is_refused() {
     let steps = plan(&platform, None, Some(false)).unwrap();
     assert_eq!((steps.len(), steps[0].to.as_str(), steps[0].proof), (1, "0", Proof::ReadBack));
     let root = Root::at(folder.path());
-    assert_eq!(apply(&root, &steps[0], Duration::ZERO), Applied::ReadBack);
+    assert_eq!(apply(&root, &steps[0], Duration::ZERO, || Ok(()), &|| false), Applied::ReadBack);
     assert_eq!(fs::read_to_string(folder.path().join(LOG_CE)).unwrap(), "0\n");
     assert!(plan(&read(&folder), None, Some(false)).unwrap().is_empty(), "what is so already is no step");
     let garbled = read(&tree(&[AMD, (CHECK_INTERVAL, "\u{0}garbage\n")]));
@@ -151,7 +151,7 @@ fn applied(every: Option<Duration>, cores: u64, wait: Duration) -> (TempDir, App
                 }
             }
         });
-        let applied = apply(&Root::at(folder.path()), &steps[0], wait);
+        let applied = apply(&Root::at(folder.path()), &steps[0], wait, || Ok(()), &|| false);
         is_over.store(true, Ordering::Relaxed);
         applied
     });
@@ -204,7 +204,7 @@ fn more_polls_are_no_objection_where_errors_came() {
                 fs::rename(&new, folder.path().join(name)).unwrap();
             }
         });
-        apply(&Root::at(folder.path()), &step, Duration::from_millis(2500))
+        apply(&Root::at(folder.path()), &step, Duration::from_millis(2500), || Ok(()), &|| false)
     });
     assert!(matches!(&applied, Applied::Verified { evidence } if evidence.contains("errors came")), "{applied:?}");
     assert_eq!(interval(&folder), "1\n");
@@ -222,7 +222,7 @@ fn nothing_is_written_through_a_link_or_without_a_count_of_polls() {
     let folder = tree(&[AMD, INTERVAL]);
     let step = plan(&read(&folder), Some(S), None).unwrap().remove(0);
     let root = Root::at(folder.path());
-    let no_row = apply(&root, &step, Duration::ZERO);
+    let no_row = apply(&root, &step, Duration::ZERO, || Ok(()), &|| false);
     assert!(matches!(&no_row, Applied::Failed { why } if why.contains("nothing was written")), "{no_row:?}");
     assert_eq!(interval(&folder), "300\n");
     let victim = folder.path().join("victim");
@@ -230,7 +230,7 @@ fn nothing_is_written_through_a_link_or_without_a_count_of_polls() {
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(&victim, &link).unwrap();
     let through = Step { path: link, proof: Proof::ReadBack, ..step };
-    assert!(matches!(apply(&root, &through, Duration::ZERO), Applied::Failed { .. }));
+    assert!(matches!(apply(&root, &through, Duration::ZERO, || Ok(()), &|| false), Applied::Failed { .. }));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     // A folder on the way that is a link into another tree: the kernel's file there has the right name.
     let other = tree(&[INTERVAL, INTEL]);
@@ -239,7 +239,8 @@ fn nothing_is_written_through_a_link_or_without_a_count_of_polls() {
     std::os::unix::fs::symlink(other.path().join("sys/devices/system"), theirs.path().join("sys/devices/system"))
         .unwrap();
     let step = plan(&read(&theirs), Some(S), None).unwrap().remove(0);
-    let applied = apply(&Root::at(theirs.path()), &Step { proof: Proof::ReadBack, ..step }, Duration::ZERO);
+    let applied =
+        apply(&Root::at(theirs.path()), &Step { proof: Proof::ReadBack, ..step }, Duration::ZERO, || Ok(()), &|| false);
     assert!(matches!(&applied, Applied::Failed { why } if why.contains("a link on its way")), "{applied:?}");
     assert_eq!(interval(&other), "300\n");
 }
@@ -253,6 +254,9 @@ fn a_pipe_in_the_place_of_a_setting_is_named_and_not_written_to() {
     fs::remove_file(&path).unwrap();
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
-    let Applied::Failed { why } = apply(&Root::at(folder.path()), &steps[0], Duration::ZERO) else { panic!("written") };
+    let Applied::Failed { why } = apply(&Root::at(folder.path()), &steps[0], Duration::ZERO, || Ok(()), &|| false)
+    else {
+        panic!("written")
+    };
     assert!(why.contains("it is not a regular file") && why.ends_with("nothing was written"), "{why}");
 }

@@ -98,6 +98,10 @@ impl Journal {
                     Err(error) => return Err(error),
                 }
             }
+            // Asked first: to open it, each directory on its way is looked at, which is too much to find out that there is none.
+            if std::fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                return Ok(());
+            }
             match GrowingFile::open_no_link(&path) {
                 Ok(file) => self.open = Some((file, Place::default())),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
