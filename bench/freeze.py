@@ -2,7 +2,7 @@
 
     python3 bench/freeze.py target/release/surefoot
 
-As root, on a machine with two cores or more, of which the last one is the judge's. Prints the rows of bench/RESULTS.md. The stalls are those of
+As root, on a machine with two cores or more, of which the last one is the judge's. Prints the rows of bench/results/disturb.md. The stalls are those of
 the command's own lines; a gap of the probe is that of a stall if it covers nine tenths of it.
 """
 

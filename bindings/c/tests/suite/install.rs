@@ -54,7 +54,7 @@ fn the_library_as_it_is_installed_has_at_most_three_mib() {
     let bytes = fs::metadata(&stripped).unwrap().len();
     assert!(
         bytes <= LIBRARY_BYTES_MAX,
-        "{bytes} bytes, {LIBRARY_BYTES_MAX} are allowed: see bench/RESULTS.md on its size"
+        "{bytes} bytes, {LIBRARY_BYTES_MAX} are allowed: see bench/results/build.md on its size"
     );
 }
 

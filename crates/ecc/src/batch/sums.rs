@@ -128,7 +128,7 @@ impl Symbols {
 /// A check from memory walks 18 streams at once, which are more than some processors foresee. They lie alike in their
 /// pages, so that the lines of one column fall into one set of the first-level cache, which has 8 or 12 places: asked
 /// for into that cache, they would push each other out before they are read. So they are asked for into the second
-/// one. 1 to 8 KiB were equally fast (bench/RESULTS.md).
+/// one. 1 to 8 KiB were equally fast (bench/results/codes.md).
 const AHEAD_BYTES: usize = 2048;
 
 /// Columns below which the symbols are taken to come out of a cache: there is then nothing to ask for, and asking takes the

@@ -97,7 +97,7 @@ fn a_module_that_no_counter_knows_has_the_counts_of_its_reports() {
 }
 
 /// Reports through the whole way: lines, fields, reports, evidence. Time and memory are bounded and nothing goes uncounted.
-/// Two million of them where the code is optimised, as bench/RESULTS.md has it.
+/// Two million of them where the code is optimised, as bench/results/memory.md has it.
 #[test]
 fn a_storm_is_counted_and_told_in_part() {
     const BLOCK: u64 = 2_000;

@@ -198,7 +198,7 @@ mod tests {
     }
 
     /// Latency at most 5 % above GM's, verified or not, and with all tokens of a port under way, 99.5 % of its bandwidth; where
-    /// the goal is missed, as `bench/RESULTS.md` says, no less than there.
+    /// the goal is missed, as `bench/results/nic.md` says, no less than there.
     #[test]
     fn fault_tolerance_costs_no_more_than_it_may() {
         for bytes in [16, 64, 256, 1024, 2048, 4096, 16_384, 32_768] {

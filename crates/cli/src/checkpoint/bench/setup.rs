@@ -287,8 +287,8 @@ mod tests {
 
     #[test]
     fn the_model_s_first_checkpoint_is_durable_as_a_session_s() {
-        // Run for real (bench/RESULTS.md), 8 of 300 iterations wrote to the SSD, and one that only asks saved every 156.6 s
-        // in the mean. That was when a durable copy counted with the copy in memory that it is written from, and was asked for
+        // Run for real (bench/results/checkpoints.md), 8 of 300 iterations wrote to the SSD, and one that only asks saved
+        // every 156.6 s in the mean. That was when a durable copy counted with the copy in memory that it is written from, and was asked for
         // between those in memory; now it counts as a share of its time on the way at least. On memory about as fast as there.
         let (setup, memory_bytes_per_s) = (Setup::default(), 10e9);
         let model = |kind, node_bytes| setup.model(Saver::Library(kind), node_bytes, memory_bytes_per_s, 1.2).unwrap();

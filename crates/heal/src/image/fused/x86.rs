@@ -10,7 +10,7 @@ use surefoot_ecc::field;
 ///
 /// Into the second-level cache: the columns lie alike in their pages, so that the 16 lines of a turn fall into one set of
 /// the first one, which has 8 or 12 places, and lines that are asked for there push each other out before they are read.
-/// 1 to 4 KiB were equally fast, 512 bytes slower (bench/RESULTS.md).
+/// 1 to 4 KiB were equally fast, 512 bytes slower (bench/results/checkpoints.md).
 const AHEAD_BYTES: usize = 2048;
 
 pub(super) fn has_avx512() -> bool {

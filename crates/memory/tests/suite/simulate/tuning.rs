@@ -77,7 +77,7 @@ impl Scenario {
     }
 }
 
-/// How many scenarios: a few by default, as many as `SUREFOOT_SCENARIOS` says for the table in `bench/RESULTS.md`.
+/// Number of scenarios: 40, or `SUREFOOT_SCENARIOS` (1,000 for the table in `bench/results/memory.md`).
 fn scenarios() -> u64 {
     std::env::var("SUREFOOT_SCENARIOS").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
 }
