@@ -4,7 +4,7 @@
     nice -n -15 bench/mpi-noise/run.py target/release/surefoot [--repetitions 3] [--length-ms 20] [--period-ms 200]
 
 Needs Open MPI (mpicc, mpirun). For each pattern and for 2, 4 and 8 ranks, runs without and with stops take turns. A rank stands for a
-node: SIGSTOP and SIGCONT stop it for a length, every period, each rank at a moment of its own, and the lengths that came of it are
+node: SIGSTOP and SIGCONT stop it for a length, every period, each rank at a random time, and the lengths that came of it are
 taken down. The prediction takes the work and the communication of an iteration from the runs without stops; the rest is its own. Two
 questions are asked of it: whether the predicted slowdown lies between the least and the most that was measured, and how many of the runs
 with stops, as multiples of the median without, lie within the predicted interval for one more run. That knows nothing of how much runs

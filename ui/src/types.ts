@@ -3329,7 +3329,7 @@ export interface Interrupt {
    */
   unknown_raisers: number;
   /**
-   * Of this, time that delayed nobody ([`crate::Lost::while_idle_ns`]); nanoseconds.
+   * Of this, time that delayed no task ([`crate::Lost::while_idle_ns`]); nanoseconds.
    */
   while_idle_ns: number;
 }

@@ -140,7 +140,7 @@ fn held_to(
     }
 }
 
-fn is_source(file: &Path) -> bool {
+pub fn is_source(file: &Path) -> bool {
     let is_test = file.file_stem().is_some_and(|stem| {
         let stem = stem.to_string_lossy();
         ["tests", "testing"].iter().any(|test| stem == *test) || stem.ends_with("_tests")
@@ -179,17 +179,17 @@ fn severities(text: &str) -> Vec<(usize, String)> {
 }
 
 /// A source file, and the same with comments and strings blanked: each byte has its place in both.
-struct Letters<'a> {
+pub struct Letters<'a> {
     all: &'a str,
     code: String,
 }
 
 impl<'a> Letters<'a> {
-    fn of(all: &'a str) -> Self {
+    pub fn of(all: &'a str) -> Self {
         Letters { all, code: rust_text::code_only(all) }
     }
 
-    fn line(&self, at: usize) -> usize {
+    pub fn line(&self, at: usize) -> usize {
         1 + self.all.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count()
     }
 
@@ -204,14 +204,14 @@ impl<'a> Letters<'a> {
     }
 
     /// Whether a string begins here: its quote is blanked, and what stands before is code.
-    fn opens_string(&self, at: usize) -> bool {
+    pub fn opens_string(&self, at: usize) -> bool {
         let (all, code) = (self.all.as_bytes(), self.code.as_bytes());
         let is_after_code = at == 0 || all[at - 1] == code[at - 1];
         all[at] == b'"' && code[at] == b' ' && is_after_code
     }
 
     /// The inside of the string that begins here, and the place after it.
-    fn string(&self, at: usize) -> Option<(String, usize)> {
+    pub fn string(&self, at: usize) -> Option<(String, usize)> {
         let rest = self.all.get(at..)?.strip_prefix('"')?;
         let (mut inside, mut is_escaped) = (String::new(), false);
         for (offset, letter) in rest.char_indices() {

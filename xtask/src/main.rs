@@ -19,6 +19,7 @@ mod rust_text;
 mod spdx;
 mod suite;
 mod tidy;
+mod words;
 mod workspace;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ cargo xtask COMMAND
   tidy      the house rules that a text search can check
   links     the links between the documents
   producers every variant of every event is made somewhere outside of model and tests
+  words     phrases that mark a translated sentence, in texts that people read
   rooms     which files a new room touches outside its own folders
   header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         "tidy" => suite::one(&workspace, "tidy", tidy::check),
         "links" => suite::one(&workspace, "links", links::check),
         "producers" => suite::one(&workspace, "producers", producers::check),
+        "words" => suite::one(&workspace, "words", words::check),
         "rooms" => suite::one(&workspace, "rooms", rooms::check),
         "header" => header::write(&workspace),
         "ui" => page::build(&workspace),

@@ -100,7 +100,7 @@ pub enum StallCommand {
     Replay(ReplayOptions),
 }
 
-/// A list of cores such as `0-3,8`. A type of its own, because clap takes a plain vector for a repeated option.
+/// A list of cores such as `0-3,8`. A separate type, because clap takes a plain vector for a repeated option.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuList(pub Vec<CpuId>);
 
@@ -167,7 +167,7 @@ impl From<Source> for SourceChoice {
 pub enum WorkloadOfCores {
     /// That of the task each core belongs to: the one that others preempt there, and everybody's by real-time tasks.
     Cores,
-    /// Nobody's: only interrupts and kernel threads take time.
+    /// No task's: only interrupts and kernel threads take time.
     None,
 }
 
@@ -212,7 +212,7 @@ pub fn record(root: &Root, journal: Option<&Path>) -> anyhow::Result<Record> {
     }
 }
 
-/// Whether attaching is going to be tried with any hope: nothing is told of what is refused right after.
+/// Whether privileges suffice to attach: what is refused right after needs no notice.
 pub fn can_attach(root: &Root) -> bool {
     let privilege = Privilege::read(root);
     let may_load = privilege.is_root() && privilege.capabilities.bpf() && privilege.capabilities.perfmon();

@@ -119,7 +119,7 @@ fn ask(
     // First, whether there is a watch at all: what a dead one wrote down follows nothing.
     let connected = socket(directory, own);
     if connected.is_none() {
-        let owner = listener(&root.read(root.proc("net/tcp"))?, address).context("nobody listens there any more")?;
+        let owner = listener(&root.read(root.proc("net/tcp"))?, address).context("nothing listens there any more")?;
         anyhow::ensure!(is_trusted(owner, own), "user {owner} listens there, who is neither you nor root");
     }
     anyhow::ensure!(missing.is_empty(), "it does not follow the raisers of core {}", missing.join(", "));

@@ -207,7 +207,7 @@ fn apart_from_waiting(cores: &[CoreLedger]) -> String {
     text
 }
 
-/// The largest causes over all cores: by what they took from tasks, then by what delayed nobody.
+/// The largest causes over all cores: by what they took from tasks, then by what delayed no task.
 pub fn causes(
     causes: &[Lost],
     cores: &[CoreLedger],

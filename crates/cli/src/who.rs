@@ -91,14 +91,14 @@ fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option
     }
     if let Some(why) = what_no_watch_answers(options) {
         if let Some(address) = running::of(&options.run_directory, root) {
-            crate::people::tell!("{why}, so the watch at {address} is not asked and this attaches anew");
+            crate::people::tell!("{why}, so this attaches its own programs instead of asking the watch at {address}");
         }
         return None;
     }
     let mut found = match running::raisers(&options.run_directory, cpus, root)? {
         Ok(found) => found,
         Err(why) => {
-            crate::people::tell!("{why:#}, so this attaches anew");
+            crate::people::tell!("{why:#}, so this attaches its own programs");
             return None;
         }
     };
@@ -118,7 +118,7 @@ fn what_no_watch_answers(options: &WhoOptions) -> Option<&'static str> {
     let reasons = [
         (options.compare.is_some(), "--compare needs what happens from now on"),
         (options.pid.is_some(), "--pid counts what that process loses from now on"),
-        (options.trace.is_some(), "--trace needs each arrival by itself, which a watch does not keep"),
+        (options.trace.is_some(), "--trace needs single arrivals, which a watch does not keep"),
         (options.duration.is_some(), "--duration asks for so long from now on"),
         (options.no_stacks, "--no-stacks changes what is taken"),
         (options.stacks_per_s != STACKS_PER_S, "--stacks-per-s changes what is taken"),
@@ -377,7 +377,7 @@ pub fn summary(found: &WhoReport, rows: usize) -> String {
             raiser,
         ]);
     }
-    if costliest.is_empty() { "nobody, as far as was seen\n".to_owned() } else { table.text() }
+    if costliest.is_empty() { "no raiser seen\n".to_owned() } else { table.text() }
 }
 
 fn has_more(interrupt: &Interrupt) -> bool {

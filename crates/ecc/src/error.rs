@@ -18,7 +18,7 @@ pub enum Error {
         given: usize,
     },
     /// A row of parity that the code does not have, or not by itself.
-    #[error("{code} has no row {row} of parity that can be had by itself: encode all of them")]
+    #[error("{code} has no separate parity row {row}: encode all rows")]
     NoSuchRow {
         /// The code that was asked.
         code: Code,
@@ -116,7 +116,7 @@ pub enum Error {
         last: usize,
     },
     /// There is no such stripe in the data.
-    #[error("stripe {stripe} is to be repaired, but there are the stripes 0 to {last}")]
+    #[error("there is no stripe {stripe} to repair: stripes are 0 to {last}")]
     StripeOutside {
         /// The stripe that was named.
         stripe: usize,

@@ -41,7 +41,7 @@ impl Stdout {
             if signals::is_stopped() {
                 let until = *self.until.get_or_insert_with(|| Instant::now() + PATIENCE);
                 if Instant::now() >= until {
-                    return Err(io::Error::new(ErrorKind::BrokenPipe, "nobody reads standard output"));
+                    return Err(io::Error::new(ErrorKind::BrokenPipe, "stdout has no reader"));
                 }
             }
         }

@@ -53,7 +53,7 @@ impl Baselines {
     pub fn load(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::File {
             path: path.to_path_buf(),
-            why: format!("this is no file of round trips ({why}); name another, or remove it to begin anew"),
+            why: format!("not a baseline file ({why}); name another file, or remove this one to start over"),
         };
         let text = match Root::host().read_up_to(path, FILE_BYTES_MAX) {
             Ok(text) => text,
@@ -211,7 +211,7 @@ mod tests {
             let path = folder.path().join("other");
             fs::write(&path, text).unwrap();
             let error = Baselines::load(&path).unwrap_err().to_string();
-            assert!(error.contains("other: this is no file of round trips"), "{error}");
+            assert!(error.contains("other: not a baseline file"), "{error}");
         }
     }
 }

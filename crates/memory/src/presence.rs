@@ -63,9 +63,7 @@ pub(crate) fn without(root: &Root, lacks: &str) -> Unsupported {
     if let Some(hypervisor) = identity.hypervisor {
         let name = if hypervisor == "unknown" { "a hypervisor that gives no name".into() } else { hypervisor };
         return Unsupported::new(
-            format!(
-                "this is a virtual machine ({name}), which is told of no memory error; its host counts them ({lacks})"
-            ),
+            format!("this is a virtual machine ({name}), which sees no memory errors; its host counts them ({lacks})"),
             "run surefoot on the physical host",
         );
     }

@@ -520,7 +520,7 @@ impl ExperimentBegan {
         }
     }
 
-    /// What it does to the cores, as a part of a sentence: `holds cores 0-1 for 2 ms every 1 s, each at a moment of its own`.
+    /// What it does to the cores, as a part of a sentence: `holds cores 0-1 for 2 ms every 1 s, each at a random time`.
     pub fn what(&self) -> String {
         let of = match self.cores.as_slice() {
             _ if !self.is_of_cores => "the workload alone".to_owned(),
@@ -538,7 +538,7 @@ impl ExperimentBegan {
         } else {
             let phase = match self.phase.as_str() {
                 _ if !self.is_of_cores || self.cores.len() == 1 => "",
-                "random" => ", each at a moment of its own",
+                "random" => ", each at a random time",
                 "staggered" => ", one after the other",
                 _ => "",
             };
@@ -640,7 +640,7 @@ mod tests {
         let of = |phase: &str, cores: &[CpuId]| {
             ExperimentBegan { phase: phase.into(), cores: cores.into(), ..began() }.what()
         };
-        assert_eq!(of("random", &[]), "holds all cores for 2 ms every 1.5 s, each at a moment of its own");
+        assert_eq!(of("random", &[]), "holds all cores for 2 ms every 1.5 s, each at a random time");
         let two = [CpuId(0), CpuId(1)];
         assert_eq!(of("staggered", &two), "holds cores 0-1 for 2 ms every 1.5 s, one after the other");
         for at_once in [of("same", &two), of("", &two)] {

@@ -42,7 +42,7 @@ pub struct Interrupt {
     pub count: u64,
     /// Time it took inside, nested ones left out; nanoseconds.
     pub total_ns: u64,
-    /// Of this, time that delayed nobody ([`crate::Lost::while_idle_ns`]); nanoseconds.
+    /// Of this, time that delayed no task ([`crate::Lost::while_idle_ns`]); nanoseconds.
     #[serde(default)]
     pub while_idle_ns: u64,
     /// What its entries and exits took besides, estimated ([`WhoReport::entry_exit`]); nanoseconds. `None` where there

@@ -18,7 +18,7 @@ pub struct Lost {
     /// The longest single occurrence, as far as it lies in the window, so never more than `total_ns`; within an eighth where
     /// a longer one came before. Nanoseconds.
     pub max_ns: u64,
-    /// The part of `total_ns` that delayed nobody, because no task ran on the core or waited for it: it idled, or a kernel
+    /// The part of `total_ns` that delayed no task, because no task ran on the core or waited for it: it idled, or a kernel
     /// thread had it for itself. Nanoseconds. Recordings of earlier releases count only the first.
     pub while_idle_ns: u64,
     /// The durations, where the source knows them one by one; each as far as it lies in the window.
@@ -178,7 +178,7 @@ impl CoreLedger {
         self.wall_ns.saturating_sub(self.idle_ns).saturating_sub(self.while_idle_ns())
     }
 
-    /// Time of named causes, nanoseconds: what they took from tasks, and what delayed nobody.
+    /// Time of named causes, nanoseconds: what they took from tasks, and what delayed no task.
     pub fn causes_ns(&self) -> u64 {
         self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.total_ns))
     }
@@ -188,7 +188,7 @@ impl CoreLedger {
         self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.while_busy_ns()))
     }
 
-    /// Time of named causes that delayed nobody, nanoseconds.
+    /// Time of named causes that delayed no task, nanoseconds.
     pub fn while_idle_ns(&self) -> u64 {
         self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.while_idle_ns))
     }

@@ -363,7 +363,7 @@ pub struct AuditEntry {
     /// The step or thing that it is about; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub target: String,
-    /// Why, or what came of it.
+    /// Reason or outcome.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }

@@ -227,7 +227,7 @@ fn notes(job: &Job, plan: &Plan, write_s: f64) -> Vec<String> {
         ));
     }
     if plan.chosen().waste() >= 1.0 {
-        notes.push("more time would be wasted than there is: the job would not come to its end".into());
+        notes.push("overhead exceeds 100 %: the job would never finish".into());
     }
     notes
 }

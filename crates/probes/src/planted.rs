@@ -193,7 +193,7 @@ fn a_kernel_thread_takes_what_a_task_waited_while_it_ran_and_no_more() {
     let ran_ns = core.switch(A_WHILE, LEFT_ASLEEP, JOB, PART_NS);
     // A task that was woken later has waited for nothing that was not counted.
     core.switch(Duration::ZERO, LEFT_ASLEEP, STRANGER, PART_NS);
-    assert_eq!(core.row(KEY_THREAD, "kworker"), (ran_ns, PART_NS), "woken meanwhile");
+    assert_eq!(core.row(KEY_THREAD, "kworker"), (ran_ns, PART_NS), "woken in between");
     core.switch(Duration::ZERO, LEFT_ASLEEP, JOB, 0);
     // It is preempted, so it waits from the start to the end.
     core.switch(A_WHILE, LEFT_WAITING, THREAD, 0);
@@ -246,7 +246,7 @@ fn a_task_takes_from_the_workload_what_that_waited_and_nothing_while_it_runs_alo
     assert_eq!((core.row(KEY_TASK, "stranger"), work_ns(&core)), ((0, 0), alone_ns), "alone");
     let job_ns = core.switch(A_WHILE, LEFT_ASLEEP, STRANGER, 0);
     let ran_ns = core.switch(A_WHILE, LEFT_ASLEEP, JOB, PART_NS);
-    assert_eq!(core.row(KEY_TASK, "stranger"), (PART_NS, PART_NS), "the workload was woken meanwhile");
+    assert_eq!(core.row(KEY_TASK, "stranger"), (PART_NS, PART_NS), "the workload was woken in between");
     assert_eq!(work_ns(&core), alone_ns + job_ns + ran_ns - PART_NS, "the rest is work");
     let job_ns = job_ns + core.switch(A_WHILE, LEFT_WAITING, STRANGER, 0);
     let all_ns = core.switch(A_WHILE, LEFT_WAITING, JOB, 0);
@@ -284,7 +284,7 @@ fn the_tape_tells_which_runs_may_keep_the_workload_waiting_and_when_some_did() {
     assert_eq!(told(LEFT_ASLEEP, STRANGER, 0), 0, "the core was idle");
     assert_eq!(told(LEFT_ASLEEP, JOB, 0), RAN_BESIDE, "the workload is woken when the other is done");
     assert_eq!(told(LEFT_ASLEEP, STRANGER, 0), 0, "what leaves is the workload");
-    assert_eq!(told(LEFT_WAITING, JOB, PART_NS), RAN_BESIDE | kept, "it is woken meanwhile");
+    assert_eq!(told(LEFT_WAITING, JOB, PART_NS), RAN_BESIDE | kept, "it is woken in between");
     assert_eq!(told(LEFT_ASLEEP, STRANGER, 10_000_000), 0, "who is none of it may wait");
     assert_eq!(told(LEFT_ASLEEP, IDLE, 0), RAN_BESIDE);
     assert_eq!(told(LEFT_ASLEEP, TaskView { realtime: true, ..STRANGER }, 0), 0);
@@ -296,5 +296,5 @@ fn the_tape_tells_which_runs_may_keep_the_workload_waiting_and_when_some_did() {
     let Some(mut core) = Core::start(test, Workload::None) else { return };
     core.switch(A_WHILE, LEFT_ASLEEP, STRANGER, 0);
     core.switch(A_WHILE, LEFT_ASLEEP, JOB, PART_NS);
-    assert_eq!(core.told(), 0, "nobody is the workload");
+    assert_eq!(core.told(), 0, "no task is the workload");
 }

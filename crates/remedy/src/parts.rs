@@ -146,7 +146,7 @@ impl PartHistory {
             })
             .collect();
         let mut why = format!(
-            "{} was repaired {} within {} (case {}), and is to be replaced",
+            "{} was repaired {} within {} (case {}): replace it",
             self.name(),
             times(counted.len()),
             days(rule.within_ns),
@@ -359,7 +359,7 @@ mod tests {
         let cases = [case(4, "run:/repair", "", 100), case(9, "offline-page", "", 120)];
         assert_eq!(
             why(&cases, 125).unwrap(),
-            "dimm A1 was repaired 2 times within 30 days (case 4, 9), and is to be replaced"
+            "dimm A1 was repaired 2 times within 30 days (case 4, 9): replace it"
         );
         assert_eq!(why(&cases, 131), None, "the first is too long ago");
         assert_eq!(why(&cases[..1], 125), None);

@@ -259,7 +259,7 @@ pub enum Error {
         why: String,
     },
     /// Somebody else changed the case meanwhile, or holds its lease.
-    #[error("case {case} was changed by somebody else meanwhile: {why}")]
+    #[error("case {case} was changed by another client in between: {why}")]
     CaseConflict {
         /// The case; 0 for one that was to be opened.
         case: u64,

@@ -135,7 +135,7 @@ export function PastState({ children }: { children: ComponentChildren }) {
   const isEmpty = answer.windows.length === 0 && answer.findings.length === 0 && answer.records.length === 0;
   return (
     <p class="muted aside" data-testid="past-says" data-resolution={answer.resolution}>
-      {isEmpty ? "The history holds nothing of this range: nobody watched then, or it is older than what is kept." : children}
+      {isEmpty ? "The history has nothing in this range: no watch ran then, or it is older than what is kept." : children}
       {!isEmpty && answer.resolution === "minute" && " Each window is a minute."}
     </p>
   );

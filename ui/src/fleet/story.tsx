@@ -85,7 +85,7 @@ function Trail({ trail, nowNs }: { trail: readonly Entry[]; nowNs: number }) {
             <th scope="col">When (local)</th>
             <th scope="col">Who</th>
             <th scope="col">What</th>
-            <th scope="col">Why, or what came of it</th>
+            <th scope="col">Reason or outcome</th>
           </tr>
         </thead>
         <tbody>

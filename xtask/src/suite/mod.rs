@@ -10,7 +10,7 @@ mod runner;
 mod tally;
 
 use crate::workspace::{Workspace, output};
-use crate::{header, layers, licences, links, page, producers, rooms, tidy};
+use crate::{header, layers, licences, links, page, producers, rooms, tidy, words};
 use runner::{Job, Lane};
 use std::io::IsTerminal;
 use std::process::{Command, ExitCode, Stdio};
@@ -209,6 +209,7 @@ fn checks(suite: &mut Suite) {
     suite.check("tidy", tidy::check);
     suite.check("links", links::check);
     suite.check("producers", producers::check);
+    suite.check("words", words::check);
     suite.check("rooms", rooms::check);
     suite.check("header", header::check);
     if installed("shellcheck") {

@@ -183,7 +183,7 @@ fn open_tier(wish: &Drains, durable: &Path, locked: Option<&Directory>, names: &
     expect_own(&directory, &named, "use")?;
     let number = |directory: &Directory| (directory.found().dev(), directory.found().ino());
     if locked.is_some_and(|locked| number(locked) != number(&directory)) {
-        let why = "another directory took its name meanwhile";
+        let why = "another directory took its name in between";
         return Err(Error::storage("use", &named)(io::Error::new(io::ErrorKind::PermissionDenied, why)));
     }
     names.add(&directory, &named);

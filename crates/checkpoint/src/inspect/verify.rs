@@ -204,7 +204,7 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
         Err(why) => Verdict::of(State::Lost, why),
     };
     if verdict.state == State::Lost && !is_still(copy, manifest) {
-        return Verdict::of(State::Changed, "a running job took its place meanwhile");
+        return Verdict::of(State::Changed, "a running job replaced it in between");
     }
     if copy.tier == Tier::Memory && verdict.state != State::Lost {
         mend_manifests(copy, manifest, mends, &mut verdict);
@@ -284,7 +284,7 @@ fn mend_manifests(copy: &Copy, manifest: &Manifest, mends: bool, verdict: &mut V
         Ok(()) => verdict.state = State::Repaired,
         Err(error) => {
             verdict.state = State::Repairable;
-            verdict.why += &format!("; it could not be written anew: {error}");
+            verdict.why += &format!("; it could not be rewritten: {error}");
         }
     }
 }

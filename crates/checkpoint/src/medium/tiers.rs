@@ -149,11 +149,11 @@ fn expect_apart(config: &Config) -> Result<(), Error> {
             };
             let refuse = |why: String| Err(Error::Option { option, why });
             if is_same && own.to_string() == others.to_string() {
-                return refuse(format!("{own} is the directory of {other}, too: each tier needs one of its own"));
+                return refuse(format!("{own} is also the directory of {other}: each tier needs its own"));
             }
             if is_same {
                 return refuse(format!(
-                    "{own} is the same directory as {others} of {other}, by a link or a mount: each tier needs one of its own"
+                    "{own} is the same directory as {others} of {other}, through a link or a mount: each tier needs its own"
                 ));
             }
             if is_within_job(config, first.directory, second.directory)

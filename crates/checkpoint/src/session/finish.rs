@@ -218,7 +218,7 @@ impl Checkpointer {
         }
         self.expect_nothing_unlooked(&self.unlooked()?)?;
         self.note(format!(
-            "the job was completed at generation {number}: it begins anew; after_completion=continue goes on from there"
+            "the job was completed at generation {number}: it starts over; after_completion=continue goes on from there"
         ));
         Ok(true)
     }

@@ -304,8 +304,8 @@ impl Checkpointer {
         let Some(number) = self.run.unasked.take().filter(|number| !is_past(number)) else { return };
         self.note(format!(
             "generation {number} of an earlier run is there, and this run saves without having asked for it: newer checkpoints \
-             take the place of that run's. Call restart before the first save to go on from it; where the job is to begin \
-             anew, complete or discard at the end of a run, or `surefoot checkpoint remove {}`, says so",
+             take the place of that run's. Call restart before the first save to go on from it; to start the job over, call \
+             complete or discard at the end of a run, or run `surefoot checkpoint remove {}`",
             self.config.job
         ));
     }

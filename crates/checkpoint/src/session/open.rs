@@ -126,8 +126,8 @@ impl Checkpointer {
         if let Some(unopened) = unopened {
             let policy = self.config.policy.word();
             self.note(format!(
-                "{unopened}. No checkpoint of any rank goes to that tier until the job is started again, whatever the policy \
-                 ({policy}) asks for: fix the directory, then restart the job"
+                "{unopened}. No checkpoint of any rank goes to that tier until the job restarts, although the policy \
+                 ({policy}) asks for it: fix the directory, then restart the job"
             ));
         }
         Ok(())

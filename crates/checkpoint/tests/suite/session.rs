@@ -716,7 +716,7 @@ fn checkpoints_that_went_and_left_their_file_of_nodes_are_a_refusal_and_no_begin
         fs::remove_dir_all(tiers.home.path().join(tier_left).join("job")).unwrap();
         let refused = begins(&tiers, &config).unwrap_err();
         let place = format!("{lost}/job");
-        let words = [place.as_str(), "nothing of them is there any more", "to begin anew, remove", "nodes"];
+        let words = [place.as_str(), "none is left", "to start over, remove", "nodes"];
         assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
         // As it says.
         fs::remove_file(tiers.home.path().join(&place).join("nodes")).unwrap();
@@ -728,5 +728,5 @@ fn checkpoints_that_went_and_left_their_file_of_nodes_are_a_refusal_and_no_begin
     save(&config);
     fs::remove_dir_all(tiers.home.path().join("memory/job")).unwrap();
     let said = begins(&tiers, &config).unwrap().join("; ");
-    assert!(said.contains("nothing of it had become durable: it begins anew"), "{said}");
+    assert!(said.contains("nothing of it was durable: the job starts over"), "{said}");
 }

@@ -42,10 +42,7 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
     let known = || -> anyhow::Result<PathBuf> {
         let known = durable_of(&memory, &options.job)?.into_iter().next();
         known.with_context(|| {
-            format!(
-                "{} was opened without a durable tier, or nobody wrote down which: name it, --durable DIR",
-                options.job
-            )
+            format!("{} has no durable tier, or its directory is not recorded: name it with --durable DIR", options.job)
         })
     };
     let durable = options.durable.clone().map_or_else(known, Ok)?;

@@ -81,7 +81,7 @@ pub fn durable_of(memory: &Path, job: &str) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 impl DirectoriesOptions {
-    /// Those that were named, or where this user's jobs are if nobody says otherwise.
+    /// The named ones; default: where this user's jobs are.
     pub fn directories(&self) -> anyhow::Result<Vec<PathBuf>> {
         let own = own_memory()?;
         match self.directories.is_empty() {
@@ -185,7 +185,7 @@ pub struct ProtectOptions {
     /// Files that no program writes to any more
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Protect the file as it is now even if nobody wrote to it since; damage that it has taken is kept as its content
+    /// Protect the file as it is even if its times and size are unchanged; existing damage is then protected as if it were valid
     #[arg(long)]
     pub force: bool,
     /// As root, write in directories of other users, too: their owners can put other files in the place of these
@@ -248,7 +248,7 @@ pub struct PlanOptions {
     /// Speed of the SSD
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "250MB")]
     pub durable_bytes_per_s: f64,
-    /// The share of a write to the SSD that the program loses: 1 where it waits, less where it is only slower meanwhile
+    /// Share of the time of a write to the SSD that the program loses: 1 if it waits, less if it only runs slower
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "1")]
     pub waiting_share: f64,
     /// How old the durable copy may get, seconds, or none for no bound [default: as a job's, 3600]
@@ -314,7 +314,7 @@ pub struct SimulateOptions {
     /// Time of a protected copy over that of a plain copy, for surefoot
     #[arg(long, value_name = "FACTOR", default_value = "1.5", value_parser = positive)]
     pub protection_factor: f64,
-    /// The share of a background write to the SSD that the program loses, as it is slower meanwhile, for surefoot
+    /// Share of the time of a background write to the SSD that the program loses by running slower, for surefoot
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub waiting_share: f64,
     /// Memory that there is for checkpoints [default: enough]
@@ -323,11 +323,11 @@ pub struct SimulateOptions {
     /// Room that the SSD has for checkpoints [default: enough]
     #[arg(long, value_name = "BYTES", value_parser = bytes_or_none)]
     pub durable_room_bytes: Option<f64>,
-    /// Memory reports uncorrected errors meanwhile and is not used: seconds since the start, such as 600..1200, or 600.. for
-    /// all that follows
+    /// Period in which memory reports uncorrected errors and is not used, in seconds since the start: 600..1200, or 600.. up
+    /// to the end
     #[arg(long, value_name = "FROM..TO", value_parser = outage)]
     pub memory_fails_s: Option<Outage>,
-    /// Writes to the SSD fail meanwhile: seconds since the start, as above
+    /// Period in which writes to the SSD fail, as above
     #[arg(long, value_name = "FROM..TO", value_parser = outage)]
     pub durable_fails_s: Option<Outage>,
     /// How old the durable copy may get, seconds, for surefoot

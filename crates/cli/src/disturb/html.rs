@@ -92,7 +92,7 @@ fn name(one: &Experiment) -> &str {
 fn summary(all: &[&Experiment]) -> String {
     let mut table = String::from(
         "<div class=\"wide\"><table><tr><th class=\"w\">workload</th><th class=\"w\">disturbance</th><th>ratio</th>\
-         <th>interval</th><th>stood still</th><th class=\"w\">result</th></tr>\n",
+         <th>interval</th><th>stalled</th><th class=\"w\">result</th></tr>\n",
     );
     for (number, one) in all.iter().enumerate() {
         let effect = one.ended.as_ref().and_then(|ended| ended.effect.as_deref());

@@ -52,7 +52,7 @@ pub fn run(options: &LengthOptions) -> anyhow::Result<Outcome> {
         false => {
             let priority = priority_for_a_loop();
             if let Err(why) = &priority {
-                let others = "what it saw has in it what other programs took of the core meanwhile";
+                let others = "its result includes the time that other programs took from the core";
                 warnings.push(format!("the probe did not have the core to itself: {why}; {others}"));
             }
             directly(&mut driver, &root, cpu, options, priority.ok(), &steps, stop).unwrap_or_else(|error| {

@@ -46,7 +46,7 @@ pub struct Log {
     state: State,
     /// The only experiment was refused before it began.
     is_refused: bool,
-    /// The experiment that was told of last, while it has not ended.
+    /// The last experiment reported, while it has not ended.
     current: Option<String>,
     count: u32,
     /// What could not be recorded; told at the end, because the experiment goes on.
@@ -151,7 +151,7 @@ impl Log {
         self.end(ExperimentOutcome::Finished, |ended| ExperimentEnded { effect, ..ended });
     }
 
-    /// One with several workloads or disturbances has finished; its rows say what came of it.
+    /// One with several workloads or disturbances has finished; its rows have the outcome.
     pub fn rows_finished(&mut self, summary: String, warnings: Vec<String>) {
         self.end(ExperimentOutcome::Finished, |ended| ExperimentEnded { summary, warnings, ..ended });
     }

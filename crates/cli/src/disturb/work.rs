@@ -28,7 +28,7 @@ pub enum Work {
 pub struct WorkOptions {
     /// What is done
     work: Work,
-    /// For so many seconds
+    /// Run for N seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     seconds: f64,
     /// The cores of the two sides

@@ -26,7 +26,7 @@ pub struct BmcOptions {
     /// Believe the certificates that this file signs, instead of the system's
     #[arg(long, value_name = "FILE", requires = "redfish", conflicts_with = "redfish_insecure")]
     redfish_ca: Option<PathBuf>,
-    /// Believe any certificate: whoever sits between reads the password
+    /// Accept any certificate: anyone on the network path can read the password
     #[arg(long, requires = "redfish")]
     redfish_insecure: bool,
     /// Also count by the event log of this machine's management controller, or of another's over the network; needs ipmitool
@@ -53,10 +53,7 @@ impl BmcOptions {
             !self.bmc_timeout.is_zero(),
             "--bmc-timeout 0: a management controller needs seconds to answer; give a time such as 30s"
         );
-        ensure!(
-            self.bmc_user.is_none() || sources.is_any(),
-            "--bmc-user names nobody without --redfish URL or --event-log=HOST; add one of them"
-        );
+        ensure!(self.bmc_user.is_none() || sources.is_any(), "--bmc-user needs --redfish URL or --event-log=HOST");
         Ok(sources)
     }
 
@@ -112,7 +109,7 @@ impl BmcOptions {
     }
 }
 
-/// The first line of a file that nobody else may read.
+/// The first line of a file that no other user may read.
 fn password(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
     let file = surefoot_foreign::hold(path).and_then(|held| held.regular());

@@ -169,15 +169,15 @@ fn about_state(file: &CountsFile, why: &str) -> anyhow::Error {
     anyhow::anyhow!("--state: {}: {why}", file.path().display())
 }
 
-/// A second look after this time. Of a tree whose clock stands still it is said that there is no rate.
+/// Time until a second look. A tree whose clock does not advance gives no rate.
 fn again(looker: &mut Looker, root: &Root, duration: Duration, is_tree: bool) -> MemoryLook {
     let clock = || root.read(root.proc("uptime")).ok();
     let before = clock();
     std::thread::sleep(duration);
     let mut look = looker.look();
     if is_tree && clock() == before {
-        let why = "--duration gives no rate here: the clock of this tree (proc/uptime) stood still between the two looks, as that \
-                   of a recorded tree does; leave --duration out";
+        let why = "--duration gives no rate here: the clock of this tree (proc/uptime) did not advance between the two looks, \
+        as in a recorded tree; omit --duration";
         let path = root.proc("uptime").display().to_string();
         look.problems.push(MemoryProblem { source: MemorySource::Edac, path, why: why.to_owned() });
     }
@@ -195,7 +195,7 @@ fn no_rate(look: &MemoryLook) -> Option<String> {
 }
 
 impl StatusOptions {
-    /// Who may know what was reported. Of a recorded tree nobody here knows anything, unless he is named.
+    /// Who may know what was reported. For a recorded tree that is only a source that is named.
     fn reported(&self) -> reported::Sources {
         let is_tree = self.host_root.is_some();
         let source = |named: &Option<PathBuf>, default: &str| match named {

@@ -57,7 +57,7 @@ pub struct TuneOptions {
     /// The longest interval to look at; --apply sets none longer
     #[arg(long, value_name = "T", default_value = "1h", value_parser = parse_ns)]
     longest: u64,
-    /// Keep the bounds whatever moment the polls begin at, as on a host that runs already; --apply does so
+    /// Keep the bounds for any phase of the polls, as on a running host; implied by --apply
     #[arg(long)]
     any_phase: bool,
     /// Also write stall, longest stall and missed errors over the interval as an SVG picture
@@ -263,8 +263,7 @@ fn verdict(options: &TuneOptions, found: &Found) -> String {
     };
     match choice.any_phase_ns {
         Some(ns) if Some(ns) != choice.interval_ns => {
-            text +=
-                &format!("Whatever moment the polls begin at, {} s keep the bounds (--any-phase).\n", ns / SECOND_NS);
+            text += &format!("{} s keep the bounds for any phase of the polls (--any-phase).\n", ns / SECOND_NS);
         }
         _ => {}
     }
@@ -351,7 +350,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         say(options, step, Some(&outcome), out)?;
         let recorded = record.append(&log::ends(&begun, &outcome));
         recorded.with_context(|| {
-            format!("what became of the change of {} is not recorded", crate::people::path(&step.path))
+            format!("the outcome of the change of {} is not recorded", crate::people::path(&step.path))
         })?;
         if stop.load(Ordering::Relaxed) {
             all_stand = false;

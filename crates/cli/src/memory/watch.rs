@@ -187,7 +187,7 @@ impl Screen {
         dimm.fault.is_some() && dimm.fault.as_ref().map(of) != before.map(of)
     }
 
-    /// Findings that are new, worse or over. The fault of a module was told with its evidence.
+    /// Findings that are new, worse or over. The fault of a module is reported with its evidence.
     fn tell_findings(&mut self, out: &mut impl Write) -> io::Result<()> {
         let bad: Vec<Finding> =
             findings::of(&self.state).into_iter().filter(|finding| finding.severity > Severity::Ok).collect();

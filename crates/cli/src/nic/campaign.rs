@@ -106,7 +106,7 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
         } else if options.json {
             output::line(&mut out, &line)?;
         }
-        report.add(&line).map_err(anyhow::Error::msg).context("a line of its own")?;
+        report.add(&line).map_err(anyhow::Error::msg).context("a line written by this run")?;
         progress.show(place + 1);
     }
     progress.end(&lab, faults.len() - done);

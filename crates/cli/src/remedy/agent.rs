@@ -29,7 +29,7 @@ const STATE: &str = "/var/lib/surefoot/agent";
 const PAUSE: Duration = Duration::from_millis(200);
 /// The shortest period.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
-/// By how much of its period a word may come early or late: hosts that start together do not speak together for ever.
+/// Jitter of a report as a share of the period: hosts that start together drift apart.
 const JITTER: f64 = 0.1;
 
 #[derive(Args)]
@@ -107,7 +107,7 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     } else {
         let does = if options.orders { "does what it orders" } else { "changes nothing" };
         let with = counted(checks.names.len() as u64, "check", "checks");
-        crate::people::tell!("surefoot remedy agent: tells of {host}, with {with} of its own, and {does}");
+        crate::people::tell!("surefoot remedy agent: reports {host}, with {with}, and {does}");
         go_on(&mut agent, &server, &mut checks, options.period.max(PERIOD_MIN), stop);
     }
     agent.stop();
@@ -186,7 +186,7 @@ impl Checks {
         }
     }
 
-    /// Whether each has ended once: before, nobody knows that what an earlier agent told is over.
+    /// Whether each has finished once: before that, findings of an earlier agent cannot be ended.
     fn are_known(&self) -> bool {
         self.ended.len() >= self.names.len()
     }

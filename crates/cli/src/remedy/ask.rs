@@ -23,7 +23,7 @@ pub struct ApproveOptions {
     /// The case's number
     #[arg(value_name = "CASE")]
     id: u64,
-    /// The step that is approved: where the case waits for another by now, nothing is. `return` gives the host back
+    /// The step to approve; refused if the case now waits for another one. `return` returns the host to service
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
     #[command(flatten)]

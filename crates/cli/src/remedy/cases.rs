@@ -20,7 +20,7 @@ pub struct CasesOptions {
     /// Closed cases, too
     #[arg(long)]
     all: bool,
-    /// At most so many, the newest
+    /// At most N, the newest
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     /// Print JSON lines

@@ -28,7 +28,7 @@ pub fn check(base: &str, socket: Option<&Path>) -> anyhow::Result<()> {
         return Ok(());
     }
     let Some((host, port)) = loopback(base) else {
-        bail!("{base}: whoever is on the way could answer in its place; write https:// or unix:")
+        bail!("{base}: http:// can be intercepted on the way; use https:// or unix:")
     };
     let root = Root::host();
     for table in ["net/tcp", "net/tcp6"] {
@@ -46,10 +46,7 @@ pub fn check(base: &str, socket: Option<&Path>) -> anyhow::Result<()> {
 }
 
 fn is_trusted(uid: u32, place: &str) -> anyhow::Result<()> {
-    ensure!(
-        uid == 0 || uid == effective_user(),
-        "user {uid} listens at {place}, who is neither you nor root: nothing is told to him, and nothing of his is believed"
-    );
+    ensure!(uid == 0 || uid == effective_user(), "{place} belongs to user {uid}, who is neither you nor root: refused");
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub enum RemedyCommand {
     Resume(ask::AskAllOptions),
     /// End a case; what it changed is taken back.
     Cancel(ask::AskOptions),
-    /// Tell that the part of a case was replaced, and by what (--reason): repairs are counted anew.
+    /// Report that the part of a case was replaced, and by what (--reason); its repair count restarts.
     Replaced(ask::AskOptions),
     /// Tell that the part of a case that was replaced tested good.
     TestedGood(ask::AskOptions),

@@ -148,7 +148,7 @@ fn said(reason: &str) -> Reason {
     Reason { reason: reason.to_owned(), step: None }
 }
 
-/// Whoever can write to the store may do everything in it; the trail says which user it was.
+/// A user who can write to the store may do everything in it; the trail names the user.
 fn actor() -> String {
     format!("user {}", effective_user())
 }
@@ -165,7 +165,7 @@ pub fn word(asked: Request) -> &'static str {
     }
 }
 
-/// Whether nobody on the way reads what is said: to this machine itself, or by TLS.
+/// Whether the connection is private: to this machine itself, or by TLS.
 pub fn is_private(url: &str) -> bool {
     !url.starts_with("http://") || listener::loopback(url).is_some()
 }
@@ -206,7 +206,7 @@ impl Server {
     pub fn obeyed(self) -> anyhow::Result<Server> {
         ensure!(
             self.socket.is_some() || is_private(&self.base),
-            "--server {}: whoever is on the way could give orders in its place; write https://",
+            "--server {}: http:// can be intercepted on the way, and orders forged; use https://",
             self.base
         );
         Ok(Server { is_obeyed: true, ..self })

@@ -54,8 +54,8 @@ pub struct ServeOptions {
     /// The host on which this runs, as alerts name it: its steps are done here [default: the node name]
     #[arg(long, value_name = "HOST")]
     own_host: Option<String>,
-    /// How long a step of a controller that does not tell of itself is left to it; then, and a third of it later, another looks what
-    /// became of the step. From 1s to 10m, and the same for all controllers of a store
+    /// How long a silent controller keeps its step; then, and again a third of that later, another controller looks for the
+    /// step's outcome. 1s to 10m, the same for all controllers of a store
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
     lease: Duration,
     /// The Alertmanager whose silences are heeded, and which is told what agents find
@@ -189,7 +189,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             }
             match outcome {
                 Ok(()) => {
-                    crate::people::tell!("surefoot remedy: policies are read anew");
+                    crate::people::tell!("surefoot remedy: policies reloaded");
                     tell_doubts(&fleet);
                 }
                 Err(error) => crate::people::tell!("surefoot remedy: {error}; the policies from before go on"),

@@ -34,7 +34,7 @@ pub struct SimulateOptions {
     /// Alerts of a real fleet, a JSON object a line, in the place of made-up faults
     #[arg(long, value_name = "FILE")]
     fleet: Option<PathBuf>,
-    /// So many times as many faults as assumed
+    /// Factor on the assumed fault rates
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     faults: f64,
     /// Print JSON lines
@@ -42,7 +42,7 @@ pub struct SimulateOptions {
     json: bool,
 }
 
-/// What came of a service.
+/// The outcome for a service.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "service")]
@@ -54,7 +54,7 @@ pub struct ServiceLine<'a> {
     availability: f64,
 }
 
-/// What came of the whole fleet.
+/// The outcome for the whole fleet.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "result")]

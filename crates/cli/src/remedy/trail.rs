@@ -14,7 +14,7 @@ use surefoot_model::AuditEntry;
 pub struct TrailOptions {
     #[command(flatten)]
     place: PlaceOptions,
-    /// At most so many lines, the newest
+    /// At most N lines, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     limit: u64,
     /// Print JSON lines

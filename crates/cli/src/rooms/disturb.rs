@@ -64,7 +64,7 @@ fn print_these(
         return rows().try_for_each(line);
     }
     writeln!(out, "\nExperiments:")?;
-    let header = ["began (UTC)", "state", "what it does", "workload", "runs", "ratio", "interval", "stood still"];
+    let header = ["began (UTC)", "state", "what it does", "workload", "runs", "ratio", "interval", "stalled"];
     let mut table = Table::new(&header, &[0, 1, 2, 3]);
     answer.experiments.iter().rev().for_each(|one| table.row(row(one)));
     write!(out, "{}", table.text())?;
@@ -76,7 +76,7 @@ fn print_these(
         write!(out, "\n{}", table.text())?;
     }
     if !own.is_empty() {
-        let header = ["workload", "disturbance", "number", "effect", "interval", "stood still"];
+        let header = ["workload", "disturbance", "number", "effect", "interval", "stalled"];
         let mut table = Table::new(&header, &[0, 1, 2]);
         own.into_iter().for_each(|row| table.row(own_row(row)));
         write!(out, "\n{}", table.text())?;

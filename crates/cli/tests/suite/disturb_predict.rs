@@ -137,7 +137,7 @@ fn a_pattern_written_as_goal_is_predicted_as_the_pattern_and_a_stranger_s_file_i
     let waits = "l1: recv 8b from PEER tag 0\nl2: send 8b to PEER tag 0\nl2 requires l1\n";
     let of = |peer: &str| waits.replace("PEER", peer);
     std::fs::write(&other, format!("num_ranks 2\nrank 0 {{\n{}}}\nrank 1 {{\n{}}}\n", of("1"), of("0"))).unwrap();
-    refused(&format!("--goal {other} {noise}"), &format!("--goal {other}: line 3: rank 0 waits here for ever"));
+    refused(&format!("--goal {other} {noise}"), &format!("--goal {other}: line 3: rank 0 deadlocks here"));
     refused(&format!("{goal} --pattern ring {noise}"), "cannot be used with");
     let large = format!("--pattern ring --nodes 100000 --iterations 1000 --write-goal {}", path("large"));
     refused(&large, "a GOAL file has at most 16777216");

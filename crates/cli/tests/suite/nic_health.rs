@@ -101,7 +101,7 @@ fn options_that_cannot_be_are_named() {
         (&["--watch", "--over", "2s"], "--over: it is of one look"),
         (&["--watch", "--answer-delay", "2ms"], "--answer-delay: it is of --answer"),
         (&["--interface", "lo"], "--interface lo: the loopback is left out"),
-        (&["--even-in-use"], "--even-in-use: it is of --recover or --self-test"),
+        (&["--even-in-use"], "--even-in-use: it needs --recover or --self-test"),
     ];
     for (options, says) in cases {
         let output = health(tree.path(), options);

@@ -57,8 +57,8 @@ fn what_a_job_would_refuse_is_an_error_here_with_the_same_words() {
     let path = |path: &std::path::Path| path.to_str().unwrap().to_owned();
     let (disk, memory, none) = (path(home.path()), path(memory.path()), path(&home.path().join("none")));
     for (said, words) in [
-        (vec![("DURABLE", &disk), ("SHARED", &disk)], "is the directory of durable, too"),
-        (vec![("MEMORY", &disk), ("DURABLE", &disk)], "is the directory of memory, too"),
+        (vec![("DURABLE", &disk), ("SHARED", &disk)], "is also the directory of durable"),
+        (vec![("MEMORY", &disk), ("DURABLE", &disk)], "is also the directory of memory"),
         (vec![("DURABLE", &memory)], "durable.allow_memory=yes"),
         (vec![("SHARED", &memory)], "shared.allow_memory=yes"),
         (vec![("DURABLE", &none)], "it does not exist; create or mount it"),

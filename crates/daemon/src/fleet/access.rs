@@ -176,12 +176,12 @@ impl Access {
         let found = |holds: &dyn Fn(&Proof) -> bool| self.known.iter().find(|one| holds(&one.proof));
         if let Some(token) = shown.token {
             let known = found(&|proof| matches!(proof, Proof::Token(known) if same(known, token)));
-            return known.map(|one| caller(one, None)).ok_or("nobody has this token");
+            return known.map(|one| caller(one, None)).ok_or("unknown token");
         }
         if let Some(name) = shown.common_name {
             let by_name = found(&|proof| matches!(proof, Proof::CommonName(known) if known == name));
             let known = by_name.or_else(|| found(&|proof| matches!(proof, Proof::AnyCertificate)));
-            return known.map(|one| caller(one, Some(name))).ok_or("the certificate names nobody who may do anything");
+            return known.map(|one| caller(one, Some(name))).ok_or("the certificate's subject has no role");
         }
         let Some(uid) = shown.uid else { return Err("show a client's certificate or a bearer token") };
         if let Some(known) = found(&|proof| matches!(proof, Proof::Uid(known) if *known == uid)) {

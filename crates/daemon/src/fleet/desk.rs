@@ -191,7 +191,7 @@ pub fn meet(book: &mut Book, id: u64, asked: Request, actor: &str, said: &Reason
             && step != waits
         {
             return Err(Problem::Refused(format!(
-                "case {id} waits for an approval of {waits} by now, and not of {}",
+                "case {id} now needs approval of {waits}, not of {}",
                 one_line(step)
             )));
         }

@@ -104,12 +104,14 @@ impl Intake {
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
                 return Err(NotTaken::Full);
             }
-            Err(TrySendError::Disconnected(_)) => return Err(NotTaken::Store("nobody writes any more".into())),
+            Err(TrySendError::Disconnected(_)) => {
+                return Err(NotTaken::Store("the writer of the store has ended".into()));
+            }
         }
         match tokio::time::timeout(super::ANSWER_TIME_MAX, answer).await {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(why))) => Err(NotTaken::Store(why)),
-            Ok(Err(_)) => Err(NotTaken::Store("nobody writes any more".into())),
+            Ok(Err(_)) => Err(NotTaken::Store("the writer of the store has ended".into())),
             Err(_) => Err(NotTaken::Late),
         }
     }

@@ -192,8 +192,7 @@ impl Fleet {
         let acceptor = tls.as_ref().map(tls::acceptor).transpose()?;
         let is_remote = |listen: &Listen| matches!(listen, Listen::Tcp(address) if !address.ip().is_loopback());
         if listen.iter().any(is_remote) && !access.has_remote() {
-            let why =
-                "nobody could do anything over the network: name a file with --who that names tokens or certificates";
+            let why = "no network client would have any role: pass --who with a file that lists tokens or certificates";
             return Err(Error::Fleet { what: "--listen".into(), why: why.into() });
         }
         let doors =

@@ -22,7 +22,7 @@ pub(crate) fn ended_early(cpu: CpuId, plan: &FreezePlan) -> Option<Fault> {
         FreezePlan { lapsed: 1.., .. } => {
             let seconds = ALIVE_NS / 1_000_000_000;
             format!(
-                "this program stood still for more than {seconds} s (SIGSTOP, Ctrl-Z, or a machine that is too busy)"
+                "this program was stalled for more than {seconds} s (SIGSTOP, Ctrl-Z, or a machine that is too busy)"
             )
         }
         FreezePlan { refused: 0, .. } => "its timer fired on another core, because it went offline".to_owned(),

@@ -138,7 +138,8 @@ impl Method {
                  softirqs still run, so packets are received and acknowledged"
             }
             Method::CgroupFreeze => {
-                "the freezer of the workload's control group; unlike an SMI it stops the workload alone, its processes some 100 us apart, and the cores go on with whatever else there is"
+                "the freezer of the workload's control group; unlike an SMI it stops the workload alone, its processes some \
+                 100 us apart, and the cores go on with other work there is"
             }
             Method::Stop => {
                 "SIGSTOP and SIGCONT to the workload's group of processes; unlike an SMI it stops the workload alone, its processes some 100 us apart, and a parent sees its child stop"
@@ -159,7 +160,7 @@ pub enum Phase {
     Same,
     /// Evenly one after the other.
     Staggered,
-    /// Each at a moment of its own.
+    /// Each at a random time.
     Random,
 }
 

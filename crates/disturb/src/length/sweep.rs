@@ -6,7 +6,7 @@ use crate::Fault;
 use crate::random::Random;
 use std::time::Duration;
 
-/// What is to be measured.
+/// What to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct Sweep {
     /// The least time between stalls.

@@ -8,7 +8,7 @@ use crate::Error;
 pub enum Phase {
     /// All nodes stop at the same moment.
     Same,
-    /// Each at a moment of its own.
+    /// Each at a random time.
     Random,
     /// Evenly one after the other.
     Staggered,

@@ -152,5 +152,5 @@ fn figure(extra: &Extra) -> Option<Row> {
         Err(_) => Some(Verdict::CannotBeTested),
     };
     let ours = found.clone().unwrap_or_else(|why| why);
-    Some(row("Figures that a model draws anew", &format!("figure {number}: {name}"), published, ours, DIFFERS, verdict))
+    Some(row("Figures reproduced by a model", &format!("figure {number}: {name}"), published, ours, DIFFERS, verdict))
 }

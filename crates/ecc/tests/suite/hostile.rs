@@ -35,7 +35,7 @@ fn rows_that_cannot_be_had_by_themselves_are_refused() {
     let batch = Batch::new(Code::Rs19_16);
     let mut parity = [0; 8];
     let refused = batch.encode_row(3, &filled(16, 8), &mut parity).unwrap_err();
-    assert_eq!(refused.to_string(), "RS(19,16) has no row 3 of parity that can be had by itself: encode all of them");
+    assert_eq!(refused.to_string(), "RS(19,16) has no separate parity row 3: encode all rows");
     assert!(Batch::new(Code::Rs36_32).encode_row(0, &filled(32, 8), &mut parity).is_err());
     assert_eq!(
         batch.encode_row(0, &filled(17, 8), &mut parity).unwrap_err().to_string(),

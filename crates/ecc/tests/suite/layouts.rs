@@ -246,5 +246,5 @@ fn stripes_of_wrong_lengths_are_refused() {
     assert_eq!(refused.to_string(), "30 bytes of parity are needed, but there are 31");
     assert!(stripes.check(&[], &[]).is_err());
     let refused = stripes.repair(&mut [0; 160], &mut [0; 30], 1, &[], Mode::Detect).unwrap_err();
-    assert_eq!(refused.to_string(), "stripe 1 is to be repaired, but there are the stripes 0 to 0");
+    assert_eq!(refused.to_string(), "there is no stripe 1 to repair: stripes are 0 to 0");
 }

@@ -69,7 +69,7 @@ pub fn protect_in(
 
 /// Somebody wrote to the file meanwhile.
 pub(super) fn changed(path: &Path) -> Error {
-    let why = "it changed while it was read; do this when nobody writes to it".into();
+    let why = "it changed while it was read; retry when no process writes to it".into();
     Error::Damaged { path: path.to_owned(), why }
 }
 

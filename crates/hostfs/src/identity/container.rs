@@ -66,9 +66,9 @@ impl ContainerEvidence {
     pub fn decide(&self) -> Option<Container> {
         let manager = MANAGERS.iter().find(|(part, _)| self.cgroups.contains(part));
         let own = if self.initial_pid_namespace == Some(false) {
-            Some("a process namespace of its own")
+            Some("its own PID namespace")
         } else if self.initial_cgroup_namespace == Some(false) {
-            Some("a control-group namespace of its own")
+            Some("its own cgroup namespace")
         } else {
             None
         };
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(name(&inside).unwrap(), "unknown");
         assert_eq!(name(&ContainerEvidence { dockerenv: true, ..inside }).unwrap(), "Docker");
         let shares_processes = ContainerEvidence { initial_cgroup_namespace: Some(false), ..outside.clone() };
-        assert_eq!(shares_processes.decide().unwrap().evidence, "a control-group namespace of its own");
+        assert_eq!(shares_processes.decide().unwrap().evidence, "its own cgroup namespace");
         let shares_all = ContainerEvidence {
             cgroups: "0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-0a.scope\n".to_owned(),
             ..outside.clone()

@@ -44,11 +44,12 @@ impl Change {
             Change::First | Change::Grew => "it was counted on",
             Change::Wrapped => "it went beyond 2^32 and was counted on; nothing is lost",
             Change::Reset => {
-                "somebody reset the counters, or loaded the driver anew: errors after the reading before that are lost; find out who writes reset_counters"
+                "the counters were reset or the driver reloaded: errors since the reading before are lost; find out who \
+                 writes reset_counters"
             }
-            Change::Rebooted => "the host was booted anew: errors between the last reading and that are lost",
+            Change::Rebooted => "the host was rebooted: errors since the last reading are lost",
             Change::WentBack => {
-                "it is lower than before though the kernel says that nobody reset it; it is counted on from here, and what came meanwhile is lost"
+                "it decreased although the kernel reports no reset; counting continues from here, and errors in between are lost"
             }
         }
     }

@@ -90,7 +90,7 @@ pub(crate) fn at_place(fault: &mut DimmFault, place: &str) {
     }
     let first = match fault.urgency {
         Severity::Critical => "Move work away now.",
-        _ => "A module is to be replaced.",
+        _ => "Replace a DIMM.",
     };
     let others = match fault.mode {
         FaultMode::Banks | FaultMode::Rank => " The channel, the connector or the controller look the same from here.",

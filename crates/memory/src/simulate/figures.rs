@@ -72,7 +72,7 @@ pub fn figure(number: u32, scene: &Scene) -> Result<Figure, Error> {
         12 => over_interval(scene, 12, "The best interval: least stall without a missed error", &[TOTAL, MISSED]),
         _ => {
             let known = FIGURES.map(|number| number.to_string()).join(", ");
-            let why = format!("{number} is none of those that can be drawn: {known}");
+            let why = format!("no figure {number}: the figures are {known}");
             Err(Error::Option { option: "--figure", why })
         }
     }

@@ -152,7 +152,7 @@ impl Path {
                 no(
                     "--threshold",
                     format!(
-                        "{} errors, but a counter of {bits} bits comes to {capacity}; name 1 to {capacity}, or more bits",
+                        "{} errors, but a {bits}-bit counter holds {capacity}; use 1 to {capacity}, or more bits",
                         self.threshold
                     ),
                 )

@@ -131,10 +131,8 @@ pub fn apply(
     let holds = value(root, &step.path);
     if holds != step.from {
         let path = step.path.display();
-        let why = format!(
-            "{path} holds {holds:?} by now, not {:?}: another process changed it; nothing was written",
-            step.from
-        );
+        let why =
+            format!("{path} now holds {holds:?}, not {:?}: another process changed it; nothing was written", step.from);
         return Applied::Failed { why };
     }
     if let Err(why) = begin() {
@@ -231,7 +229,7 @@ fn watch(
         }
         // Counts are many files: they are read where nothing else is left to explain the polls.
         if elapsed >= wait && is_enough && rates.fits(per_core, elapsed_ns, errors(root) > errors_before) {
-            return Ok(said + "; errors came meanwhile, after which the kernel polls sooner");
+            return Ok(said + "; errors arrived, after which the kernel polls sooner");
         }
         if is_over() {
             return Err(format!("{said}: a signal ended the wait"));
@@ -345,7 +343,7 @@ mod tests {
             let begin = || panic!("nothing is begun");
             let left = apply(&root, &step("300", proof), Duration::ZERO, begin, &|| false);
             let Applied::Failed { why } = left else { panic!("{left:?}") };
-            assert!(why.contains("holds \"6\" by now, not \"300\""), "{why}");
+            assert!(why.contains("now holds \"6\", not \"300\""), "{why}");
             assert_eq!(fs::read_to_string(&path).unwrap(), "6\n");
         }
         let begin = || Err("the disk is full".to_owned());

@@ -151,7 +151,7 @@ fn refusal(mode: Mode, facts: &Facts) -> Option<&'static str> {
              the firmware's setup"
         }
         Mode::None if facts.hypervisor.is_some() => {
-            "this is a virtual machine, which is told of no memory error: read them on the host below, or in its event log"
+            "a virtual machine sees no memory errors: read them on its host, or in the host's event log"
         }
         Mode::None => {
             "neither an EDAC driver that polls nor machine-check settings are here; read the errors where they are seen: in the \
@@ -166,7 +166,8 @@ fn refusal(mode: Mode, facts: &Facts) -> Option<&'static str> {
              the setting first, unless firmware is to have them"
         }
         Mode::Interrupts => {
-            "errors interrupt (CMCI), so that neither edac_mc_poll_msec nor check_interval changes how they are told; boot with \
+            "errors interrupt (CMCI), so that neither edac_mc_poll_msec nor check_interval changes how they are reported; \
+             boot with \
              mce=no_cmci to poll, or keep interrupts and switch console logging off (--apply --log off)"
         }
     })

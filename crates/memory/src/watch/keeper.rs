@@ -28,7 +28,7 @@ impl Keeper {
             }
             Err(error) => {
                 keeper.is_unreadable = true;
-                keeper.problem = Some(keeper.says(format!("{error}; counts begin anew and are not kept")));
+                keeper.problem = Some(keeper.says(format!("{error}; counts restart and are not saved")));
             }
         }
         keeper

@@ -136,7 +136,7 @@ fn stuck_after(now_ns: u64, until: Until, what: &str) -> Result<(), Error> {
         Until::Ns(span_ns) => span_ns,
     };
     if now_ns > span_ns.saturating_add(LATE_NS) {
-        return Err(Error::Stuck(format!("{what} does not come to its end")));
+        return Err(Error::Stuck(format!("{what} does not finish")));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ pub fn library_cost(stack: Stack, bytes: u32, count: u32) -> Result<LibraryCost,
         rounds += 1;
         // A round is half a microsecond or more, a message of the longest kind under a millisecond.
         if rounds > wanted as u64 * 20_000 {
-            return Err(Error::Stuck("an exchange of messages in virtual time does not come to its end".to_owned()));
+            return Err(Error::Stuck("an exchange of messages in virtual time does not finish".to_owned()));
         }
         let now_ns = world.now_ns();
         for (place, port) in ports.iter_mut().enumerate() {

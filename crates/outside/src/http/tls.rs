@@ -143,7 +143,7 @@ pub(super) fn words(error: &rustls::Error) -> String {
                 .into()
         }
         other if is_of_an_authority(other) => {
-            "its certificate is signed by itself; to trust it, configure the file of that certificate".into()
+            "its certificate is self-signed; to trust it, configure the certificate's file".into()
         }
         other => other.to_string(),
     }

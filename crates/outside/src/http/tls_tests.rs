@@ -109,7 +109,7 @@ fn a_server_is_known_by_its_signer_its_name_and_its_time() {
         ("elsewhere", "ca", "is for another name"),
         ("old", "ca", "has expired"),
         // Signed by itself and named by the file, as those of management controllers.
-        ("itself", "ca", "signed by itself"),
+        ("itself", "ca", "self-signed"),
         ("itself-old", "itself-old", "has expired"),
         ("itself-elsewhere", "itself-elsewhere", "is for another name"),
         ("server", "missing", "No such file"),

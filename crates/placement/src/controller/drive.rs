@@ -89,7 +89,7 @@ pub fn of_wear(wear: &DriveWear, endurance: &Endurance, age_s: f64) -> Result<(D
     Ok((drive, said))
 }
 
-/// As [`of_wear`] for the drives of an array: the one that bears least of those that tell, as if each took every byte.
+/// As [`of_wear`] for the drives of an array: the one with the least endurance of those that tell, as if each took every byte.
 ///
 /// # Errors
 /// Why none tells enough; `None` where there is no drive.
@@ -105,7 +105,7 @@ pub fn of_drives(
     let least = known.into_iter().flatten().min_by(|one, other| bears(one).total_cmp(&bears(other)));
     let Some((drive, mut said)) = least else { return Err(unknown.into_iter().find_map(Result::err)) };
     if drives.len() > 1 {
-        said += &format!("; the one that bears least of {}", drives.len());
+        said += &format!("; the one with the least endurance of {}", drives.len());
         said += if unknown.is_empty() { "" } else { ", of which some tell nothing" };
     }
     Ok((drive, said))
@@ -236,7 +236,7 @@ mod tests {
         assert!(!of(&[&ssd()]).unwrap().1.contains("least"));
         let (drive, said) = of(&[&ssd(), &worn, &silent, &ssd()]).unwrap();
         assert_eq!(drive.written_bytes, 540e12);
-        assert!(said.ends_with("; the one that bears least of 4, of which some tell nothing"), "{said}");
+        assert!(said.ends_with("; the one with the least endurance of 4, of which some tell nothing"), "{said}");
         assert!(of(&[&silent]).unwrap_err().unwrap().contains("sdc has no known rating"));
         assert_eq!(of(&[]), Err(None));
     }

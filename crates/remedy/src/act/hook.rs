@@ -93,8 +93,9 @@ pub fn find(path: &str, rule: &HookRule, order: &Order) -> Found {
         return Found::MayRepeat;
     }
     if !rule.can_find {
-        let why =
-            format!("{path} was begun, nobody saw its end, and its rule says neither 'repeatable' nor 'can_find'");
+        let why = format!(
+            "{path} was started, its outcome is unknown, and its rule sets neither 'repeatable' nor 'can_find'"
+        );
         return Found::Unknown { why };
     }
     let found = match trusted(Path::new(path)) {

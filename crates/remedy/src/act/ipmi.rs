@@ -135,14 +135,12 @@ impl Ipmi {
             (Part::Off, false) => Ok(Memo { part: Part::On, asked_s: 0 }.goes_on("it is off", 0)),
             (Part::Off, true) if memo.asked_s == 0 => {
                 let Err(why) = self.told(&["chassis", "power", "soft"], stop)? else {
-                    return Ok(
-                        Memo { asked_s: now_s(), ..memo }.goes_on("its system is told to shut down", again_in_ns)
-                    );
+                    return Ok(Memo { asked_s: now_s(), ..memo }.goes_on("shutdown requested", again_in_ns));
                 };
                 // The controller has just said that the machine has power: a system that hangs, or knows no such word, is not
                 // waited for.
                 let asked_s = now_s().saturating_sub(times.settle.as_secs());
-                Ok(Memo { asked_s, ..memo }.goes_on(&format!("its system cannot be told to shut down: {why}"), 0))
+                Ok(Memo { asked_s, ..memo }.goes_on(&format!("shutdown cannot be requested: {why}"), 0))
             }
             (Part::Off, true) if waited < times.settle => Ok(memo.goes_on("it shuts down", again_in_ns)),
             (Part::Off, true) if waited < times.limit => {

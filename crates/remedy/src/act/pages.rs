@@ -26,10 +26,7 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
         };
     }
     if pages.len() > PAGES_MAX {
-        let why = format!(
-            "errors were told in {} pages, and a step takes {PAGES_MAX} at most: the module is to be replaced",
-            pages.len()
-        );
+        let why = format!("errors in {} pages; a step takes at most {PAGES_MAX}: replace the DIMM", pages.len());
         return failed(why, false);
     }
     let path = root.sys("devices/system/memory/soft_offline_page");
@@ -111,7 +108,7 @@ mod tests {
         }
         let many: Vec<u64> = (0..65).map(|page| page * 4096).collect();
         match offline(&Root::at(without.path()), &reported(&many), 4096, &order()) {
-            Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains("to be replaced"), "{detail}"),
+            Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains("replace the DIMM"), "{detail}"),
             other => panic!("{other:?}"),
         }
         assert!(matches!(offline(&Root::at(without.path()), &reported(&[]), 4096, &order()), Outcome::Done { .. }));

@@ -133,9 +133,7 @@ fn rule(table: &Table<'_>, so_far: &CheckFile) -> Result<(Rule, bool)> {
         (Some(run), Some(_)) => return Err(run.error(format!("'{name}' is a built-in check; give yours another name"))),
         (None, None) => {
             let known = [READ_ONLY, CLOCK, EVENT_LOG].join(", ");
-            return Err(
-                value.error(format!("no built-in check is called so ({known}); name the program of yours by 'run'"))
-            );
+            return Err(value.error(format!("no such built-in check ({known}); for a program of your own set 'run'")));
         }
     };
     let time = |name, least: Duration, most: Duration, default| {

@@ -68,7 +68,7 @@ impl Next<'_, '_> {
         }
         next.steps[index].state = StepState::InDoubt;
         let why = match was {
-            "" => "it is not known what became of it".to_owned(),
+            "" => "its outcome is unknown".to_owned(),
             was => format!("the lease of controller {was} ran out"),
         };
         Some(self.with_line(next, "taken_over", &step.step, &why))

@@ -85,7 +85,7 @@ impl Inner {
         if has == case.revision {
             return Ok(());
         }
-        Err(Error::Conflict { case: case.id, why: format!("revision {} is {has} by now", case.revision) })
+        Err(Error::Conflict { case: case.id, why: format!("revision {} is now {has}", case.revision) })
     }
 
     fn put(&mut self, mut case: Case) -> Case {
@@ -208,7 +208,7 @@ impl Casebook for MemoryBook {
         let mut inner = self.inner();
         let lease = inner.case(case)?.lease.clone();
         if lease.fence != fence || lease.owner.is_empty() || lease.until_realtime_ns < now_realtime_ns {
-            return Err(Error::Conflict { case, why: format!("the lease {fence} is {} by now", lease.fence) });
+            return Err(Error::Conflict { case, why: format!("lease {fence} is now {}", lease.fence) });
         }
         if let Some(case) = inner.open.get_mut(&case) {
             case.lease.until_realtime_ns = until_realtime_ns;

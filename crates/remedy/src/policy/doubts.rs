@@ -27,7 +27,7 @@ impl Policies {
         let hooks = self.hooks.iter().filter(|hook| !is_run(&hook.path));
         doubts.extend(hooks.map(|hook| format!("hook '{}': no step runs it", hook.path)));
         if self.tickets.is_empty() {
-            doubts.push("there is no [[ticket]]: nobody is told of a case that is with a person".into());
+            doubts.push("no [[ticket]] configured: cases that need manual action are reported nowhere".into());
         }
         short(doubts)
     }
@@ -119,7 +119,7 @@ mod tests {
             "policy 'any-3': fault 'memry/rate' is of no room; there are stall, memory",
             "policy 'any-3': fault 'memory/rate' is none of the room nic",
             "hook '/y': no step runs it",
-            "there is no [[ticket]]",
+            "no [[ticket]] configured",
         ] {
             assert!(said.contains(part), "{part}\n{said}");
         }

@@ -2,7 +2,7 @@ use crate::decide::allowed_out;
 use crate::policy::{HOUR_NS, Policy};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// What came of a service.
+/// The outcome for a service.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServiceTally {
     /// How many hosts it has.

@@ -98,7 +98,7 @@ fn a_host_is_restarted_by_ipmi_and_a_crash_at_any_part_restarts_it_once() {
     // And one whose controller refuses to tell it so at once.
     fs::write(simulated.path("refuses"), "").unwrap();
     let said = finish(&hands, self::order("reboot", "n1"));
-    assert!(said.iter().any(|words| words.contains("cannot be told to shut down")), "{said:?}");
+    assert!(said.iter().any(|words| words.contains("shutdown cannot be requested")), "{said:?}");
     assert!(said.last().unwrap().starts_with("it is back after"), "{said:?}");
 }
 

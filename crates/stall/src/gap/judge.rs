@@ -282,7 +282,7 @@ fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
         None => {}
     }
     match evidence.others {
-        Others::Ran => statements.push("another core ran meanwhile".to_owned()),
+        Others::Ran => statements.push("another core ran in that time".to_owned()),
         Others::Stopped => statements.push("the other cores that were seen stopped, too".to_owned()),
         Others::NotSeen => {}
     }

@@ -62,7 +62,7 @@ fn takes_core(snapshot: &Snapshot, number: usize) -> bool {
     number == CAUSE_OTHER_THREAD || snapshot.slot.causes[number].kind() == KEY_THREAD || is_task(snapshot, number)
 }
 
-/// The part of a cause's time that delayed nobody: the core idled, or a thread ran there and no task waited.
+/// The part of a cause's time that delayed no task: the core idled, or a thread ran there and no task waited.
 ///
 /// That somebody waited behind a thread can be known only when he gets the core. A run across the end of a window may
 /// so be counted as nobody's loss in the first one; the next window cannot take that back.

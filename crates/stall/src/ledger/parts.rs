@@ -24,7 +24,7 @@ impl Parts {
     }
 
     /// Takes time of an earlier window, which is counted there as something else, out of the rows of these kinds, one kind
-    /// after the other. `idle_ns` of it delayed nobody. Returns how much.
+    /// after the other. `idle_ns` of it delayed no task. Returns how much.
     pub(super) fn take_back(&mut self, kinds: &[CauseKind], earlier_ns: u64, mut idle_ns: u64) -> u64 {
         let mut rest_ns = earlier_ns;
         for kind in kinds {

@@ -90,7 +90,8 @@ fn cautions(before: &WhoReport, after: &WhoReport, both: &[CpuId]) -> Vec<String
     }
     if before.workload_pid.is_some() != after.workload_pid.is_some() {
         cautions.push(
-            "only one of them was told whose preemption counts (--pid): time that other tasks took differs".into(),
+            "only one of them had --pid, which decides whose preemption counts: time that other tasks took differs"
+                .into(),
         );
     }
     for (report, which) in [(before, "before"), (after, "now")] {

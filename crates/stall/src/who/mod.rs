@@ -137,9 +137,7 @@ pub fn refuse_in_a_namespace() -> Result<(), Error> {
 fn no_longer_silent(before: &[String], after: &[String]) -> Vec<String> {
     let came = before.iter().filter(|row| !after.contains(row));
     let sentence = |row: &String| {
-        format!(
-            "the first {row} interrupts since this machine started came meanwhile and were not timed; the next run times them"
-        )
+        format!("the first {row} interrupts since boot came before they could be timed; the next run times them")
     };
     came.map(sentence).collect()
 }

@@ -177,7 +177,7 @@ fn missing_names(deaths: u64, hung: u64, not_named: usize) -> Vec<String> {
     if deaths > 0 {
         missing.push(format!(
             "the process that reads the files of watched programs ended over one of them {deaths} times \
-             (naming_deaths); it was started anew, and what was left without a name says so"
+             (naming_deaths); it was restarted, and what was left without a name says so"
         ));
     }
     if hung > 0 {

@@ -154,7 +154,7 @@ impl Connected {
 
     fn failed(&self, doing: &'static str, trouble: Trouble) -> Error {
         let why = match trouble {
-            Trouble::Twice => "what is to be there once is there already".to_owned(),
+            Trouble::Twice => "a unique row already exists".to_owned(),
             Trouble::Other(why) => why,
             Trouble::Ours(error) => return error,
         };

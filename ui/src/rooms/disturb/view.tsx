@@ -13,7 +13,7 @@ export function Experiments() {
   if (past.value !== null) {
     return (
       <>
-        <PastState>The history has when experiments began and what came of them in this range, not their runs.</PastState>
+        <PastState>For this range the history has when experiments began and their outcomes, not their runs.</PastState>
         <RoomFindings />
       </>
     );

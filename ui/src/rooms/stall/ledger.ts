@@ -11,7 +11,7 @@ export interface CauseSum {
   count: number;
   totalNs: number;
   maxNs: number;
-  /** The part of `totalNs` that delayed nobody: no task ran on the core or waited for it. */
+  /** The part of `totalNs` that delayed no task: no task ran on the core or waited for it. */
   whileIdleNs: number;
 }
 
@@ -29,7 +29,7 @@ export interface Ledger {
   /** Largest first. */
   lost: CauseSum[];
   lostNs: number;
-  /** Time of causes that delayed nobody. */
+  /** Time of causes that delayed no task. */
   whileIdleNs: number;
   /** Lost time per kind, in the order of `KINDS`. */
   byKindNs: Float64Array;
@@ -40,7 +40,7 @@ export interface CoreSum extends Ledger {
   cpu: number;
 }
 
-/** By what was taken from tasks, then by what delayed nobody. */
+/** By what was taken from tasks, then by what delayed no task. */
 function mostLostFirst(a: CauseSum, b: CauseSum): number {
   return lostNs(b) - lostNs(a) || b.totalNs - a.totalNs || b.count - a.count;
 }

@@ -254,8 +254,8 @@ impl Checkpointer {
                 let name = self.nodes.name_of(self.ranks.rank());
                 Err(Error::NothingIntact {
                     why: format!(
-                        "job {:?} had checkpoints in {shown} on {name}, and nothing of them is there any more: put the \
-                         directories back from where they were moved to, or, to begin anew, remove {files}",
+                        "job {:?} had checkpoints in {shown} on {name}, and none is left: move the directories back, or, to \
+                         start over, remove {files}",
                         self.config.job
                     ),
                 })
@@ -282,7 +282,7 @@ impl Checkpointer {
         if away.is_empty() {
             self.note(
                 "this job saved in memory before, and its memory is gone, as after a boot or with a container; nothing of it \
-                 had become durable: it begins anew"
+                 was durable: the job starts over"
                     .into(),
             );
             return Ok(());
@@ -291,8 +291,8 @@ impl Checkpointer {
             self.job_directories().iter().map(|(directory, _)| directory.join(NODES).display().to_string()).collect();
         Err(Error::NothingIntact {
             why: format!(
-                "job {:?} saved checkpoints on {}, which {} of this run, and nothing of them is within reach: start it on \
-                 the nodes where it ran, or, to begin anew, remove {}",
+                "job {:?} saved checkpoints on {}, which {} of this run, and none can be reached: start it on the nodes where \
+                 it ran, or, to start over, remove {}",
                 self.config.job,
                 away.join(", "),
                 if away.len() == 1 { "is no node" } else { "are no nodes" },

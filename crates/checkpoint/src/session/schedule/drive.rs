@@ -53,7 +53,8 @@ pub(in crate::session) fn of_all(drives: &OfDrives) -> (Option<Drive>, String) {
     let facts = DriveFacts { numbers: (known_count > 0).then_some(drives.numbers), said: drives.said.clone() };
     match facts.drive() {
         Some(drive) if nodes > 1 => {
-            let said = format!("{}; the one that bears least of {known_count} known on {nodes} nodes", facts.said);
+            let said =
+                format!("{}; the one with the least endurance of {known_count} known on {nodes} nodes", facts.said);
             (Some(drive), said)
         }
         drive => (drive, facts.said),
@@ -288,7 +289,7 @@ mod tests {
             case.report(vec![case.drive("sda", 600_000), case.drive("sdb", 400_000), case.drive("sdc", 500_000)]);
         let facts = case.publishes(&array);
         assert_eq!(rated(&facts), Some(400_000.0));
-        assert!(facts.said.contains("bears least of 3"), "{}", facts.said);
+        assert!(facts.said.contains("least endurance of 3"), "{}", facts.said);
         let only_elsewhere = case.report(vec![elsewhere]);
         let facts = case.publishes(&only_elsewhere);
         assert!(rated(&facts).is_none() && facts.said.contains("names no drive"), "{}", facts.said);
@@ -394,7 +395,7 @@ mod tests {
         assert_eq!(of_nodes(&[&facts(5.0)]).1, "5 rated");
         let (drive, said) = of_nodes(&[&facts(9.0), &unknown, &facts(5.0)]);
         assert_eq!(drive.unwrap().rated_bytes, 5.0);
-        assert_eq!(said, "5 rated; the one that bears least of 2 known on 3 nodes");
+        assert_eq!(said, "5 rated; the one with the least endurance of 2 known on 3 nodes");
         assert_eq!(of_nodes(&[&unknown, &DriveFacts::default()]), (None, "no file".into()));
         assert_eq!(of_nodes(&[]), (None, String::new()));
         assert_eq!(

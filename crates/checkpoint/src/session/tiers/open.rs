@@ -191,7 +191,7 @@ impl Checkpointer {
     pub(in crate::session) fn nothing_intact(&self, why: &str) -> Error {
         let why = format!(
             "{why}; looked in {}: `surefoot checkpoint verify` shows what is there. As the last way, \
-             `surefoot checkpoint remove` takes it away, and the job begins anew",
+             `surefoot checkpoint remove` removes it, and the job starts over",
             self.tiers.directories()
         );
         Error::NothingIntact { why }
@@ -201,8 +201,7 @@ impl Checkpointer {
     pub(in crate::session) fn expect_nothing_unlooked(&self, unlooked: &Option<String>) -> Result<(), Error> {
         let Some(unlooked) = unlooked else { return Ok(()) };
         let why = format!(
-            "there is none where it was looked, but {unlooked}: mend that, or leave this tier out of the settings to \
-             begin anew"
+            "there is none where it was looked, but {unlooked}: mend that, or remove this tier from the settings to start over"
         );
         Err(Error::NothingIntact { why })
     }
@@ -237,7 +236,7 @@ impl Checkpointer {
         let told = self.ranks.tell(message, |_| ())?;
         let others = match told.sums[0] {
             0 | 1 => String::new(),
-            count => format!(", and {} more cannot look at all of theirs", count - 1),
+            count => format!(", and {} more ranks cannot look at all directories", count - 1),
         };
         Ok(told.first_failure().map(|(rank, why)| format!("rank {rank} cannot look at {why}{others}")))
     }
@@ -302,7 +301,7 @@ mod tests {
         drive.0.store(LISTING, Ordering::Relaxed);
         for refused in [job.restart().map(drop), job.restart_resized().map(drop), job.open_resized().map(drop)] {
             let refused = refused.unwrap_err().to_string();
-            assert!(refused.contains("cannot look at the SSD") && refused.contains("begin anew"), "{refused}");
+            assert!(refused.contains("cannot look at the SSD") && refused.contains("start over"), "{refused}");
         }
     }
 

@@ -42,7 +42,7 @@ pub struct BenchOptions {
     /// How old the durable copy may get, seconds at full size; for surefoot
     #[arg(long, value_name = "S", requires = "paper", default_value = "300", value_parser = positive)]
     pub staleness_s: f64,
-    /// Directory for memory checkpoints; the run creates and removes a directory of its own in it
+    /// Directory for memory checkpoints; the run creates and removes its own directory in it
     #[arg(long, value_name = "DIR", requires = "paper", default_value = "/dev/shm")]
     pub memory: PathBuf,
     /// Directory for durable checkpoints, likewise

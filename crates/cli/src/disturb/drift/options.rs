@@ -42,7 +42,7 @@ pub struct DriftOptions {
     pub json: bool,
 }
 
-/// A comparison that takes longer would look to the stalls' dead man's switch as if this program stood still.
+/// A comparison that takes longer would trip the dead man's switch of the stalls.
 const PATIENCE_MOST: Duration = Duration::from_secs(5);
 /// An hour of comparisons, and no more than can be kept.
 const DURATION_MOST: Duration = Duration::from_secs(3_600);

@@ -113,7 +113,7 @@ fn edge(chip: &mut File, patience: Duration) -> anyhow::Result<Compared> {
             let half_ns = (now_ns - before_ns) / 2;
             return Ok(Compared { at_ns, ahead_ns: now_ns - half_ns - at_ns, error_ns: half_ns.unsigned_abs() });
         }
-        anyhow::ensure!(begin.elapsed() < patience, "the clock chip stood still for {patience:?}");
+        anyhow::ensure!(begin.elapsed() < patience, "the clock chip did not advance for {patience:?}");
         before_ns = now_ns;
         std::thread::sleep(Duration::from_micros(200));
     }

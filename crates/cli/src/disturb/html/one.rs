@@ -62,7 +62,7 @@ fn result(one: &Experiment, effect: &ExperimentEffect) -> String {
     row("disturbed, median", value(metric, effect.disturbed_median));
     row("method", format!("{}: {}", effect.method, effect.method_words));
     let share = effect.injected_share * 100.0;
-    row("stood still", format!("{share:.3} % of the disturbed runs' time, {} stalls", effect.stall_count));
+    row("stalled", format!("{share:.3} % of the disturbed runs' time, {} stalls", effect.stall_count));
     if let Some(late) = effect.end_late_median_ns.filter(|_| effect.length_ns > 0) {
         let p90 = effect.end_late_p90_ns.map_or(String::new(), |ns| format!("; nine of ten {} or less", late_by(ns)));
         row("ends, against their times", format!("{} late (median){p90}", late_by(late)));
@@ -95,7 +95,7 @@ fn rows(one: &Experiment) -> String {
             "disturbed",
             "effect",
             "interval",
-            "stood still",
+            "stalled",
             "stalls",
             "ended late",
         ];
@@ -174,7 +174,7 @@ fn runs(one: &Experiment, far: &[u64]) -> String {
     }
     let mut table = String::from(
         "<details><summary>Each run</summary><div class=\"wide\"><table><tr><th>run</th><th class=\"w\">kind</th><th>value</th>\
-         <th>time</th><th>stalls</th><th>stood still</th><th>load</th><th class=\"w\"></th></tr>\n",
+         <th>time</th><th>stalls</th><th>stalled</th><th>load</th><th class=\"w\"></th></tr>\n",
     );
     for run in &one.runs {
         let _ = writeln!(

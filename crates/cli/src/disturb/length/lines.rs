@@ -78,7 +78,7 @@ impl LengthLine {
     ) -> LengthLine {
         if (found.slope - 1.0).abs() > 0.02 {
             warnings.push(format!(
-                "for each ms that the driver is told to wait longer it waits {:.3} ms longer: its timer goes in steps (name them with \
+                "for each ms of requested wait the driver waits {:.3} ms: its timer goes in steps (name them with \
                  --timer-step), or the machine is busy",
                 found.slope
             ));

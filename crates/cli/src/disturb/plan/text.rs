@@ -15,7 +15,7 @@ pub fn of(report: &Report<'_>) -> String {
     let took = duration(u64::try_from(report.took.as_nanos()).unwrap_or(u64::MAX));
     let runs: usize = report.outcome.cases.iter().map(|case| case.runs.len()).sum();
     let mut text = match report.preset {
-        Some(preset) => format!("{}, done anew: {} in {took}\n", preset.source(), counted(runs as u64, "run", "runs")),
+        Some(preset) => format!("{}, repeated: {} in {took}\n", preset.source(), counted(runs as u64, "run", "runs")),
         None => format!("{}: {} in {took}\n", report.name, counted(runs as u64, "run", "runs")),
     };
     if report.rows.is_empty() {

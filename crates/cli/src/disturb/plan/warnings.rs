@@ -19,7 +19,7 @@ pub fn of(plan: &Plan, outcome: &Outcome, permit: Option<&Permit>, root: &Root) 
     }
     let cores = cpus::online(root).map_or(1, |cores| cores.len());
     if cores == 1 && permit.is_some() {
-        warnings.push("this host has one core: Surefoot stood still as well, and saw the end of each run late".into());
+        warnings.push("this host has one core: Surefoot was stalled too, and saw the end of each run late".into());
     }
     if outcome.load_max > LOAD_PER_CORE * cores as f64 {
         warnings.push(format!(

@@ -72,9 +72,9 @@ impl NoiseChoice {
     /// The recording cannot be read, or has no stalls.
     pub fn group(&self) -> anyhow::Result<(Group, String)> {
         let phase = match self.phase {
-            _ if self.nodes == Some(1) => "at a moment of its own",
+            _ if self.nodes == Some(1) => "at a random time",
             Phase::Same => "all at the same moment",
-            Phase::Random => "each at a moment of its own",
+            Phase::Random => "each at a random time",
             Phase::Staggered => "evenly one after the other",
         };
         let (noise, words) = match &self.kind {
@@ -158,7 +158,7 @@ mod tests {
         let freeze = Freeze { length_ns: 105_000_000, period_ns: 1_000_000_000, phase: Phase::Same };
         assert_eq!(group, Group { noise: Noise::Freeze(freeze), nodes: Some(3) });
         let (_, words) = "freeze:period=1s,length=2ms".parse::<NoiseChoice>().unwrap().group().unwrap();
-        assert_eq!(words, "all (other) nodes: stalls of 2.00 ms every 1.00 s, each at a moment of its own");
+        assert_eq!(words, "all (other) nodes: stalls of 2.00 ms every 1.00 s, each at a random time");
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn cost_ns(text: &str) -> Result<u64, String> {
 }
 
 impl PredictOptions {
-    /// What is to be simulated, and how it is told of.
+    /// What to simulate, and how to report it.
     ///
     /// # Errors
     /// A file cannot be read, or a number is none.
@@ -158,7 +158,7 @@ impl PredictOptions {
     }
 }
 
-/// What is to be simulated.
+/// What to simulate.
 pub struct Asked {
     pub work: Work,
     pub network: Network,
@@ -178,7 +178,7 @@ const DRAWS_DEFAULT: u64 = 40;
 const EVENTS_DEFAULT: u64 = 1_000_000_000;
 
 impl Asked {
-    /// How many draws, where nobody says.
+    /// Default number of draws.
     fn draws(&self) -> u64 {
         let events = match &self.work {
             Work::Pattern(job) => job.event_count(),

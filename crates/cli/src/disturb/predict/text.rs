@@ -30,7 +30,7 @@ pub fn of(about: &About, result: &PredictionLine) -> String {
         let _ = writeln!(text, "  {noise}");
     }
     if about.progress == "host" {
-        let _ = writeln!(text, "  the cores move the bytes: while a node stops, none leaves it and none is taken");
+        let _ = writeln!(text, "  the cores move the bytes: a stalled node neither sends nor receives");
     }
     let _ = writeln!(text, "undisturbed  {}", duration(result.base_ns));
     let _ = writeln!(

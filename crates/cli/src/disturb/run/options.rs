@@ -40,7 +40,7 @@ pub struct RunOptions {
     /// Several workloads under several disturbances, as this file (JSON) says
     #[arg(long, value_name = "FILE", conflicts_with_all = ["disturbance", "workload", "metric", "preset"])]
     pub experiment: Option<PathBuf>,
-    /// All that a source measured, done anew beside its numbers: slides (the SMI slides) or icpe20
+    /// Repeat a publication's measurements beside its numbers: slides (the SMI slides) or icpe20
     #[arg(long, value_name = "NAME", conflicts_with_all = ["disturbance", "workload", "metric"])]
     pub preset: Option<PresetChoice>,
     /// Short runs of ready-made workloads; a preset ends within 10 minutes

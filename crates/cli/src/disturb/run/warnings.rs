@@ -18,7 +18,7 @@ pub fn of(experiment: &Experiment, chosen: &Chosen, found: &Outcome, overruled: 
     warnings.extend(chosen.not_used.iter().map(|method| format!("a better method does not work here: {method}")));
     let cores = cpus::online(root).map_or(1, |cores| cores.len());
     if cores == 1 && chosen.is_of_cores {
-        warnings.push("this host has one core: Surefoot stood still as well, and saw the end of each run late".into());
+        warnings.push("this host has one core: Surefoot was stalled too, and saw the end of each run late".into());
     }
     let load = found.runs.iter().filter_map(|run| run.load).fold(0.0, f64::max);
     if load > LOAD_PER_CORE * cores as f64 {

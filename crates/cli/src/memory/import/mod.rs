@@ -68,7 +68,7 @@ pub struct NotUnderstoodLine<'a> {
     text: &'a str,
 }
 
-/// What became of a file; the last lines of the stream.
+/// The result of each file; the last lines of the stream.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "import")]
@@ -97,7 +97,7 @@ pub struct ImportLine<'a> {
     /// Errors that the log itself says it lost.
     lost_count: u64,
     notes: &'a [String],
-    /// What came of `--into`, of all files together.
+    /// The result of `--into` for all files together.
     #[serde(skip_serializing_if = "Option::is_none")]
     into: Option<Kept>,
 }

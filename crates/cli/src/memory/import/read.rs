@@ -10,7 +10,7 @@ use std::path::Path;
 use surefoot_memory::import::{Clock, Format, Import, LINE_BYTES_MAX, Totals, detect, unread_form};
 use surefoot_model::ErrorReport;
 
-/// So many lines tell what a log is.
+/// Lines needed to tell what kind of log a file is.
 const LINES_TO_DETECT: usize = 500;
 
 /// A file with a longer line is none: a disk image, or a hole of terabytes.
@@ -41,7 +41,7 @@ pub struct Reading {
     pub file: String,
     /// What it is, in the word of the JSON.
     pub format: &'static str,
-    /// What became of its lines.
+    /// The result of its lines.
     pub totals: Totals,
     /// Errors that its reports stand for.
     pub error_count: u64,

@@ -56,7 +56,7 @@ pub fn curve(points: &[Point], chosen_ns: Option<u64>) -> String {
     });
     let whole = Figure {
         number: 0,
-        title: "What each polling interval comes to",
+        title: "Effect of each polling interval",
         across: "polling interval, seconds",
         is_over_time: false,
         diagrams: diagrams.into(),

@@ -29,7 +29,7 @@ pub struct SimulateOptions {
     pub storms: Option<StormChoice>,
     #[command(flatten)]
     pub fleet: FleetOptions,
-    /// Draw a figure of ICPE'20 anew, with our model: 4, 6, 8, 9, 10, 11 or 12; the other options are its settings
+    /// Reproduce a figure of ICPE'20 with our model: 4, 6, 8, 9, 10, 11 or 12; the other options are its settings
     #[arg(long, value_name = "N", conflicts_with_all = ["shard", "merge", "hosts", "faulty_share"])]
     pub figure: Option<u32>,
     /// Also write the figure as an SVG picture
@@ -103,7 +103,7 @@ pub struct PathOptions {
 
 #[derive(Args)]
 pub struct FleetOptions {
-    /// Hosts, each with errors of its own
+    /// Hosts, each with its own errors
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub hosts: u64,
     /// The share of the hosts that have errors at all

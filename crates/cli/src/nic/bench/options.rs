@@ -11,7 +11,7 @@ const LIST_MAX: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BenchClock {
-    /// Virtual time: the same figures at each run, whatever the machine does
+    /// Virtual time: the same figures in each run on any machine
     Virtual,
     /// The machine's clock, all in turn, with UDP and packets over veth beside them
     Wall,
@@ -56,7 +56,7 @@ pub struct BenchOptions {
     pub json: bool,
 }
 
-/// What is to be measured.
+/// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     pub is_virtual: bool,

@@ -136,7 +136,7 @@ impl HealthOptions {
                 "--even-in-use",
                 self.even_in_use,
                 self.recover || self.self_test.is_some(),
-                "it is of --recover or --self-test, of which none is given",
+                "it needs --recover or --self-test",
             ),
         ] {
             ensure!(!is_given || is_of_use, "{option}: {why}");

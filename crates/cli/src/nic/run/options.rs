@@ -26,7 +26,7 @@ pub enum Link {
 
 #[derive(Args)]
 pub struct RunOptions {
-    /// Run interfaces and daemons alone, for programs that open ports of their own in the run directory, until Ctrl-C
+    /// Run interfaces and daemons alone, for programs that open their own ports in the run directory, until Ctrl-C
     #[arg(long, conflicts_with_all = ["messages", "size", "hang_at", "seed", "window"])]
     pub serve: bool,
     /// Messages from node 0 to node 1, 1 to 10000000; each takes some 200 bytes of memory
@@ -35,8 +35,7 @@ pub struct RunOptions {
     /// Bytes of each message, 12 to 65536
     #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = size)]
     pub size: u32,
-    /// An interface hangs when so many messages were delivered: NUMBER (the receiver's), or NUMBER:0 (the sender's); may be
-    /// repeated
+    /// Hang an interface after N messages: NUMBER (the receiver's), or NUMBER:0 (the sender's); may be repeated
     #[arg(long, value_name = "NUMBER[:NODE]", value_parser = hang_at)]
     pub hang_at: Vec<HangAt>,
     /// Seed of the content
@@ -81,7 +80,7 @@ impl RunOptions {
         );
         ensure!(
             !is_wall || self.link() != Link::Memory,
-            "--link memory is within one process, and by the clock each part is one of its own: use --link udp or veth"
+            "--link memory works within one process only, and with the wall clock each part is a process: use --link udp or veth"
         );
         ensure!(
             is_wall || self.run.is_none(),

@@ -147,7 +147,8 @@ impl ResultLine {
         let found = |names: &[&str]| names.iter().any(|name| self.detected_by.contains_key(*name));
         match () {
             () if found(&["library", "neighbour", "self_test", "interface"]) => {
-                "  More recoveries than failures were made: the interface was found at fault, or taken for it. A program may be why: one\n  that sends where nobody may receive, or writes over what it has sent or provided.\n"
+                "  More recoveries than injected failures: the interface failed, or was suspected. A program can cause that: \
+                 one\n  that sends to a port without a receiver, or overwrites buffers that it has sent or provided.\n"
             }
             () => "  More recoveries than failures were made: a daemon had no answer in time, as on a busy machine.\n",
         }

@@ -70,7 +70,7 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
         let Some(visible_s) = visible_s else { return Ok(()) };
         counter(family, &[name], visible_s)
     })?;
-    let help = "Jobs without series of their own, because their users have too many.";
+    let help = "Jobs without their own series: over the limit of their user.";
     let mut family = encoder.encode_descriptor("checkpoint_jobs_without_series", help, None, Gauge)?;
     family.encode_gauge(&(state.jobs.values().filter(|job| !state.is_labelled(job)).count() as u64))?;
     let help = "Things that are not as they should be in the directories of checkpoints.";

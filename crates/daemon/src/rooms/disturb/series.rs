@@ -28,7 +28,7 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
         let mut family = encoder.encode_descriptor(name, help, None, Counter)?;
         family.encode_counter::<NoLabelSet, _, f64>(&(value as f64), None)
     };
-    counter("disturb_experiments", "Experiments that were told of.", totals.began)?;
+    counter("disturb_experiments", "Experiments reported to the watch.", totals.began)?;
     counter("disturb_runs", "Runs of workloads that are complete.", totals.runs)?;
     counter("disturb_stalls", "Stalls, interrupts and packets that were injected.", totals.stalls)?;
     let help = "Experiments that had no room among those that are kept.";
@@ -41,7 +41,7 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
         let mut one = family.encode_family(&labels)?;
         one.encode_counter::<NoLabelSet, _, f64>(&(count as f64), None)?;
     }
-    let help = "Time for which experiments held the core, as far as each stall was told of.";
+    let help = "Time for which experiments held the core, as far as each stall was reported.";
     let mut family = encoder.encode_descriptor("disturb_stalled", help, Some(&Unit::Seconds), Counter)?;
     for (core, ns) in &totals.stalled_ns {
         let core = core.to_string();
@@ -70,7 +70,7 @@ fn effects(state: &State, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Err
         ("disturb_ratio", "How many times as large the experiment made its number.", |effect| effect.ratio),
         ("disturb_ratio_low", "The lower end of the interval of that.", |effect| effect.interval_low),
         ("disturb_ratio_high", "The upper end of the interval of that.", |effect| effect.interval_high),
-        ("disturb_injected_share", "The share of its disturbed runs that the cores stood still.", |effect| {
+        ("disturb_injected_share", "Share of its disturbed runs in which the cores were stalled.", |effect| {
             effect.injected_share
         }),
     ];

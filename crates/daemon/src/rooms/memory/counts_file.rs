@@ -73,7 +73,8 @@ impl KeptFile for CountsFile {
                 self.was_refused = true;
                 let path = self.file.path().display();
                 let refused = format!(
-                    "{why}, so its counts are not used and counting begins anew; it is put aside as {path}{ASIDE} when new ones are written"
+                    "{why}, so its counts are not used and counting restarts; the file is kept as {path}{ASIDE} when new ones \
+                     are written"
                 );
                 Loaded { kept: Kept::default(), refused: Some(refused) }
             }

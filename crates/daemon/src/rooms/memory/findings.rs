@@ -269,7 +269,7 @@ fn well(look: &MemoryLook) -> String {
     let module_count = look.dimms.iter().filter(|dimm| dimm.only_place.is_none()).count();
     let modules = counted(module_count as u64, "memory module", "memory modules");
     match (module_count, corrected) {
-        (0, 0) => "No memory error was reported; none is counted by module.".to_owned(),
+        (0, 0) => "No memory errors reported; no per-DIMM counters found.".to_owned(),
         (_, 0) => format!("{modules}, and no error of any was ever counted."),
         (_, errors) => {
             let errors = counted(errors, "corrected error", "corrected errors");

@@ -35,7 +35,7 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
     let help = "Reports of memory errors that are listed.";
     let mut family = encoder.encode_descriptor("memory_reports", help, None, Counter)?;
     family.encode_counter::<NoLabelSet, _, f64>(&(state.reports_count as f64), None)?;
-    let help = "Memory modules without series of their own, because there are too many.";
+    let help = "DIMMs without their own series: over the limit.";
     let mut family = encoder.encode_descriptor("memory_dimms_without_series", help, None, Gauge)?;
     family.encode_gauge(&((look.dimms.len() - dimms.len()) as f64))?;
     let help = "Files and services that tell of memory errors and cannot be read.";

@@ -37,7 +37,7 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
             Some(one.carrier_change_count)
         }),
         ("nic_receive_errors", "Packets that arrived damaged.", &|one| one.counters.rx_errors),
-        ("nic_receive_missed", "Packets that the device dropped because nobody fetched them.", &|one| {
+        ("nic_receive_missed", "Packets that the device dropped because the host did not fetch them.", &|one| {
             one.counters.rx_missed_errors
         }),
         ("nic_transmit_errors", "Packets that could not be sent.", &|one| one.counters.tx_errors),
@@ -52,7 +52,7 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
         }
     }
     reporters(&interfaces, encoder)?;
-    let help = "Network interfaces without series of their own, because there are too many.";
+    let help = "Network interfaces without their own series: over the limit.";
     let mut family = encoder.encode_descriptor("nic_interfaces_without_series", help, None, Gauge)?;
     let without = (look.interfaces.len() - interfaces.len()) as u64;
     family.encode_gauge(&(without.saturating_add(look.interfaces_left_out) as f64))?;
@@ -62,7 +62,7 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
 }
 
 fn states(interfaces: &[&Interface], encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-    let help = "State of the interface: 1 for the one that it is in.";
+    let help = "State of the interface: 1 for the current state.";
     let mut family = encoder.encode_descriptor("nic_state", help, None, Gauge)?;
     for one in interfaces {
         let driver = one_line(one.driver.as_deref().unwrap_or_default());

@@ -15,7 +15,7 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
     if state.checks.is_empty() {
         return Ok(());
     }
-    let help = "State of the periodic check: 1 for the one that it is in.";
+    let help = "State of the periodic check: 1 for the current state.";
     let mut family = encoder.encode_descriptor("remedy_check_state", help, None, Gauge)?;
     for check in state.checks.values() {
         for one in CheckState::ALL {

@@ -44,7 +44,7 @@ impl Group {
             group.dissolve();
             match tried {
                 Ok(()) => return Ok(group),
-                Err(fault) => why = format!("the virtual processors cannot be put into a group of their own: {fault}"),
+                Err(fault) => why = format!("the vCPUs cannot be put into a separate cgroup: {fault}"),
             }
         }
         Err(Fault::Unsupported {

@@ -31,7 +31,7 @@ impl Monitor {
     /// Opens it; with a person, only where that is his guest.
     ///
     /// # Errors
-    /// [`Fault::Refused`] when nobody listens there, or nobody who speaks so, or another user.
+    /// [`Fault::Refused`] when nothing listens there, or nobody who speaks so, or another user.
     pub(super) fn open(path: &Path, root: &Root, person: Option<u32>) -> Result<Monitor, Fault> {
         let no_monitor = |why: String| {
             Fault::Refused(format!(
@@ -40,7 +40,7 @@ impl Monitor {
             ))
         };
         let stream = UnixStream::connect(path).map_err(|error| no_monitor(error.to_string()))?;
-        let peer = peer::credentials(stream.as_fd()).ok_or_else(|| no_monitor("nobody listens there".into()))?;
+        let peer = peer::credentials(stream.as_fd()).ok_or_else(|| no_monitor("nothing listens there".into()))?;
         if let Some(person) = person {
             is_of(person, peer.pid, root)?;
         }

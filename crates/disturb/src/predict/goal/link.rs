@@ -144,7 +144,8 @@ impl Goal {
         while !std::mem::replace(&mut seen[at], true) {
             at = waits_for[at] as usize;
         }
-        let why = format!("this operation of rank {} waits for itself, by way of others", self.operations[at].rank);
+        let why =
+            format!("this operation of rank {} depends on itself through other operations", self.operations[at].rank);
         Err(Error::Goal { line: self.lines[at], why })
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
             Some(number) => (self.goal.lines[number as usize], self.goal.operations[number as usize].rank),
             None => (0, 0),
         };
-        Err(Error::Goal { line, why: format!("rank {rank} waits here for ever: the ranks wait for each other") })
+        Err(Error::Goal { line, why: format!("rank {rank} deadlocks here: the ranks wait for each other") })
     }
 
     fn core(&self, operation: u32) -> usize {

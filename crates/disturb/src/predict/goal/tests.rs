@@ -218,8 +218,8 @@ fn what_is_no_goal_file_says_its_line() {
             "line 8: rank 0 receives 8 bytes with tag 0 from rank 0, whose message in line 4 has 9",
         ),
         ("send 8b to 0 tag 1\nrecv 8b from 0 tag 2", "line 3: rank 0 sends 1 messages with tag 1"),
-        ("a: calc 1\na requires a", "line 3: this operation of rank 0 waits for itself"),
-        ("c: calc 3\na: calc 1\nb: calc 2\na requires b\nb irequires a\nc requires a", "waits for itself"),
+        ("a: calc 1\na requires a", "line 3: this operation of rank 0 depends on itself"),
+        ("c: calc 3\na: calc 1\nb: calc 2\na requires b\nb irequires a\nc requires a", "depends on itself"),
     ] {
         let error = within(text);
         assert!(error.contains(said), "{text}: {error}");
@@ -270,7 +270,7 @@ fn ranks_that_wait_for_each_other_are_found_by_running() {
     let text = "num_ranks 2\nrank 0 {\nr: recv 8b from 1\ns: send 8b to 1\ns requires r\n}\n\
                 rank 1 {\nr: recv 8b from 0\ns: send 8b to 0\ns requires r\n}\n";
     let error = undisturbed_ns(text, PLAIN).unwrap_err().to_string();
-    assert_eq!(error, "line 3: rank 0 waits here for ever: the ranks wait for each other");
+    assert_eq!(error, "line 3: rank 0 deadlocks here: the ranks wait for each other");
 }
 
 #[test]

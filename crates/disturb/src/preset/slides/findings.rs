@@ -60,7 +60,7 @@ pub(super) fn rows(view: &View<'_>, extras: &[Extra], simulated: &Simulated) -> 
             RATES.map(|rate| view.rise("udp", &format!("receiver-{rate}"), "lost_percent").map(|(rise, _)| rise.value));
         let all = all.into_iter().collect::<Result<Vec<f64>, String>>()?;
         let is_share = RATES.iter().zip(&all).all(|(rate, loss)| (loss - 10.5 * *rate as f64).abs() < NEAR);
-        Ok((is_share, format!("{} % with 1 to 4 a second, of which 10.5 % each stand still", list(&all))))
+        Ok((is_share, format!("{} % with 1 to 4 a second, of which 10.5 % each are stalled", list(&all))))
     };
     let short_are_not_seen = || -> Result<(bool, String), String> {
         let (ten, hundred) = (tcp("receiver-short-10")?, tcp("receiver-short-100")?);
@@ -153,7 +153,7 @@ pub(super) fn rows(view: &View<'_>, extras: &[Extra], simulated: &Simulated) -> 
             "short SMIs, up to 500 a second, do not show in TCP",
             "no visible effect",
             short_are_not_seen(),
-            "2 ms 100 times a second are a fifth of the time here, whatever the network does",
+            "2 ms 100 times a second are a fifth of the time here, independent of the network",
         ),
         finding(
             "MPI loses more with SMIs on all machines than on one",

@@ -141,7 +141,8 @@ fn changed(
 }
 
 fn processor(view: &View<'_>) -> Vec<Row> {
-    const ONE: &str = "one core's work loses the share of time in which it stands still; an SMI also empties caches and its entry and exit \
+    const ONE: &str = "one core's work loses the share of time in which it is stalled; an SMI also empties caches and its \
+    entry and exit \
                        cost more";
     const ALL: &str = "timers stop the cores within microseconds of each other, as an SMI does; what cores lose beyond the share on the slides' \
                        machines (waiting for each other, cold caches) is less here";
@@ -196,8 +197,8 @@ fn worse(all: Number, one: Number) -> Result<Verdict, String> {
 
 fn network(view: &View<'_>) -> Vec<Row> {
     const SENT: &str = "a link of 1 Gbit/s made of veth and tbf; the netperf of the slides ran for a minute";
-    const RECEIVED: &str = "a veth has no ring of 256 descriptors that overflows while nobody empties it, so packets wait instead of \
-                            getting lost, and are not sent again";
+    const RECEIVED: &str = "a veth has no ring of 256 descriptors that can overflow, so packets wait instead of being lost \
+    and retransmitted";
     // Gigabytes in a minute without SMIs and with 1 to 4 long ones a second.
     const WITHOUT: f64 = 5.60;
     let mut rows = Vec::new();
@@ -247,17 +248,17 @@ fn network(view: &View<'_>) -> Vec<Row> {
         "UDP, sender has 105 ms, 1/s".into(),
         UNKNOWN,
         found,
-        "a sender that stands still sends nothing that could be lost",
+        "a stalled sender sends nothing that could be lost",
     ));
     rows
 }
 
 /// Packets that TCP sent again, in both directions, over the plain link and to a receiver with a ring.
 fn sent_again(view: &View<'_>) -> Vec<Row> {
-    const WAITS: &str = "over a veth packets wait for a receiver that stands still, and none is lost";
+    const WAITS: &str = "over a veth, packets wait for a stalled receiver; no packet is lost";
     const RING: &str = "8 streams to a ring of 256 packets, as of a network card: one stream of so short a way has too little under way to fill it; runs of \
                         seconds, and not of a minute";
-    const SENT: &str = "a sender that stands still sends nothing that could be lost";
+    const SENT: &str = "a stalled sender sends nothing that could be lost";
     let mut rows = Vec::new();
     for (case, side, what, published, differs) in [
         ("tcp", "receiver", "TCP, receiver has 105 ms, 2/s", Some("28,000 to 50,000 sent again"), WAITS),

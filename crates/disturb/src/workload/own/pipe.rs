@@ -29,7 +29,7 @@ pub fn pipe(length: Duration, [from, to]: [Option<CpuId>; 2]) -> Result<f64, Fau
     let mut now_ns = began_ns;
     while now_ns < end_ns {
         match reader.read(&mut block) {
-            Ok(0) => return Err(Fault::Start("the pipe has nobody who writes".into())),
+            Ok(0) => return Err(Fault::Start("the pipe has no writer".into())),
             Ok(count) => bytes += count as u64,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(words("read", error)),

@@ -31,8 +31,8 @@ fn check(facts: &Facts) -> Verdict {
         return Verdict::Found(found(
             Severity::Notice,
             format!("{} of {} threshold blocks stand at 4095: {}", full.len(), blocks.len(), full.join(", ")),
-            "they count no further: their modules have at least so many errors",
-            "they begin anew at the next boot; until then only EDAC counts on, one for each record",
+            "they have stopped counting: their DIMMs have at least that many errors",
+            "they restart at the next boot; until then only EDAC counts, one per record",
         ));
     }
     Verdict::Found(Found {

@@ -31,7 +31,8 @@ fn check(facts: &Facts) -> Verdict {
                     controller.id,
                     controller.driver.module()
                 ),
-                "the collector takes corrected errors with an address before EDAC counts them: the counts per module stay near 0 while a module goes bad",
+                "the collector takes corrected errors with an address before EDAC counts them: the counts per module stay \
+                 near 0 while a DIMM degrades",
                 "boot with ras=cec_disable; until then follow mce:mce_record (surefoot memory watch), which comes before the collector",
             )
         }),

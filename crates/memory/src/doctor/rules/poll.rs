@@ -33,7 +33,7 @@ fn check(facts: &Facts) -> Verdict {
     Verdict::Found(found(
         Severity::Warning,
         format!("/sys/module/edac_core/parameters/edac_mc_poll_msec is {poll_ms}, and {module} does not poll"),
-        "the setting has no effect: errors come by interrupt or by the machine-check poll, and whoever set it believes otherwise",
+        "the setting has no effect: errors come by interrupt or by the machine-check poll, contrary to what its setting suggests",
         "set check_interval of machinecheck instead (with mce=no_cmci on Intel); `surefoot memory tune` says what the interval is on this platform",
     ))
 }

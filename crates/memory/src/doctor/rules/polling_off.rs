@@ -14,7 +14,7 @@ fn check(facts: &Facts) -> Verdict {
         (0, true) => Verdict::Found(found(
             Severity::Warning,
             "/sys/devices/system/machinecheck/machinecheck0/check_interval is 0, and corrected errors are polled for on this host".into(),
-            "nobody looks into the banks: corrected errors go unseen",
+            "the banks are not polled: corrected errors go unseen",
             "echo 300 > /sys/devices/system/machinecheck/machinecheck0/check_interval; `surefoot memory tune` chooses the interval",
         )),
         (0, false) => Verdict::Found(found(

@@ -31,7 +31,7 @@ fn check(facts: &Facts) -> Verdict {
                 log.storm_count
             ),
             "these banks are polled once a second: one record and one address for all errors of that second; where they are shows in no sample",
-            "find the module with `surefoot memory status` and take it out of service; the kernel ends the storm by itself",
+            "find the module with `surefoot memory status` and take it out of service; the kernel ends the storm on its own",
         )
     })
 }

@@ -8,7 +8,7 @@ pub(super) const RULE: Rule = Rule { name: "trace-overruns", check };
 
 fn check(facts: &Facts) -> Verdict {
     if facts.traces.is_empty() {
-        return Verdict::Fine("nobody follows ras:mc_event or mce:mce_record in an instance that is seen here".into());
+        return Verdict::Fine("no trace instance visible here follows ras:mc_event or mce:mce_record".into());
     }
     let lost: Vec<&Trace> = facts.traces.iter().filter(|trace| trace.overrun > 0).collect();
     let Some(first) = lost.first() else {
@@ -18,7 +18,7 @@ fn check(facts: &Facts) -> Verdict {
     Verdict::Found(found(
         Severity::Warning,
         format!("trace instance {} lost {} events (per_cpu/cpuN/stats, overrun)", first.name, first.overrun),
-        "whoever follows this instance (rasdaemon, surefoot) has not seen these reports: its counts are lower bounds",
+        "the reader of this instance (rasdaemon, surefoot) missed these reports: its counts are lower bounds",
         "write a larger buffer_size_kb and 0 into buffer_percent of the instance",
     ))
 }

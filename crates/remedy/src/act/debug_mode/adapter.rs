@@ -80,7 +80,7 @@ impl Adapter {
     pub fn parse(text: &str) -> std::result::Result<Adapter, String> {
         let adapter: Adapter = toml::from_str(text).map_err(|error| crate::toml_fault(&error))?;
         if adapter.debug.is_empty() {
-            return Err("[debug] changes no setting: without one nothing more would be told than before".into());
+            return Err("[debug] changes no setting, so the driver would log nothing more than before".into());
         }
         let all = [&adapter.debug, &adapter.soft_repair, &adapter.hard_repair];
         match all.iter().flat_map(|part| part.iter()).find(|(_, value)| value.is_array() || value.is_object()) {

@@ -133,14 +133,14 @@ fn within_budget(rows: &[Row], repairs: &[Repair], spares: Spares) -> Result<(),
         let old = done.iter().filter(|other| may_share(row, other, spares.per)).count();
         if done.contains(&row) {
             return Err(format!(
-                "row {:#x} of {} was repaired for good and has errors again: the module is to be replaced",
+                "row {:#x} of {} was repaired permanently and has errors again: replace the DIMM",
                 row.row, row.dimm
             ));
         }
         if old + new > spares.rows as usize {
             let part = if spares.per == Part::Bank { "bank" } else { "bank group" };
             return Err(format!(
-                "a {part} of {} has {} spare rows, {old} are used and {new} would be: the module is to be replaced",
+                "a {part} of {} has {} spare rows, {old} are used and {new} would be: replace the DIMM",
                 row.dimm, spares.rows
             ));
         }

@@ -259,7 +259,7 @@ impl Kubernetes {
                 return Ok(pods);
             }
             if !more.bytes().all(is_plain) {
-                return Err(failed("the API server goes on with what is no token of its own".into(), true));
+                return Err(failed("the API server returned an invalid continue token".into(), true));
             }
             after = format!("&continue={}", more.replace('=', "%3D"));
         }

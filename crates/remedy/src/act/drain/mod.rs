@@ -9,7 +9,7 @@ use slurm::Slurm;
 use std::sync::atomic::AtomicBool;
 
 /// What comes of a drain where nobody schedules work.
-const NOBODY: &str = "no scheduler was told: none is named for the service";
+const NOBODY: &str = "no scheduler configured for this service";
 
 /// How a service's hosts are taken out of service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -29,7 +29,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "interrupts",
         expected: "no interrupt but the timer's",
-        why: "each takes the core away for microseconds, whatever the settings promise",
+        why: "each takes the core away for microseconds despite the settings",
         source: "/proc/interrupts, differences",
         judge: interrupts,
         evidence: |facts, measured| arrived("interrupts", known(&measured.interrupts)?, facts, measured, |_| true),
@@ -273,7 +273,7 @@ fn irqbalance(facts: &Facts<'_>) -> Known<Judgement> {
     let expected = facts.with_audited(&cores);
     let restart = match facts.settings.host.has_systemd {
         true => "systemctl restart irqbalance",
-        false => "then start irqbalance anew",
+        false => "then restart irqbalance",
     };
     fix(
         value,

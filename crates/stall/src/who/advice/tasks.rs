@@ -73,10 +73,7 @@ fn move_away(interrupt: &Interrupt, host: &HostFacts) -> String {
         [one] => {
             said.push(format!("{one} is pinned to this core alone: leave it if it is the workload (--pid PROCESS)"))
         }
-        all => said.push(format!(
-            "{} are pinned to this core alone: leave the one that is the workload (--pid PROCESS)",
-            all.join(", ")
-        )),
+        all => said.push(format!("{} are pinned to this core: keep only the workload (--pid PROCESS)", all.join(", "))),
     }
     said.join("; ")
 }
@@ -127,7 +124,7 @@ fn softirq(interrupt: &Interrupt, host: &HostFacts) -> String {
             "keep a single task on this core, so that there is nothing to balance".into()
         }
         "SCHED" => format!(
-            "take this core out of load balancing: isolcpus=domain,{watched} at boot, or a cpuset partition of its own"
+            "take this core out of load balancing: isolcpus=domain,{watched} at boot, or in its own cpuset partition"
         ),
         "TIMER" | "HRTIMER" => {
             format!("arm timers on other cores ({others}): pin there what arms them, or what listens to sockets")

@@ -68,8 +68,8 @@ pub(super) const RULES: [Rule; 6] = [
             is_timer(interrupt, raiser, |function| function == "it_real_fn")
         }),
         remedy: |_, _| {
-            "block SIGALRM in the polling thread (pthread_sigmask) and let another thread take it (sigwaitinfo): the \
-             thread that takes the signal arms the timer anew on its own core. Better, use a timerfd, read on another \
+            "block SIGALRM in the polling thread (pthread_sigmask) and let another thread take it (sigwaitinfo): the thread \
+             that takes the signal re-arms the timer on its own core. Better, use a timerfd, read on another \
              core"
                 .into()
         },

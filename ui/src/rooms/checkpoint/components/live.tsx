@@ -75,7 +75,7 @@ function facts(job: Job, nowNs: number): [string, string, string][] {
     bytes(session.durable_bytes),
     `${bytes(rate)} per second${borne === null ? "; what the drive bears is not known" : `, and the drive bears ${bytes(borne)}`}`,
   ]);
-  if (session.drive_ends_realtime_ns !== null) known.push(["Drive's rating used up", day(session.drive_ends_realtime_ns), "if this job goes on so and nobody else writes"]);
+  if (session.drive_ends_realtime_ns !== null) known.push(["Drive's rating used up", day(session.drive_ends_realtime_ns), "at this job's present rate, without other writers"]);
   if (session.lost_count > 0) known.push(["Lines lost", count(session.lost_count), "that the job could not write into its journal"]);
   return known;
 }
@@ -157,7 +157,7 @@ function JobCard({ job, nowNs }: { job: Job; nowNs: number }) {
       </dl>
       <Generations job={job} />
       <div data-testid="decisions">
-        <h3>Decisions and what became of them</h3>
+        <h3>Decisions and outcomes</h3>
         <Decisions entries={job.events} nowNs={nowNs} none="No journal lies beside these checkpoints, so the reasons are not known." />
         {job.events_skipped > 0 && <p class="muted aside">{count(job.events_skipped)} lines of the journal cannot be read.</p>}
       </div>

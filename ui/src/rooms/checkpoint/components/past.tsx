@@ -43,7 +43,7 @@ export function PastCheckpoints() {
             </h2>
           </div>
           <div data-testid="decisions">
-            <h3>Decisions and what became of them</h3>
+            <h3>Decisions and outcomes</h3>
             <Decisions entries={job.entries} nowNs={toNs} none="Nothing was decided." />
           </div>
         </section>

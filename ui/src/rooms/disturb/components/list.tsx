@@ -20,7 +20,7 @@ const COLUMNS: readonly Folding<ExperimentView>[] = [
   { title: "disturbance", cell: ({ what }) => what },
   { title: "ratio", kind: "number", cell: ({ ended }) => (ended?.effect ? ratioWords(ended.effect.ratio) : "–") },
   { title: "interval", kind: "number", cell: ({ ended }) => (ended?.effect ? `${ratioWords(ended.effect.interval_low)} – ${ratioWords(ended.effect.interval_high)}` : "–") },
-  { title: "stood still", kind: "number", cell: ({ ended }) => (ended?.effect ? share(ended.effect.injected_share, 1) : "–") },
+  { title: "stalled", kind: "number", cell: ({ ended }) => (ended?.effect ? share(ended.effect.injected_share, 1) : "–") },
   { title: "result", cell: resultWords },
 ];
 

@@ -67,7 +67,7 @@ function Facts({ effect }: { effect: ExperimentEffect }) {
   const { metric, end_late_median_ns, end_skew_median_ns } = effect;
   return (
     <dl class="disturb-facts" data-testid="experiment-facts">
-      <dt>Stood still</dt>
+      <dt>Stalled</dt>
       <dd>
         {share(effect.injected_share, 1)} of the disturbed runs' time, {count(effect.stall_count)} stalls
       </dd>
@@ -101,7 +101,7 @@ function Runs({ one, detail, outliers }: { one: ExperimentView; detail: DetailVi
     { title: "value", kind: "number", cell: ({ value }) => valueWords(metric, value) },
     { title: "time", kind: "number", cell: ({ wall_ns }) => duration(wall_ns) },
     { title: "stalls", kind: "number", cell: ({ stall_count }) => count(stall_count) },
-    { title: "stood still", kind: "number", cell: ({ injected_share }) => share(injected_share, 1) },
+    { title: "stalled", kind: "number", cell: ({ injected_share }) => share(injected_share, 1) },
     { title: "load", kind: "number", cell: ({ load }) => (load === null ? "–" : load.toFixed(2)) },
     { title: "", cell: (run) => runNotes(run, outliers.includes(run.run)) },
   ];
@@ -164,7 +164,7 @@ const ROWS: readonly Folding<ExperimentRow>[] = [
   { title: "disturbed", kind: "number", cell: ({ disturbed_median }) => number(disturbed_median) },
   { title: "effect", kind: "number", cell: (row) => effectWords(row) },
   { title: "interval", kind: "number", cell: ({ interval_low, interval_high }) => (typeof interval_low === "number" ? `${number(interval_low)} – ${number(interval_high)}` : "") },
-  { title: "stood still", kind: "number", cell: ({ effect, injected_share }) => (typeof effect === "number" ? share(injected_share, 1) : "") },
+  { title: "stalled", kind: "number", cell: ({ effect, injected_share }) => (typeof effect === "number" ? share(injected_share, 1) : "") },
   { title: "stalls", kind: "number", cell: ({ effect, stall_count }) => (typeof effect === "number" ? count(stall_count ?? 0) : "") },
   { title: "ended late", kind: "number", cell: ({ end_late_median_ns }) => (typeof end_late_median_ns === "number" ? lateWords(end_late_median_ns) : "") },
 ];

@@ -57,7 +57,7 @@ export function Causes() {
       key: "idle",
       title: "While idle",
       className: "number",
-      hint: "Time while no task ran on the core or waited for it, which delayed nobody",
+      hint: "Time while no task ran on the core or waited for it, which delayed no task",
       order: (row) => row.whileIdleNs,
       cell: (row) => timed(row.totalNs, row.count, duration(row.whileIdleNs)),
     },

@@ -29,7 +29,7 @@ export function Cores() {
       key: "time",
       title: "Time",
       className: "wide",
-      hint: "Idle and what delayed nobody, user, kernel, lost, unexplained",
+      hint: "Idle and what delayed no task, user, kernel, lost, unexplained",
       order: ({ core }) => core.idleNs / core.wallNs,
       cell: ({ core }) => <Bar segments={ledgerSegments(core)} full={core.wallNs} />,
     },

@@ -75,7 +75,7 @@ export function LedgerTable({ ledger }: { ledger: Ledger }) {
           {row("idle", <><span class="swatch c-idle" aria-hidden="true" />idle</>, ledger.idleNs, 0)}
           {row(
             "while-idle",
-            <><span class="swatch c-idle" aria-hidden="true" />delayed nobody</>,
+            <><span class="swatch c-idle" aria-hidden="true" />delayed no task</>,
             ledger.whileIdleNs,
             1,
             "Interrupts and kernel threads while no task ran or waited",

@@ -118,7 +118,7 @@ impl Reports {
         let file = Arc::clone(&source.file);
         match file.bytes() {
             Ok(bytes) if bytes >= source.place.bytes => {}
-            Ok(_) => return source.end("the file became shorter; start the watch again to read it anew"),
+            Ok(_) => return source.end("the file was truncated; restart the watch to read it from the start"),
             Err(error) => return source.end(&format!("cannot be read: {error}")),
         }
         let mut place = std::mem::take(&mut source.place);

@@ -89,7 +89,7 @@ pub fn short_words(what: &What, duration: fn(u64) -> String) -> String {
             format!("message {message} of host {from} is delivered {how}{late}")
         }
         What::Refused { message, why } => {
-            format!("the sender is told that message {message} did not arrive: {}", why_name(*why).replace('_', " "))
+            format!("the sender learns that message {message} did not arrive: {}", why_name(*why).replace('_', " "))
         }
         What::Ended => "the end of the run".to_owned(),
     }
@@ -102,7 +102,7 @@ fn step_words(step: &str) -> String {
         "dismissed" => "the suspicion is dismissed, the control program answers",
         "detected" => "a failure is detected",
         "passed" => "the self-test passed",
-        "told" => "the other node's daemon was told",
+        "told" => "the other node's daemon was notified",
         "recovered" => "all ports are back",
         "given_up" => "the interface is given up",
         other => return other.replace('_', " "),

@@ -18,7 +18,7 @@ use surefoot_model::{Deed, DeedAction, Event, Room, SubjectKind};
 const KEPT_MAX: usize = 64;
 
 /// What its address answers.
-pub(crate) const SAYS: &str = "What Surefoot did on this host: who did what to what, why, and what came of it.";
+pub(crate) const SAYS: &str = "What Surefoot did on this host: who did what, why, and with what outcome.";
 
 /// Why there are none.
 const NONE_YET: &str = "Surefoot has changed nothing on this host and decided nothing that a journal records";
@@ -64,8 +64,7 @@ impl State {
         if self.counts.is_empty() {
             return Ok(());
         }
-        let help =
-            "Actions of Surefoot on this host, by what came of them; those of the last day before the start included.";
+        let help = "Actions of Surefoot on this host by outcome, including those of the day before the start.";
         let mut family = encoder.encode_descriptor("watch_deeds", help, None, Counter)?;
         self.counts.iter().try_for_each(|((room, action, outcome), count)| {
             let labels = [("room", room.as_str()), ("action", action.as_str()), ("outcome", outcome)];
