@@ -5,9 +5,10 @@ use clap::Args;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surefoot_hostfs::Root;
 use surefoot_memory::bmc::Sources;
 use surefoot_memory::bmc::event_log::Controller;
-use surefoot_memory::bmc::redfish::{Service, Trust};
+use surefoot_memory::bmc::redfish::{MachineIdentity, Service, Trust};
 
 /// The port of RMCP+.
 const IPMI_PORT: u16 = 623;
@@ -23,6 +24,10 @@ pub struct BmcOptions {
     /// Also count by the MemoryMetrics of this Redfish service, such as https://bmc17.example
     #[arg(long, value_name = "URL")]
     redfish: Option<String>,
+    /// The system of that service that is this machine, by its path, UUID or serial number, where the service has several and this machine's
+    /// UUID is unknown
+    #[arg(long, value_name = "SYSTEM", requires = "redfish")]
+    redfish_system: Option<String>,
     /// Believe the certificates that this file signs, instead of the system's
     #[arg(long, value_name = "FILE", requires = "redfish", conflicts_with = "redfish_insecure")]
     redfish_ca: Option<PathBuf>,
@@ -44,9 +49,9 @@ pub struct BmcOptions {
 }
 
 impl BmcOptions {
-    /// The controllers that are named.
-    pub fn sources(&self) -> anyhow::Result<Sources> {
-        let redfish = self.redfish.as_ref().map(|url| self.service(url)).transpose()?;
+    /// The controllers that are named, of the machine whose files these are.
+    pub fn sources(&self, root: &Root) -> anyhow::Result<Sources> {
+        let redfish = self.redfish.as_ref().map(|url| self.service(url, root)).transpose()?;
         let event_log = self.event_log.as_ref().map(|place| self.controller(place)).transpose()?;
         let sources = Sources { redfish, event_log, patience: self.bmc_timeout };
         ensure!(
@@ -57,7 +62,7 @@ impl BmcOptions {
         Ok(sources)
     }
 
-    fn service(&self, url: &str) -> anyhow::Result<Service> {
+    fn service(&self, url: &str, root: &Root) -> anyhow::Result<Service> {
         let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
         let is_plain =
             |rest: &str| !rest.is_empty() && !rest.contains(['@', '?', '#']) && !rest.contains(char::is_whitespace);
@@ -74,7 +79,15 @@ impl BmcOptions {
             (Some(file), false) => Trust::Signer(file.clone()),
             (None, false) => Trust::System,
         };
-        Ok(Service { url: url.trim_end_matches('/').to_owned(), user, trust, patience: self.bmc_timeout })
+        Ok(Service {
+            url: url.trim_end_matches('/').to_owned(),
+            user,
+            trust,
+            patience: self.bmc_timeout,
+            system: self.redfish_system.clone(),
+            own: MachineIdentity::of_host(root),
+            host: root.read(root.proc("sys/kernel/hostname")).map(|name| name.trim().to_owned()).unwrap_or_default(),
+        })
     }
 
     fn controller(&self, place: &str) -> anyhow::Result<Controller> {
@@ -152,7 +165,7 @@ mod tests {
         let file = folder.path().join("password");
         std::fs::write(&file, "secret\n").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let of = |place: &str| BmcOptions { event_log: Some(place.into()), ..options(&file) }.sources();
+        let of = |place: &str| BmcOptions { event_log: Some(place.into()), ..options(&file) }.sources(&Root::host());
         for (place, wanted) in
             [("bmc17", ("bmc17", 623)), ("10.0.0.7:6230", ("10.0.0.7", 6230)), ("[fe80::1]:9", ("fe80::1", 9))]
         {
@@ -165,13 +178,13 @@ mod tests {
         {
             assert!(of(place).unwrap_err().to_string().contains(why), "{place}");
         }
-        let of = |url: &str| BmcOptions { redfish: Some(url.into()), ..options(&file) }.sources();
+        let of = |url: &str| BmcOptions { redfish: Some(url.into()), ..options(&file) }.sources(&Root::host());
         assert_eq!(of("https://bmc/").unwrap().redfish.map(|service| service.url), Some("https://bmc".into()));
         for url in ["bmc17", "https://", "https://user:secret@bmc", "file:///etc/passwd"] {
             assert!(of(url).unwrap_err().to_string().contains("name a service"), "{url}");
         }
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(of("https://bmc").unwrap_err().to_string().contains("others may read"));
-        assert!(options(&file).sources().unwrap_err().to_string().contains("names nobody"));
+        assert!(options(&file).sources(&Root::host()).unwrap_err().to_string().contains("names nobody"));
     }
 }

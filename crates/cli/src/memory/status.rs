@@ -129,9 +129,9 @@ struct Seen {
 fn look(options: &StatusOptions) -> anyhow::Result<Seen> {
     let per_s = options.rate_limit;
     anyhow::ensure!(per_s.is_finite() && per_s > 0.0, "--rate-limit {per_s}: a rate is a number above 0, such as 10");
-    let bmc = options.bmc.sources()?;
     let limit = Limit { per_s, depth: 10.0 * per_s };
     let root = root(options.host_root.as_ref())?;
+    let bmc = options.bmc.sources(&root)?;
     let mut looker = Looker::new(root.clone()).with_limit(limit);
     let mut state = options.state.as_deref().map(open_state).transpose()?;
     let mut refused = None;

@@ -76,7 +76,7 @@ pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let per_s = options.rate;
     anyhow::ensure!(per_s.is_finite() && per_s > 0.0, "--rate {per_s}: a rate is a number above 0, such as 10");
     let root = status::root(options.host_root.as_ref())?;
-    let bmc = options.bmc.sources()?;
+    let bmc = options.bmc.sources(&root)?;
     if let Some(Unsupported { why, remedy }) = presence::unsupported(&root).filter(|_| !bmc.is_any()) {
         let why = format!("memory errors are not supported here: {why}; {remedy}");
         return Err(Unsupported::new(why, "").into());

@@ -178,7 +178,7 @@ impl RoomOptions {
         let checkpoints = absolute("--checkpoints", &self.checkpoints)?;
         let memory = memory_errors::Options {
             host_root: self.host_root.clone(),
-            bmc: self.bmc.sources()?,
+            bmc: self.bmc.sources(&crate::memory::status::root(self.host_root.as_ref())?)?,
             state: self.memory_state.clone(),
             history: self.memory_history.clone(),
         };

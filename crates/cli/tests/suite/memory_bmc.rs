@@ -71,7 +71,7 @@ fn redfish(request: &str, stream: &mut TcpStream) {
     let memory = "/redfish/v1/Systems/1/Memory";
     let body = match request.split(' ').nth(1).unwrap_or_default() {
         "/redfish/v1/Systems" => json!({"Members": [member("/redfish/v1/Systems/1")]}),
-        "/redfish/v1/Systems/1" => json!({"Memory": member(memory)}),
+        "/redfish/v1/Systems/1" => json!({"UUID": UUID, "Memory": member(memory)}),
         path if path == memory => json!({"Members": [member(&format!("{memory}/1")), member(&format!("{memory}/2"))]}),
         "/redfish/v1/Systems/1/Memory/1" => module("DIMM_A1", "03A10000"),
         "/redfish/v1/Systems/1/Memory/2" => module("CXL_1", "CX77"),
@@ -80,6 +80,30 @@ fn redfish(request: &str, stream: &mut TcpStream) {
         _ => return reply(stream, "404 Not Found", "{}"),
     };
     reply(stream, "200 OK", &body.to_string());
+}
+
+/// That of the service's system.
+const UUID: &str = "4C4C4544-0042-3510-8051-B7C04F4E3233";
+
+#[test]
+fn another_machine_s_service_counts_nothing_here() {
+    let (tree, folder) = (fixture(), tempfile::tempdir().unwrap());
+    let url = format!("http://{}", serve(redfish));
+    let file = password(folder.path(), "secret");
+    let options = ["--json", "--redfish", &url, "--bmc-user", "tester", "--bmc-password-file", &file];
+    let place = tree.path().join("sys/class/dmi/id");
+    std::fs::create_dir_all(&place).unwrap();
+    let own = |uuid: &str| std::fs::write(place.join("product_uuid"), format!("{uuid}\n")).unwrap();
+    own(&UUID.to_lowercase());
+    let found = lines(&run("status", tree.path(), &options));
+    assert_eq!(of(&found, "dimm", "id", "CX77").unwrap()["corrected_count"], 5);
+    own("4c4c4544-0042-3510-8051-b7c04f4e3234");
+    let found = lines(&run("status", tree.path(), &options));
+    assert_eq!(of(&found, "dimm", "id", "CX77"), None);
+    assert!(problem(&found, "redfish").contains("--redfish-system"), "{found:#?}");
+    // Somebody who knows better says so.
+    let found = lines(&run("status", tree.path(), &[&options[..], &["--redfish-system", UUID]].concat()));
+    assert_eq!(of(&found, "dimm", "id", "CX77").unwrap()["corrected_count"], 5);
 }
 
 fn password(folder: &Path, text: &str) -> String {

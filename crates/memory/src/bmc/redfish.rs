@@ -1,7 +1,7 @@
 //! MemoryMetrics of a Redfish service (DMTF DSP0268, schema MemoryMetrics).
 //!
-//! Four levels are asked: the systems, their collections of memory, the modules, and the metrics of each. All addresses of a level are
-//! asked over one connection.
+//! Four levels are asked: the systems, this machine's collection of memory, the modules, and the metrics of each. All addresses of a level
+//! are asked over one connection. Modules of other systems are other machines', whose slots may have the same names.
 
 use super::{Answer, Counted, MODULES_MAX};
 use serde_json::Value;
@@ -9,17 +9,18 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use surefoot_model::{MemoryProblem, MemorySource, is_filler, one_line};
 pub use surefoot_outside::http::Trust;
-use surefoot_outside::http::redfish::{Collection, link};
+pub use surefoot_outside::http::redfish::MachineIdentity;
+use surefoot_outside::http::redfish::{Collection, SYSTEMS_MAX, System, Wanted, link};
 use surefoot_outside::http::{self, Identity, NoAnswer, Request};
 
-/// Systems of one service that are looked at: a chassis with blades has a few.
-const SYSTEMS_MAX: usize = 16;
 /// Addresses that are asked for at once.
 const ADDRESSES_MAX: usize = 64;
 /// The longest answer: a collection of many modules takes some 50 KiB.
 const ANSWER_BYTES_MAX: u64 = http::ANSWER_BYTES_MAX / 2;
 /// The collection that every service has.
 const SYSTEMS: &str = "/redfish/v1/Systems";
+/// How a person chooses a system.
+const OPTION: &str = "--redfish-system 'PATH, UUID or SERIAL NUMBER'";
 /// The longest name, serial number or part number.
 const NAME_CHARACTERS_MAX: usize = 64;
 
@@ -34,6 +35,12 @@ pub struct Service {
     pub trust: Trust,
     /// How long the whole look may take.
     pub patience: Duration,
+    /// Its system that is this machine: a path, a UUID or a serial number; `None` where it has one alone, or where `own` chooses.
+    pub system: Option<String>,
+    /// What is known of this machine.
+    pub own: MachineIdentity,
+    /// This host's name; empty where it is not known.
+    pub host: String,
 }
 
 /// Without the password.
@@ -106,18 +113,40 @@ impl Asked<'_> {
         modules
     }
 
-    /// Where the modules of all systems are.
+    /// Where the modules of this machine are.
     fn module_paths(&mut self) -> Vec<String> {
-        let systems = self.collections(vec![SYSTEMS.to_owned()], SYSTEMS_MAX);
-        let systems = self.all(systems);
-        let mut collections = Vec::new();
-        for (path, system) in &systems {
-            match link(&system["Memory"]) {
-                Some(memory) => collections.push(memory),
-                None => self.problem(path, "it names no collection of memory modules: its modules are unknown"),
+        let service = self.service;
+        let Service { system, own, host, .. } = service;
+        let wanted = Wanted { chosen: system.as_deref(), own, host, option: OPTION };
+        let paths = match wanted.path() {
+            Some(path) => vec![path],
+            None => self.collections(vec![SYSTEMS.to_owned()], SYSTEMS_MAX),
+        };
+        let said = self.all(paths);
+        let mut systems = Vec::with_capacity(said.len());
+        for (path, one) in &said {
+            match System::of(path, one) {
+                Ok(system) => systems.push(system),
+                Err(why) => self.problem(path, &why),
             }
         }
-        self.collections(collections, MODULES_MAX)
+        let is_whole = self.problems.is_empty();
+        if systems.is_empty() && !is_whole {
+            return Vec::new();
+        }
+        let path = match wanted.of(&systems, is_whole) {
+            Ok(system) => system.path.clone(),
+            Err(why) => {
+                self.problem(SYSTEMS, &why);
+                return Vec::new();
+            }
+        };
+        let memory = said.iter().find(|(one, _)| *one == path).and_then(|(_, system)| link(&system["Memory"]));
+        let Some(memory) = memory else {
+            self.problem(&path, "it names no collection of memory modules: its modules are unknown");
+            return Vec::new();
+        };
+        self.collections(vec![memory], MODULES_MAX)
     }
 
     /// The members of these collections, all together, with what is missing among the problems.

@@ -126,7 +126,7 @@ fn machine() -> BTreeMap<String, Does> {
 
 fn asked(url: &str, seconds: u64) -> Answer {
     let user = Some(("root".into(), "a \"quoted\\ word".into()));
-    look(&Service { url: url.into(), user, trust: Trust::System, patience: Duration::from_secs(seconds) })
+    look(&Service { url: url.into(), user, patience: Duration::from_secs(seconds), ..Service::default() })
 }
 
 #[test]
@@ -248,4 +248,43 @@ fn a_collection_in_pages_is_read_whole_and_what_is_missing_is_told() {
     paths.insert("/redfish/v1/Systems/1".into(), Does::Answers(r#"{"Memory": null}"#.into()));
     let answer = asked(&serve(paths).0, 60);
     assert!(answer.problems[0].why.contains("its modules are unknown"), "{:?}", answer.problems);
+}
+
+/// A chassis manager: the slots of its blades have the same names.
+#[test]
+fn of_several_systems_only_this_machine_s_modules_are_read() {
+    let mut paths = machine();
+    let blade = |number: u32| {
+        let memory = format!("/redfish/v1/Systems/{number}/Memory");
+        let uuid = format!("4c4c4544-0042-3510-8051-b7c04f4e323{number}");
+        format!(r#"{{"UUID": "{uuid}", "SerialNumber": "N700{number}", "Memory": {}}}"#, link_to(&memory))
+    };
+    let links = [1, 2].map(|number| link_to(&format!("/redfish/v1/Systems/{number}"))).join(",");
+    paths.insert("/redfish/v1/Systems".into(), Does::Answers(format!(r#"{{"Members": [{links}]}}"#)));
+    for number in [1, 2] {
+        paths.insert(format!("/redfish/v1/Systems/{number}"), Does::Answers(blade(number)));
+    }
+    // The other blade's module at the same place has lost data.
+    let other = "/redfish/v1/Systems/2/Memory";
+    paths.insert(other.into(), Does::Answers(format!(r#"{{"Members": [{}]}}"#, link_to(&format!("{other}/1")))));
+    paths.insert(format!("{other}/1"), Does::Answers(r#"{"DeviceLocator": "DIMM A1"}"#.into()));
+    let lost = r#"{"LifeTime": {"CorrectableECCErrorCount": 9, "UncorrectableECCErrorCount": 7}}"#;
+    paths.insert(format!("{other}/1/MemoryMetrics"), Does::Answers(lost.into()));
+    let (url, _) = serve(paths);
+    let ask = |own: MachineIdentity, system: Option<&str>| {
+        let system = system.map(str::to_owned);
+        look(&Service { url: url.clone(), patience: Duration::from_secs(60), system, own, ..Service::default() })
+    };
+    let own = MachineIdentity { uuid: Some("4c4c4544004235108051b7c04f4e3231".into()), serial: None };
+    let counts = |answer: Answer| answer.modules.into_iter().map(|one| one.uncorrected).collect::<Vec<_>>();
+    assert_eq!(counts(ask(own.clone(), None)), [Some(0), Some(3)]);
+    for chosen in ["N7002", "/redfish/v1/Systems/2"] {
+        assert_eq!(counts(ask(MachineIdentity::default(), Some(chosen))), [Some(7)], "{chosen}");
+    }
+    let refused = ask(MachineIdentity::default(), None);
+    assert_eq!(refused.modules, []);
+    for words in ["2 systems", "--redfish-system", "N7001", "/redfish/v1/Systems/2"] {
+        assert!(refused.problems[0].why.contains(words), "{words}: {refused:?}");
+    }
+    assert_eq!(ask(own, Some("/redfish/v1/Systems/2")).modules, []);
 }
