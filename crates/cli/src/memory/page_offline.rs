@@ -1,6 +1,6 @@
 //! `surefoot memory page-offline`.
 
-use super::import::{FormatName, clock, read};
+use super::import::{FormatName, Hosts, clock};
 use crate::exit::Outcome;
 use crate::memory::fault;
 use crate::output;
@@ -26,6 +26,9 @@ pub struct PageOfflineOptions {
     /// When the kernel booted that wrote the log, as for `memory import`: without times nothing is known to stay
     #[arg(long, value_name = "TIME")]
     booted: Option<String>,
+    /// Only the errors of this host, by its name or machine ID, as for `memory import`
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
     /// Only this module, as `memory import` names it
     #[arg(long, value_name = "MODULE")]
     module: Option<String>,
@@ -81,9 +84,10 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
     );
     let clock = clock(options.booted.as_deref())?;
     let (mut seen, mut modules) = (SeenPages::default(), Modules::default());
+    let mut hosts = Hosts::new(options.host.clone());
     let (mut not_from_kernel_count, mut not_understood_count) = (0, 0);
     for file in &options.files {
-        let reading = read(file, options.format, clock, &mut |report| {
+        let reading = hosts.read(file, options.format, clock, &mut |report| {
             seen.add(report);
             modules.add(report);
             Ok(())

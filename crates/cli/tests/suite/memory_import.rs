@@ -232,6 +232,57 @@ fn an_import_that_fails_leaves_neither_a_history_nor_its_lock() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no directory"), "{output:?}");
 }
 
+/// The module A1 of one host is not that of another: not in one log, not in two, and its pages least of all.
+#[test]
+fn errors_of_several_hosts_are_never_added_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = |host: &str, page: &str| {
+        format!(
+            "Nov 23 08:00:00 {host} kernel: EDAC MC0: 1 UE memory read error on A1 (channel:0 slot:0 page:{page} offset:0x0 grain:32)\n"
+        )
+    };
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let both = file("both", &(error("n1", "0x1") + &error("n2", "0x2") + &error("n1", "0x3")));
+    let (one, two) = (file("one", &error("n1", "0x1")), file("two", &error("n2.example", "0x2")));
+    let rotated = file("one.1", &error("n1.example", "0x3"));
+    let unnamed = file(
+        "unnamed",
+        "[    9.0] EDAC MC0: 1 UE memory read error on A1 (channel:0 slot:0 page:0x4 offset:0x0 grain:32)\n",
+    );
+    let history = directory.path().join("history.db");
+    for command in [&["memory", "import"][..], &["memory", "page-offline", "--dry-run"]] {
+        let ask = |files: &[&str]| surefoot(&[command, files, &["--json"]].concat());
+        for (files, words) in [
+            (vec![&*both], ["n1", "n2", "--host NAME"]),
+            (vec![&*one, &*two], ["n1", "n2.example", "--host NAME"]),
+            (vec![&*one, &*unnamed], ["names no host", "A1", "--host NAME"]),
+            (vec![&*unnamed, &*unnamed], ["names no host", "A1", "--host NAME"]),
+        ] {
+            let refused = ask(&files);
+            assert_eq!(refused.status.code(), Some(2), "{files:?}: {refused:?}");
+            for words in words {
+                assert!(errors(&refused).contains(words), "{words}: {}", errors(&refused));
+            }
+        }
+        assert_eq!(ask(&[&one, &rotated]).status.code(), Some(0), "one host's files");
+    }
+    let counts = |arguments: &[&str]| {
+        let json = lines(&surefoot(&[&["memory", "import", "--json"], arguments].concat()));
+        of(&json, "dimm").iter().map(|dimm| dimm["uncorrected_count"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(counts(&[&both, "--host", "n1"]), 2);
+    assert_eq!(counts(&[&one, &unnamed, "--host", "n1"]), 2);
+    assert_eq!(counts(&[&one, &rotated]), 2);
+    let pages = lines(&surefoot(&["memory", "page-offline", "--dry-run", "--json", &both, "--host", "n2"]));
+    assert_eq!(of(&pages, "page").iter().map(|page| page["address"].as_u64().unwrap()).collect::<Vec<_>>(), [0x2000]);
+    let refused = surefoot(&["memory", "import", &both, "--into", history.to_str().unwrap()]);
+    assert_eq!((refused.status.code(), history.exists()), (Some(2), false));
+}
+
 #[test]
 fn the_guide_shows_what_is_printed() {
     let guide =

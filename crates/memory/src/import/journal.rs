@@ -6,10 +6,12 @@
 //! | `MESSAGE` | the words, or their bytes where they are not UTF-8 |
 //! | `__REALTIME_TIMESTAMP`, `__MONOTONIC_TIMESTAMP` | when journald took the entry, microseconds |
 //! | `_SOURCE_MONOTONIC_TIMESTAMP` | when the kernel wrote it, microseconds since boot |
+//! | `_HOSTNAME`, `_MACHINE_ID` | which host wrote it |
 //!
 //! journald takes what was written before it started only then. So an entry is dated to when the kernel wrote it, as far as the three
 //! tell.
 
+use super::host::Host;
 use serde_json::Value;
 use surefoot_model::Digits;
 
@@ -28,15 +30,24 @@ pub(super) enum Entry {
     Unreadable,
 }
 
-/// Reads a line; `None` for one that is no entry.
-pub(super) fn entry(line: &str) -> Option<Entry> {
+/// The text of an entry's object; `None` for a line that is none.
+fn object(line: &str) -> Option<&str> {
     // `-o json-seq` and `json-sse`.
     let line = line.trim_start_matches('\u{1e}');
     let line = line.strip_prefix("data: ").unwrap_or(line).trim();
-    if !line.starts_with('{') || !line.contains(&format!("\"{REALTIME}\"")) {
-        return None;
-    }
-    let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return Some(Entry::Unreadable) };
+    (line.starts_with('{') && line.contains(&format!("\"{REALTIME}\""))).then_some(line)
+}
+
+/// The host of an entry, empty where it tells none; `None` for a line that is no entry.
+pub(super) fn host(line: &str) -> Option<Host> {
+    let fields: Value = serde_json::from_str(object(line)?).unwrap_or_default();
+    let text = |name: &str| fields[name].as_str().map(str::to_owned).filter(|text| !text.is_empty());
+    Some(Host { name: text("_HOSTNAME").unwrap_or_default(), machine: text("_MACHINE_ID") })
+}
+
+/// Reads a line; `None` for one that is no entry.
+pub(super) fn entry(line: &str) -> Option<Entry> {
+    let Ok(Value::Object(fields)) = serde_json::from_str(object(line)?) else { return Some(Entry::Unreadable) };
     match fields.get("_TRANSPORT") {
         None => return Some(Entry::NoTransport),
         Some(transport) if transport != "kernel" => return Some(Entry::OfProgram),

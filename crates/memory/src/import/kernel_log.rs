@@ -47,7 +47,7 @@ enum Waiting {
 struct Pending {
     waiting: Waiting,
     at_realtime_ns: u64,
-    /// Its last line.
+    /// Its last line, as [`KernelLog::taken`] counts.
     line: u64,
 }
 
@@ -89,6 +89,8 @@ pub(super) struct KernelLog {
     /// The kernel says that it handed machine checks to a program.
     handed_on: bool,
     pending: Option<Pending>,
+    /// Lines so far. In a log of several hosts those of others are not taken.
+    taken: u64,
 }
 
 impl KernelLog {
@@ -99,10 +101,12 @@ impl KernelLog {
             was_of_report: false,
             handed_on: false,
             pending: None,
+            taken: 0,
         }
     }
 
     pub fn line(&mut self, line: &str, sink: &mut Sink<'_>) -> Line {
+        self.taken += 1;
         match journal::entry(line) {
             None => {
                 let (at, origin, said) = self.stamps.take(line);
@@ -138,8 +142,7 @@ impl KernelLog {
     }
 
     fn said(&mut self, said: &str, origin: Origin, at_ns: u64, sink: &mut Sink<'_>) -> Line {
-        let number = sink.totals.line_count;
-        if self.pending.as_ref().is_some_and(|pending| number > pending.line + WAIT_LINES) {
+        if self.pending.as_ref().is_some_and(|pending| self.taken > pending.line + WAIT_LINES) {
             self.flush(sink);
         }
         if let Some(what) = folded(said) {
@@ -271,7 +274,7 @@ impl KernelLog {
             gathered.record.cpu = status.cpu;
             gathered.record.vendor = status.vendor;
             let waiting = Waiting::MachineCheck(Box::new(gathered));
-            self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: number });
+            self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: self.taken });
             return Line::OfReport;
         }
         if let Some(Pending { waiting: Waiting::MachineCheck(gathered), line, .. }) = &mut self.pending {
@@ -286,7 +289,7 @@ impl KernelLog {
                 gathered.take_processor(said) || gathered.take_registers(said)
             };
             if is_taken {
-                *line = number;
+                *line = self.taken;
                 return Line::OfReport;
             }
         }
@@ -315,12 +318,12 @@ impl KernelLog {
             self.flush(sink);
             let section = Firmware { line: number, tag: cut(tag), ..Firmware::default() };
             let waiting = Waiting::Firmware(Box::new(section));
-            self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: number });
+            self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: self.taken });
         }
         let Some(Pending { waiting: Waiting::Firmware(section), line, .. }) = &mut self.pending else {
             return Line::Other;
         };
-        *line = number;
+        *line = self.taken;
         section.is_section |= is_section;
         section.take(said);
         Line::OfReport

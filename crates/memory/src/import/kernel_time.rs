@@ -162,6 +162,31 @@ pub(super) fn stamped<'a>(line: &'a str, clock: &Clock) -> Option<(At, &'a str, 
     Some((at, tag, words))
 }
 
+/// The name of the host behind the stamp; `None` where there is none.
+pub(super) fn host(line: &str) -> Option<&str> {
+    let line = undecorated(line);
+    let is_word = |host: &str| !host.is_empty() && !host.contains([' ', ':']);
+    let before_kernel = |words| without_caller(words).split_once(" kernel: ").map(|(host, _)| host);
+    if let Some((stamp, words)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+        && is_stamp(stamp)
+    {
+        return before_kernel(words).filter(|host| is_word(host));
+    }
+    let (first, rest) = line.split_once(' ')?;
+    if first.contains(',') && iso(&first.replace(',', ".")).is_some() {
+        return before_kernel(rest).filter(|host| is_word(host));
+    }
+    let of_protocol = line.strip_prefix("1 ").and_then(|rest| rest.split_once(' ')).filter(|(at, _)| iso(at).is_some());
+    let rest = match of_protocol {
+        Some((_, rest)) => rest,
+        None if iso(first).or_else(|| unix(first)).is_some() => rest,
+        None => short_full(line).or_else(|| syslog(line, &Clock::default()))?.1,
+    };
+    let host = rest.trim_start().split(' ').next()?;
+    // A dash stands for no name.
+    (is_word(host) && host != "-" && !is_priority(host)).then_some(host)
+}
+
 /// `Nov 23 08:00:00 `.
 fn syslog<'a>(line: &'a str, clock: &Clock) -> Option<(At, &'a str)> {
     let (month, rest) = line.split_once(' ')?;
@@ -260,12 +285,14 @@ fn tagged(rest: &str) -> (&str, &str) {
     let (first, behind) = rest.split_once(' ').unwrap_or((rest, ""));
     // Without a name of the host (`journalctl --no-hostname`) the line begins with the tag.
     let rest = if first.ends_with(':') { rest } else { behind.trim_start() };
-    let is_priority = |word: &str| {
-        word.split_once('.').is_some_and(|(facility, level)| FACILITIES.contains(&facility) && LEVELS.contains(&level))
-    };
     let rest = rest.split_once(' ').filter(|(word, _)| is_priority(word)).map_or(rest, |(_, behind)| behind);
     let tag = rest.split_once(": ").filter(|(tag, _)| !tag.contains(' '));
     tag.map_or(("", rest), |(tag, words)| (tag, words.trim_start()))
+}
+
+/// What BusyBox writes before the tag.
+fn is_priority(word: &str) -> bool {
+    word.split_once('.').is_some_and(|(facility, level)| FACILITIES.contains(&facility) && LEVELS.contains(&level))
 }
 
 /// The same of RFC 5424: host, program, process, message id, and structured data, of which the kernel's lines have but the program.

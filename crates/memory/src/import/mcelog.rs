@@ -14,6 +14,28 @@ pub(super) fn is_begin(line: &str) -> bool {
     untagged(line).is_some_and(|(_, words)| begins(words))
 }
 
+/// Whose line it is, as far as syslog's tag tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Mcelog,
+    /// The kernel's or another program's.
+    Another,
+    /// It has no stamp of syslog.
+    Untold,
+}
+
+pub(super) fn owner(line: &str) -> Owner {
+    match stamped(line, &Clock::default()) {
+        Some((_, tag, _)) if is_mcelog(tag) => Owner::Mcelog,
+        Some(_) => Owner::Another,
+        None => Owner::Untold,
+    }
+}
+
+fn is_mcelog(tag: &str) -> bool {
+    tag == "mcelog" || tag.starts_with("mcelog[")
+}
+
 fn begins(line: &str) -> bool {
     line.starts_with("Hardware event. This is not a software error")
         || line.starts_with("HARDWARE ERROR. This is *NOT* a software problem")
@@ -28,7 +50,6 @@ fn is_numbered(line: &str) -> bool {
 
 /// A line without `mcelog: `, and without what syslog puts before that; `None` for one of another program. Whether it had such a tag.
 fn untagged(line: &str) -> Option<(bool, &str)> {
-    let is_mcelog = |tag: &str| tag == "mcelog" || tag.starts_with("mcelog[");
     match stamped(line, &Clock::default()) {
         Some((_, tag, words)) => is_mcelog(tag).then_some((true, words)),
         None => match line.trim_start().split_once(": ") {
@@ -39,9 +60,10 @@ fn untagged(line: &str) -> Option<(bool, &str)> {
 }
 
 /// A line of another program in a shared log.
-fn of_program(line: &str) -> Line {
-    let is_alike = line.match_indices(' ').any(|(at, _)| {
-        let words = &line[at + 1..];
+pub(super) fn of_program(line: &str) -> Line {
+    let places = line.match_indices(' ').map(|(at, _)| at + 1);
+    let is_alike = [0].into_iter().chain(places).any(|at| {
+        let words = &line[at..];
         begins(words.strip_prefix("mcelog: ").unwrap_or(words))
     });
     if is_alike { Line::NotFromKernel } else { Line::Other }

@@ -20,20 +20,24 @@
 //! assert_eq!((totals.line_count, totals.not_understood_count), (1, 0));
 //! ```
 
+mod host;
 mod journal;
 mod kernel_log;
 mod kernel_time;
+mod log;
 mod machine_check;
 mod mcelog;
 mod modules;
 mod sel;
 
-pub use modules::Modules;
+pub use host::Host;
+pub use modules::{MODULES_MAX, Modules};
 pub use surefoot_hostfs::stamp::Clock;
 
+use crate::counted;
 use crate::reports::{self, CpuVendor, MceRecord, mce_record};
-use kernel_log::KernelLog;
-use mcelog::Mcelog;
+use host::Hosts;
+use log::Log;
 use sel::Sel;
 use surefoot_model::{ErrorReport, one_line};
 
@@ -175,8 +179,7 @@ impl Sink<'_> {
 
 #[derive(Debug)]
 enum Reader {
-    KernelLog(Box<KernelLog>),
-    Mcelog(Box<Mcelog>),
+    Log(Box<Log>),
     Sel(Box<Sel>),
 }
 
@@ -186,17 +189,30 @@ pub struct Import {
     reader: Reader,
     clock: Clock,
     totals: Totals,
+    hosts: Hosts,
 }
 
 impl Import {
     /// Begins a log.
     pub fn new(format: Format, clock: Clock) -> Import {
         let reader = match format {
-            Format::KernelLog => Reader::KernelLog(Box::new(KernelLog::new(clock))),
-            Format::Mcelog => Reader::Mcelog(Box::default()),
+            Format::KernelLog | Format::Mcelog => Reader::Log(Box::new(Log::new(clock, format == Format::Mcelog))),
             Format::Sel => Reader::Sel(Box::default()),
         };
-        Import { reader, clock, totals: Totals::default() }
+        Import { reader, clock, totals: Totals::default(), hosts: Hosts::default() }
+    }
+
+    /// Leaves out the lines that name another host than this one, which is a name or a machine ID.
+    #[must_use]
+    pub fn of_host(mut self, host: Option<String>) -> Import {
+        self.hosts = Hosts::only(host);
+        self
+    }
+
+    /// The hosts whose errors were read so far, as far as the lines name them. Reports of several must not be mixed: their modules have the
+    /// same names.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts.found
     }
 
     /// Takes the next line, and adds the reports that are complete with it.
@@ -205,12 +221,18 @@ impl Import {
         let text = text.trim_end_matches(['\n', '\r']);
         let end = (0..=text.len().min(LINE_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         let text = &text[..end];
+        if self.hosts.leave_out(text) {
+            self.totals.other_count += 1;
+            return;
+        }
         let mut sink = Sink { clock: self.clock, reports, totals: &mut self.totals };
         let line = match &mut self.reader {
-            Reader::KernelLog(log) => log.line(text, &mut sink),
-            Reader::Mcelog(log) => log.line(text, &mut sink),
+            Reader::Log(log) => log.line(text, &mut sink),
             Reader::Sel(log) => log.line(text, &mut sink),
         };
+        if matches!(line, Line::OfReport | Line::NotUnderstood(_)) && matches!(self.reader, Reader::Log(_)) {
+            self.hosts.add(text);
+        }
         match line {
             Line::OfReport => self.totals.of_report_count += 1,
             Line::Other => self.totals.other_count += 1,
@@ -223,9 +245,12 @@ impl Import {
     pub fn end(mut self, reports: &mut Vec<ErrorReport>) -> Totals {
         let mut sink = Sink { clock: self.clock, reports, totals: &mut self.totals };
         match &mut self.reader {
-            Reader::KernelLog(log) => log.end(&mut sink),
-            Reader::Mcelog(log) => log.end(&mut sink),
+            Reader::Log(log) => log.end(&mut sink),
             Reader::Sel(log) => log.end(&mut sink),
+        }
+        if self.hosts.left_out_count > 0 {
+            let lines = counted(self.hosts.left_out_count, "line", "lines");
+            self.totals.note(&format!("{lines} of other hosts left out."));
         }
         self.totals
     }
@@ -241,17 +266,19 @@ pub fn unread_form<'a>(lines: impl IntoIterator<Item = &'a str>) -> Option<&'sta
 /// The format of a text by its first lines; `None` where none of them tells.
 pub fn detect<'a>(lines: impl IntoIterator<Item = &'a str>) -> Option<Format> {
     let [mut kernel, mut mcelog, mut sel] = [0u32; 3];
+    let mut is_shared = false;
     for line in lines {
+        is_shared |= mcelog::owner(line) == mcelog::Owner::Another || journal::host(line).is_some();
         mcelog += u32::from(mcelog::is_begin(line));
         sel += u32::from(sel::is_line(line));
         kernel += u32::from(kernel_log::is_line(line));
     }
-    let most = kernel.max(mcelog).max(sel);
+    let most = kernel.max(sel);
     match most {
-        0 => None,
-        // A record of mcelog has one line that tells, and many that could be anything.
-        _ if mcelog > 0 => Some(Format::Mcelog),
-        _ if sel == most => Some(Format::Sel),
+        // A record of mcelog has one line that tells, and many that could be anything. In a log of all programs it is one of many.
+        _ if mcelog > 0 && !is_shared => Some(Format::Mcelog),
+        0 if mcelog == 0 => None,
+        _ if sel == most && sel > 0 => Some(Format::Sel),
         _ => Some(Format::KernelLog),
     }
 }

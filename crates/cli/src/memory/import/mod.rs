@@ -1,11 +1,13 @@
 //! `surefoot memory import`: errors that others recorded, module by module.
 
+mod hosts;
 mod into;
 mod rasdaemon;
 mod read;
 mod text;
 
-pub use read::{FormatName, Reading, read};
+pub use hosts::Hosts;
+pub use read::{FormatName, Reading};
 
 use crate::exit::Outcome;
 use crate::memory::status::DimmLine;
@@ -31,6 +33,9 @@ pub struct ImportOptions {
     /// What the files are
     #[arg(long, value_enum, default_value_t = FormatName::Auto)]
     format: FormatName,
+    /// Read only the errors of this host, by its name or machine ID; files that name no host are then taken as its own
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
     /// When the kernel booted that wrote the log, such as 2026-11-23T08:00:00Z: dates lines that have seconds since boot alone
     #[arg(long, value_name = "TIME")]
     booted: Option<String>,
@@ -109,11 +114,11 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "memory import")?;
     }
     let mut into = options.into.as_deref().map(Into::open).transpose()?;
-    let mut modules = Modules::default();
+    let (mut modules, mut hosts) = (Modules::default(), Hosts::new(options.host.clone()));
     let mut readings = Vec::new();
     for file in &options.files {
         let unknown_before = modules.unknown_count;
-        let mut reading = read(file, options.format, clock, &mut |report| {
+        let mut reading = hosts.read(file, options.format, clock, &mut |report| {
             modules.add(report);
             if let Some(into) = &mut into {
                 into.take(report, clock.now_realtime_ns);

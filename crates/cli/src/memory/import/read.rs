@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use surefoot_memory::import::{Clock, Format, Import, LINE_BYTES_MAX, Totals, detect, unread_form};
+use surefoot_memory::import::{Clock, Format, Host, Import, LINE_BYTES_MAX, Totals, detect, unread_form};
 use surefoot_model::ErrorReport;
 
 /// Lines needed to tell what kind of log a file is.
@@ -49,6 +49,8 @@ pub struct Reading {
     pub undated_count: u64,
     /// Errors that no module is named for.
     pub unknown_module_count: u64,
+    /// The hosts whose errors it has, as far as it names them.
+    pub hosts: Vec<Host>,
 }
 
 impl Reading {
@@ -60,6 +62,7 @@ impl Reading {
             error_count: 0,
             undated_count: 0,
             unknown_module_count: 0,
+            hosts: Vec::new(),
         }
     }
 
@@ -72,8 +75,14 @@ impl Reading {
 /// Takes each report as it is read.
 pub type Take<'a> = dyn FnMut(&ErrorReport) -> anyhow::Result<()> + 'a;
 
-/// Reads a file to its end.
-pub fn read(file: &Path, format: FormatName, clock: Clock, take: &mut Take<'_>) -> anyhow::Result<Reading> {
+/// Reads a file to its end, of one host alone.
+pub fn read(
+    file: &Path,
+    format: FormatName,
+    clock: Clock,
+    host: Option<&str>,
+    take: &mut Take<'_>,
+) -> anyhow::Result<Reading> {
     let is_stdin = file == Path::new("-");
     let is_database = !is_stdin && (format == FormatName::Rasdaemon || rasdaemon::is_database(file));
     if is_database {
@@ -93,7 +102,7 @@ pub fn read(file: &Path, format: FormatName, clock: Clock, take: &mut Take<'_>) 
     } else {
         Box::new(BufReader::new(open(file)?))
     };
-    log(source, file, format, clock, take)
+    log(source, file, format, (clock, host), take)
 }
 
 /// Opens a log without waiting for anybody: a pipe in a folder of others may have no writer, ever. Pipes of this process's own, such
@@ -117,7 +126,7 @@ fn log(
     mut source: Source,
     file: &Path,
     format: FormatName,
-    clock: Clock,
+    (clock, host): (Clock, Option<&str>),
     take: &mut Take<'_>,
 ) -> anyhow::Result<Reading> {
     let unread = |error: io::Error| anyhow::Error::new(error).context(format!("{}: cannot be read", file.display()));
@@ -152,7 +161,7 @@ fn log(
         FormatName::Kernel | FormatName::Rasdaemon => (Format::KernelLog, word(Format::KernelLog)),
     };
     let mut reading = Reading::new(file, word);
-    let mut import = Import::new(format, clock);
+    let mut import = Import::new(format, clock).of_host(host.map(str::to_owned));
     let mut reports = Vec::new();
     let mut first = first.into_iter();
     loop {
@@ -164,8 +173,12 @@ fn log(
             },
         };
         import.line(&line, &mut reports);
+        if let [_, _, ..] = import.hosts() {
+            bail!("{}: {}", file.display(), several(import.hosts()));
+        }
         hand_out(&mut reports, &mut reading, take)?;
     }
+    reading.hosts = import.hosts().to_vec();
     reading.totals = import.end(&mut reports);
     hand_out(&mut reports, &mut reading, take)?;
     if cut_count > 0 {
@@ -175,6 +188,14 @@ fn log(
         ));
     }
     Ok(reading)
+}
+
+fn several(hosts: &[Host]) -> String {
+    let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+    format!(
+        "it has memory errors of several hosts ({}, perhaps more); choose one with --host NAME or MACHINE ID",
+        names.join(", ")
+    )
 }
 
 fn hand_out(reports: &mut Vec<ErrorReport>, reading: &mut Reading, take: &mut Take<'_>) -> anyhow::Result<()> {
@@ -248,7 +269,8 @@ mod tests {
         File::create(&hole).unwrap().set_len(1 << 40).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let clock = Clock::default();
-        let why = |file: &Path| format!("{:#}", read(file, FormatName::Auto, clock, &mut |_| Ok(())).unwrap_err());
+        let why =
+            |file: &Path| format!("{:#}", read(file, FormatName::Auto, clock, None, &mut |_| Ok(())).unwrap_err());
         assert!(why(&hole).contains("has no end"), "{}", why(&hole));
         assert!(why(&pipe).contains("no regular file"), "{}", why(&pipe));
     }
