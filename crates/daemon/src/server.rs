@@ -33,6 +33,8 @@ const REPLAY_PATIENCE: Duration = Duration::from_secs(5);
 const QUERIES_MAX: usize = 2;
 /// All threads have this long to end.
 const STOP_TIME: Duration = Duration::from_secs(2);
+/// After that, the one that writes the history has this long to commit and to move its log into the database.
+const HISTORY_STOP_TIME: Duration = Duration::from_secs(5);
 /// How often the findings are folded: for the live clients, the history and `health.json`.
 const FINDINGS_PERIOD: Duration = Duration::from_secs(1);
 /// How long findings wait for events that are being taken in.
@@ -53,6 +55,8 @@ pub struct Server {
     run_directory: Option<Arc<RunDirectory>>,
     /// The thread that takes events in; it ends before the others.
     fold: Option<JoinHandle<()>>,
+    /// The thread that writes the history.
+    history: Option<JoinHandle<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -85,6 +89,7 @@ impl Server {
             findings_stop: None,
             run_directory,
             fold: None,
+            history: None,
             threads: Vec::new(),
         };
         // If one of the threads cannot be started, dropping the server ends the others.
@@ -157,7 +162,7 @@ impl Server {
         self.shared.take_notices()
     }
 
-    /// Ends all threads, within 2 s. Events that were published before are taken in first.
+    /// Ends all threads, within 2 s, and the one that writes the history within 7 s. Events that were published before are taken in first.
     pub fn stop(self) {
         // Dropping does it.
     }
@@ -185,11 +190,12 @@ impl Server {
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
-        self.spawn("surefoot-history", move || {
+        self.history = Some(spawn("surefoot-history", move || {
             if let Some(history) = &shared.history {
                 history.run(&shared);
             }
-        })
+        })?);
+        Ok(())
     }
 
     /// The socket beside the port. Without it the port is there, so that a directory whose path is too long for it is no
@@ -315,6 +321,10 @@ impl Drop for Server {
         }
         for thread in self.threads.drain(..) {
             join_until(thread, deadline);
+        }
+        // The others may have taken all of their time, on a host that is very busy.
+        if let Some(history) = self.history.take() {
+            join_until(history, Instant::now() + HISTORY_STOP_TIME);
         }
     }
 }

@@ -309,7 +309,7 @@ pub struct ExperimentLook {
     pub problems_left_out: u64,
 }
 
-/// What is said of experiments. A journal has a line of each kind but the first and the last.
+/// What is said of experiments. A journal has no `look`, `gone` or `left_out` line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(tag = "seen", rename_all = "snake_case")]
@@ -348,6 +348,11 @@ pub enum DisturbEvent {
         /// The experiment.
         experiment: String,
     },
+    /// The journal of an experiment is no longer read, because others took its room.
+    LeftOut {
+        /// The experiment.
+        experiment: String,
+    },
 }
 
 impl DisturbEvent {
@@ -360,7 +365,8 @@ impl DisturbEvent {
             DisturbEvent::Stalls { experiment, .. }
             | DisturbEvent::Run { experiment, .. }
             | DisturbEvent::Row { experiment, .. }
-            | DisturbEvent::Gone { experiment } => Some(experiment),
+            | DisturbEvent::Gone { experiment }
+            | DisturbEvent::LeftOut { experiment } => Some(experiment),
         }
     }
 
@@ -403,7 +409,10 @@ impl DisturbEvent {
             DisturbEvent::Began(began) => Some(began.at_ns),
             DisturbEvent::Run { run, .. } => Some(run.start_ns.saturating_add(run.wall_ns)),
             DisturbEvent::Ended(ended) => Some(ended.at_ns),
-            DisturbEvent::Stalls { .. } | DisturbEvent::Row { .. } | DisturbEvent::Gone { .. } => None,
+            DisturbEvent::Stalls { .. }
+            | DisturbEvent::Row { .. }
+            | DisturbEvent::Gone { .. }
+            | DisturbEvent::LeftOut { .. } => None,
         }
     }
 
@@ -429,7 +438,7 @@ impl DisturbEvent {
                         + texts(&ended.warnings)
                         + ended.effect.as_ref().map_or(0, |effect| effect.held_bytes())
                 }
-                DisturbEvent::Gone { .. } => 0,
+                DisturbEvent::Gone { .. } | DisturbEvent::LeftOut { .. } => 0,
             }
     }
 
@@ -442,7 +451,10 @@ impl DisturbEvent {
                 uid: began.stranger(),
                 is_over: false,
             }),
-            DisturbEvent::Ended(ExperimentEnded { experiment, .. }) | DisturbEvent::Gone { experiment } => {
+            // What is not read any more claims no cores.
+            DisturbEvent::Ended(ExperimentEnded { experiment, .. })
+            | DisturbEvent::Gone { experiment }
+            | DisturbEvent::LeftOut { experiment } => {
                 Some(CoresTaken { by: experiment.clone(), what: String::new(), uid: None, is_over: true })
             }
             _ => None,

@@ -174,10 +174,21 @@ impl Writer<'_> {
                     open.record_findings(i64::try_from(now_ns).unwrap_or(i64::MAX), &findings)
                 }
                 Popped::Empty => open.commit(),
-                // Dropping it commits.
-                Popped::Closed => return End::Closed,
+                Popped::Closed => {
+                    self.close(open);
+                    return End::Closed;
+                }
             };
         }
+    }
+
+    /// Writes what waits and closes the history. SQLite moves the log into the database, and removes it, when the last connection closes
+    /// and may write: the one that reads goes first.
+    fn close(&mut self, mut open: store::History) {
+        // A reader may take long; then the log stays, and the next start takes up what is in it.
+        let _ = open.commit();
+        *lock(&self.history.trouble) = Some("the watch is ending".to_owned());
+        *lock(&self.history.view) = None;
     }
 
     /// Tells a history that was just opened what the times of events mean.

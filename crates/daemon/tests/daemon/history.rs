@@ -49,6 +49,19 @@ fn what_was_published_can_be_asked_for_and_is_there_after_a_restart() {
     assert_eq!(past["gaps"][0]["duration_ns"], 70_000);
     assert_eq!(past["gaps"][0]["causes"][0]["kind"], "softirq");
     assert_eq!(past["notices"][0]["text"], "core 3 went offline");
+    // As a watch that was killed leaves it.
+    let killed = directory.path().join("killed");
+    std::fs::create_dir(&killed).unwrap();
+    for name in ["history.sqlite", "history.sqlite-wal"] {
+        std::fs::copy(directory.path().join(name), killed.join(name)).unwrap();
+    }
+    server.stop();
+    let log = directory.path().join("history.sqlite-wal");
+    assert!(!log.exists(), "the log is left though the page's connection has read");
+
+    let server = start(&killed.join("history.sqlite"));
+    let again = wait_for("the history", || ask(&server).filter(|past| !past["windows"].as_array().unwrap().is_empty()));
+    assert_eq!(again["windows"], past["windows"], "what a log holds is taken up");
     server.stop();
 
     let server = start(&path);

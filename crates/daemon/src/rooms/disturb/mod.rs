@@ -69,7 +69,7 @@ impl Disturb {
     }
 
     fn answer(&self, question: &Question, viewer: Viewer) -> Result<Answer, crate::http::ApiError> {
-        let state = lock(&self.state).seen_by(viewer);
+        let state = lock(&self.state).seen_by(viewer, question.wanted());
         let mut predictions = lock(&self.predictions);
         let why = (state.is_empty() && predictions.is_none_named()).then(|| self.why().to_owned());
         let mut answer = Answer::of(&state, question, why)?;

@@ -15,6 +15,12 @@ const RUNS_MAX: usize = 512;
 const STALLS_MAX: usize = 1 << 14;
 /// Rows of one that are kept.
 const ROWS_MAX: usize = 1024;
+/// Memory for the runs, stalls and rows of root's experiments.
+const ROOT_BYTES_MAX: usize = 32 << 20;
+/// The same for those of another user.
+const USER_BYTES_MAX: usize = 8 << 20;
+/// The same for those of all users but root.
+const USERS_BYTES_MAX: usize = 32 << 20;
 /// Cores whose stalls are counted one by one.
 const CORES_MAX: usize = 1024;
 
@@ -37,6 +43,8 @@ pub struct Experiment {
     pub rows_left_out: u64,
     /// How it ended; `None` while it runs.
     pub ended: Option<ExperimentEnded>,
+    /// Memory that its runs, stalls and rows take.
+    bytes: usize,
 }
 
 impl Experiment {
@@ -90,29 +98,46 @@ impl State {
         match seen {
             DisturbEvent::Look(look) => self.look = Some(look.clone()),
             DisturbEvent::Began(began) => self.begin(began),
-            DisturbEvent::Gone { experiment } => drop(self.experiments.remove(experiment)),
+            // Each look counts those that are left out.
+            DisturbEvent::Gone { experiment } | DisturbEvent::LeftOut { experiment } => {
+                self.experiments.remove(experiment);
+            }
             DisturbEvent::Run { experiment, run } => {
                 self.totals.runs += 1;
                 self.totals.stalls = self.totals.stalls.saturating_add(run.stall_count);
+                let bytes = size_of::<ExperimentRun>() + run.case.len() + run.treatment.len();
+                let has_room = self.room_of(experiment) >= bytes;
                 let Some(kept) = self.experiments.get_mut(experiment) else { return };
-                match kept.runs.len() < RUNS_MAX {
-                    true => kept.runs.push((**run).clone()),
+                match has_room && kept.runs.len() < RUNS_MAX {
+                    true => {
+                        kept.bytes += bytes;
+                        kept.runs.push((**run).clone());
+                    }
                     false => kept.runs_left_out += 1,
                 }
             }
             DisturbEvent::Row { experiment, row } => {
+                let room = self.room_of(experiment);
                 let Some(kept) = self.experiments.get_mut(experiment) else { return };
-                match kept.rows.len() < ROWS_MAX {
-                    true => kept.rows.push((**row).clone()),
+                let mut row = (**row).clone();
+                let bytes =
+                    size_of::<ExperimentRow>() + row.texts_mut().into_iter().map(|text| text.len()).sum::<usize>();
+                match room >= bytes && kept.rows.len() < ROWS_MAX {
+                    true => {
+                        kept.bytes += bytes;
+                        kept.rows.push(row);
+                    }
                     false => kept.rows_left_out += 1,
                 }
             }
             DisturbEvent::Stalls { experiment, stalls, left_out_count } => {
                 stalls.iter().for_each(|stall| self.count(stall));
+                let fit = self.room_of(experiment) / size_of::<InjectedStall>();
                 let Some(kept) = self.experiments.get_mut(experiment) else { return };
-                let room = STALLS_MAX.saturating_sub(kept.stalls.len());
+                let room = STALLS_MAX.saturating_sub(kept.stalls.len()).min(fit);
                 kept.stalls.extend(stalls.iter().take(room));
                 let over = stalls.len().saturating_sub(room) as u64;
+                kept.bytes += (stalls.len() - over as usize) * size_of::<InjectedStall>();
                 kept.stalls_left_out = kept.stalls_left_out.saturating_add(*left_out_count).saturating_add(over);
             }
             DisturbEvent::Ended(ended) => {
@@ -128,9 +153,43 @@ impl State {
         self.totals.began += 1;
         let experiment = Experiment { began: began.clone(), ..Experiment::default() };
         self.experiments.insert(began.experiment.clone(), experiment);
-        if self.experiments.len() > EXPERIMENTS_MAX {
-            self.experiments.pop_first();
+        if self.experiments.len() > EXPERIMENTS_MAX
+            && let Some(name) = self.least()
+        {
+            self.experiments.remove(&name);
             self.dropped += 1;
+        }
+    }
+
+    /// The one that gives its place to a new one: the oldest that has ended, of the user who has the most. Root and all others have
+    /// half of the room each before one takes the other's.
+    fn least(&self) -> Option<String> {
+        let mut of_users: BTreeMap<Option<u32>, Vec<&Experiment>> = BTreeMap::new();
+        for one in self.experiments.values() {
+            of_users.entry(one.began.stranger()).or_default().push(one);
+        }
+        let of_root = of_users.remove(&None).unwrap_or_default();
+        let most = match of_root.len() > EXPERIMENTS_MAX / 2 {
+            true => of_root,
+            false => of_users.into_values().max_by_key(Vec::len)?,
+        };
+        let least = most.iter().find(|one| one.ended.is_some()).or(most.first())?;
+        Some(least.began.experiment.clone())
+    }
+
+    /// Memory that is left for more of this experiment.
+    fn room_of(&self, experiment: &str) -> usize {
+        let Some(of) = self.experiments.get(experiment).map(|one| one.began.stranger()) else { return 0 };
+        let taken = |is_counted: &dyn Fn(Option<u32>) -> bool| {
+            let counted = self.experiments.values().filter(|one| is_counted(one.began.stranger()));
+            counted.map(|one| one.bytes).sum::<usize>()
+        };
+        match of {
+            None => ROOT_BYTES_MAX.saturating_sub(taken(&|uid| uid.is_none())),
+            Some(_) => {
+                let of_user = USER_BYTES_MAX.saturating_sub(taken(&|uid| uid == of));
+                USERS_BYTES_MAX.saturating_sub(taken(&|uid| uid.is_some())).min(of_user)
+            }
         }
     }
 
@@ -146,16 +205,27 @@ impl State {
     /// The experiments that ran at some time between these two, `CLOCK_REALTIME`, and how many others there are. One without a time
     /// is among them.
     pub fn between(&self, from_realtime_ns: u64, until_realtime_ns: u64) -> (State, usize) {
-        let mut state = self.clone();
-        state.experiments.retain(|_, one| {
+        let ran = |one: &Experiment| {
             let ended_ns = one.ended.as_ref().map_or(u64::MAX, |ended| match ended.at_realtime_ns {
                 0 => u64::MAX,
                 at_ns => at_ns,
             });
             one.began.at_realtime_ns <= until_realtime_ns && ended_ns >= from_realtime_ns
-        });
+        };
+        let state = self.with(|_, one| ran(one).then(|| one.clone()));
         let left_out = self.experiments.len() - state.experiments.len();
         (state, left_out)
+    }
+
+    /// The same with other experiments. What is left out is not copied first: it may be most of the memory of a watch.
+    fn with(&self, each: impl Fn(&str, &Experiment) -> Option<Experiment>) -> State {
+        let kept = self.experiments.iter().filter_map(|(name, one)| Some((name.clone(), each(name, one)?)));
+        State {
+            look: self.look.clone(),
+            experiments: kept.collect(),
+            dropped: self.dropped,
+            totals: self.totals.clone(),
+        }
     }
 
     /// Whether nobody has said anything of any experiment.
@@ -179,37 +249,60 @@ impl State {
     }
 
     /// The part of it that this viewer may see: what root did to the cores is for everybody, the workload is not; of other users'
-    /// journals each user sees only his own.
-    pub(super) fn seen_by(&self, viewer: Viewer) -> State {
-        let mut state = self.clone();
-        state.experiments.retain(|_, one| viewer.may_see(one.began.stranger()));
-        for one in state.experiments.values_mut().filter(|one| !viewer.may_see(Some(one.began.uid.unwrap_or(0)))) {
-            let began = &mut one.began;
-            for text in [&mut began.workload, &mut began.metric, &mut began.series, &mut began.part] {
-                text.clear();
-            }
-            one.rows.clear();
-            for run in &mut one.runs {
-                run.case.clear();
-                run.treatment.clear();
-            }
-            if let Some(ended) = &mut one.ended {
-                ended.why.clear();
-                ended.summary.clear();
-                ended.warnings.clear();
-                if let Some(effect) = &mut ended.effect {
-                    effect.workload.clear();
-                    effect.metric.clear();
-                    effect.warnings.clear();
-                    effect.notes.clear();
+    /// journals each user sees only his own. All runs, stalls and rows of the experiment that is asked for, and the numbers of the others'.
+    pub(super) fn seen_by(&self, viewer: Viewer, wanted: Option<&str>) -> State {
+        let mut state = self.with(|name, one| {
+            viewer.may_see(one.began.stranger()).then(|| {
+                let is_wanted = wanted == Some(name);
+                let mut seen = if is_wanted { one.clone() } else { one.in_short() };
+                if !viewer.may_see(Some(one.began.uid.unwrap_or(0))) {
+                    seen.hide_words();
                 }
-            }
-        }
+                seen
+            })
+        });
         if let Some(look) = state.look.as_mut().filter(|_| !viewer.sees_all) {
             look.directories.clear();
             look.problems.clear();
         }
         state
+    }
+}
+
+impl Experiment {
+    /// The same without its runs, stalls and rows, which are counted.
+    fn in_short(&self) -> Experiment {
+        Experiment {
+            began: self.began.clone(),
+            ended: self.ended.clone(),
+            runs_left_out: self.runs_done(),
+            stalls_left_out: self.stalls_left_out.saturating_add(self.stalls.len() as u64),
+            rows_left_out: self.rows_left_out.saturating_add(self.rows.len() as u64),
+            ..Experiment::default()
+        }
+    }
+
+    /// Takes out what it runs and what that printed.
+    fn hide_words(&mut self) {
+        let began = &mut self.began;
+        for text in [&mut began.workload, &mut began.metric, &mut began.series, &mut began.part] {
+            text.clear();
+        }
+        self.rows.clear();
+        for run in &mut self.runs {
+            run.case.clear();
+            run.treatment.clear();
+        }
+        let Some(ended) = &mut self.ended else { return };
+        ended.why.clear();
+        ended.summary.clear();
+        ended.warnings.clear();
+        if let Some(effect) = &mut ended.effect {
+            effect.workload.clear();
+            effect.metric.clear();
+            effect.warnings.clear();
+            effect.notes.clear();
+        }
     }
 }
 
@@ -310,6 +403,72 @@ pub(super) mod tests {
         assert!(state.experiment("0002").is_none() && state.experiment("0003").is_some());
     }
 
+    #[test]
+    fn very_many_experiments_of_users_leave_those_of_root() {
+        let mut state = State::default();
+        let mut add = |name: String, uid| {
+            of(uid, told(&name, None)).iter().for_each(|event| state.take(event));
+        };
+        (0..80).for_each(|number| add(format!("2026-{number:03}"), 0));
+        (0..300).for_each(|number| add(format!("9999-{number:03}"), 100_000 + number));
+        assert_eq!(state.experiments.len(), EXPERIMENTS_MAX);
+        let of_root: Vec<&String> = state.experiments.keys().filter(|name| name.starts_with("2026")).collect();
+        assert_eq!((of_root.len(), of_root[0].as_str()), (EXPERIMENTS_MAX / 2, "2026-016"));
+        assert_eq!(state.dropped, 80 + 300 - EXPERIMENTS_MAX as u64);
+    }
+
+    fn of(uid: u32, mut events: Vec<DisturbEvent>) -> Vec<DisturbEvent> {
+        let DisturbEvent::Began(began) = &mut events[0] else { unreachable!() };
+        began.uid = Some(uid);
+        events
+    }
+
+    #[test]
+    fn the_memory_of_users_has_a_limit_for_each_and_for_all_and_leaves_roots() {
+        let mut state = State::default();
+        let row = ExperimentRow { why: "w".repeat(64 << 10), ..ExperimentRow::default() };
+        let mut add = |name: &str, uid: u32, count: u64| {
+            of(uid, told(name, None)).iter().for_each(|event| state.take(event));
+            let row = DisturbEvent::Row { experiment: name.into(), row: row.clone().into() };
+            (0..count).for_each(|_| state.take(&row));
+            let one = &state.experiments[name];
+            assert_eq!(one.rows.len() as u64 + one.rows_left_out, count);
+            one.rows.len()
+        };
+        // 64 KiB and a little more each.
+        assert_eq!((add("a", 1000, 100), add("b", 1000, 100)), (100, 27), "8 MiB of one user, whatever the experiment");
+        for uid in 0..10 {
+            add(&format!("c{uid}"), 2000 + uid, 200);
+        }
+        assert_eq!(add("d", 0, 300), 300, "root's have room of their own");
+        let of_users = |state: &State| -> usize {
+            state.experiments().filter(|one| one.began.uid != Some(0)).map(|one| one.bytes).sum()
+        };
+        // What is shorter than a row still finds room.
+        let of_last = told("c9", None);
+        (0..RUNS_MAX).for_each(|_| state.take(&of_last[2]));
+        let left = USERS_BYTES_MAX - of_users(&state);
+        assert!(left < size_of::<ExperimentRun>() + 100, "{left}");
+        let full = state.experiments["c9"].clone();
+        (0..10).for_each(|_| state.take(&of_last[1]));
+        let one = &state.experiments["c9"];
+        assert!(full.runs_left_out > 0 && one.stalls_left_out > full.stalls_left_out, "{left}");
+        assert!(of_users(&state) <= USERS_BYTES_MAX);
+        // Memory that one leaves is there for others.
+        state.take(&DisturbEvent::Gone { experiment: "a".into() });
+        state.take(&of_last[2]);
+        assert_eq!(state.experiments["c9"].runs.len(), full.runs.len() + 1);
+    }
+
+    #[test]
+    fn the_list_has_no_copy_of_what_only_an_experiment_that_is_asked_for_shows() {
+        let state = folded(&[told("a", None), told("b", None)].concat());
+        let seen = state.seen_by(Viewer { uid: Some(1000), sees_all: true }, Some("b"));
+        let [a, b] = ["a", "b"].map(|name| seen.experiment(name).unwrap());
+        assert_eq!((a.runs.len(), a.stalls.len(), a.runs_done(), a.stalls_left_out), (0, 0, 1, 3));
+        assert_eq!(b, state.experiment("b").unwrap());
+    }
+
     /// One of two workloads that ended so.
     pub(in crate::rooms::disturb) fn several(name: &str) -> Vec<DisturbEvent> {
         let mut events = told(name, None);
@@ -329,32 +488,27 @@ pub(super) mod tests {
 
     #[test]
     fn rows_are_kept_up_to_a_number_and_are_their_users_alone() {
-        let mut state = folded(&of_root(several("a")));
+        let mut state = folded(&of(0, several("a")));
         let row = DisturbEvent::Row { experiment: "a".into(), row: ExperimentRow::default().into() };
         (0..ROWS_MAX).for_each(|_| state.take(&row));
         let one = state.experiment("a").unwrap();
         assert_eq!((one.rows.len(), one.rows_left_out), (ROWS_MAX, 2));
-        let seen = state.seen_by(Viewer { uid: Some(1001), sees_all: false });
+        let seen = state.seen_by(Viewer { uid: Some(1001), sees_all: false }, Some("a"));
         let one = seen.experiment("a").unwrap();
         let ended = one.ended.as_ref().unwrap();
         assert!(one.rows.is_empty() && one.began.series.is_empty(), "{one:?}");
         assert!(ended.summary.is_empty() && ended.warnings.is_empty(), "{ended:?}");
     }
 
-    fn of_root(mut events: Vec<DisturbEvent>) -> Vec<DisturbEvent> {
-        let DisturbEvent::Began(began) = &mut events[0] else { unreachable!() };
-        began.uid = Some(0);
-        events
-    }
-
     #[test]
     fn what_root_does_to_the_cores_is_for_everybody_and_a_users_journal_for_himself() {
         let of_user = folded(&told("a", Some(ExperimentOutcome::Finished)));
-        let shows = |uid, sees_all| of_user.seen_by(Viewer { uid: Some(uid), sees_all }).experiment("a").is_some();
+        let shows =
+            |uid, sees_all| of_user.seen_by(Viewer { uid: Some(uid), sees_all }, None).experiment("a").is_some();
         assert_eq!([shows(1000, false), shows(1001, false), shows(1001, true)], [true, false, true]);
-        let state = folded(&of_root(told("a", Some(ExperimentOutcome::Finished))));
+        let state = folded(&of(0, told("a", Some(ExperimentOutcome::Finished))));
         let seen = |uid, sees_all| {
-            let state = state.seen_by(Viewer { uid: Some(uid), sees_all });
+            let state = state.seen_by(Viewer { uid: Some(uid), sees_all }, Some("a"));
             let one = state.experiment("a").unwrap().clone();
             let effect = one.ended.unwrap().effect.unwrap();
             (one.began.workload.is_empty(), effect.workload.is_empty(), effect.ratio, one.began.cores.len())

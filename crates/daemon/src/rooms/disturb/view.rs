@@ -95,13 +95,18 @@ impl Question {
         let given = parameters(uri, &["experiment"])?;
         Ok(Question { experiment: given.into_iter().next().map(|(_, name)| name) })
     }
+
+    /// The experiment that is asked for.
+    pub(super) fn wanted(&self) -> Option<&str> {
+        self.experiment.as_deref()
+    }
 }
 
 impl Answer {
     /// The answer of what is known.
     pub(super) fn of(state: &State, question: &Question, why: Option<String>) -> Result<Self, ApiError> {
         let none = || ApiError::new(StatusCode::NOT_FOUND, "no such experiment is kept; see experiments");
-        let wanted = question.experiment.as_deref().map(|name| state.experiment(name).ok_or_else(none)).transpose()?;
+        let wanted = question.wanted().map(|name| state.experiment(name).ok_or_else(none)).transpose()?;
         Ok(Answer { detail: wanted.map(DetailView::of), ..Answer::list(state, why) })
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::TryLockError;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use surefoot_journal::{GrowingFile, Place};
 use surefoot_model::{DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentOutcome, one_line};
 
@@ -48,14 +48,29 @@ impl Journal {
         Journal { directory: directory.as_os_str().to_owned(), ..Journal::default() }
     }
 
-    /// The directory in which it lies.
-    pub(super) fn directory(&self) -> PathBuf {
-        PathBuf::from(&self.directory)
+    /// Whether it lies in this directory.
+    pub(super) fn is_in(&self, directory: &Path) -> bool {
+        Path::new(&self.directory) == directory
+    }
+
+    /// Its user.
+    pub(super) fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Whether its process held it at the last look.
+    pub(super) fn is_running(&self) -> bool {
+        !self.is_read
     }
 
     /// Whether nothing was in it when it was read, and no process held it.
     pub(super) fn has_nothing(&self) -> bool {
         self.file.is_none() && self.place.bytes == 0
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_user(uid: u32, directory: &Path) -> Journal {
+        Journal { uid, ..Journal::of(directory) }
     }
 
     #[cfg(test)]
@@ -74,13 +89,22 @@ impl Journal {
         Ok(())
     }
 
-    pub(super) fn read_on(&mut self, name: &str, now: (u64, u64), events: &mut Vec<DisturbEvent>) {
-        let Some(file) = self.file.take() else { return };
+    /// Reads on, at most some more than `bytes_max`; returns how much that was.
+    pub(super) fn read_on(
+        &mut self,
+        name: &str,
+        now: (u64, u64),
+        bytes_max: u64,
+        events: &mut Vec<DisturbEvent>,
+    ) -> u64 {
+        let Some(file) = self.file.take() else { return 0 };
         // Looked at before it is read: what its process wrote until it ended is read then, also its last word.
         let is_held = is_held(&file);
         let mut place = std::mem::take(&mut self.place);
         let mut lines = Vec::new();
-        let read = surefoot_journal::read_on(&file, &mut place, ExperimentBegan::JOURNAL_BYTES_MAX, |number, line| {
+        let from = place.bytes;
+        let until = from.saturating_add(bytes_max).min(ExperimentBegan::JOURNAL_BYTES_MAX);
+        let read = surefoot_journal::read_on(&file, &mut place, until, |number, line| {
             let read = line.map_err(str::to_owned).and_then(|line| {
                 serde_json::from_slice::<DisturbEvent>(line).map_err(|error| format!("not of a journal: {error}"))
             });
@@ -97,6 +121,12 @@ impl Journal {
             self.problem = Some(format!("cannot be read: {error}"));
         }
         let is_full = self.place.bytes >= ExperimentBegan::JOURNAL_BYTES_MAX;
+        let bytes = self.place.bytes - from;
+        // What it says next is read by the next look.
+        if !is_full && self.place.bytes >= until {
+            self.file = Some(file);
+            return bytes;
+        }
         if is_full {
             self.problem.get_or_insert_with(|| "it is longer than any journal; the rest is not read".to_owned());
         }
@@ -112,6 +142,7 @@ impl Journal {
         if !self.is_read {
             self.file = Some(file);
         }
+        bytes
     }
 
     /// When it was last written to: the same for every watch that finds it later, so that the history has its end once. Not before
@@ -177,7 +208,9 @@ impl Journal {
             }
             DisturbEvent::Row { row, .. } => row.texts_mut().into_iter().for_each(|text| *text = clipped(text)),
             DisturbEvent::Stalls { .. } => {}
-            DisturbEvent::Look(_) | DisturbEvent::Gone { .. } => return Err("a journal says no such thing".into()),
+            DisturbEvent::Look(_) | DisturbEvent::Gone { .. } | DisturbEvent::LeftOut { .. } => {
+                return Err("a journal says no such thing".into());
+            }
         }
         Ok(event)
     }

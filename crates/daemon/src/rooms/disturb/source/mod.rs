@@ -6,6 +6,7 @@
 
 mod journal;
 mod look;
+mod names;
 
 use super::Options;
 use crate::rooms::apart::{self, Apart, Question, SILENT};
