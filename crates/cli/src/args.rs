@@ -18,7 +18,7 @@ use surefoot_stall::{Question, SentinelConfig, SourceChoice, forewarning};
 /// What help says of what a command sends to the cores, from the figures that the output has, too.
 fn cost_of(questions: &[(&str, Question)]) -> String {
     let each = questions.iter().map(|(when, question)| format!("{when}{}", forewarning(*question)));
-    format!("What it sends to the cores: {}. In between nothing is sent.", each.collect::<Vec<_>>().join("; "))
+    format!("Interrupts sent to the cores: {}. None in between.", each.collect::<Vec<_>>().join("; "))
 }
 
 /// The port of the page unless another is named.
@@ -49,7 +49,7 @@ pub enum Command {
         #[command(subcommand)]
         command: StallCommand,
     },
-    /// Show what was lost, found and done over any past range, from the history that watch keeps.
+    /// Show what was lost, found and done in the past, from the watch's history.
     History(HistoryOptions),
     /// Error-correcting codes: which DRAM faults they correct, detect or miss.
     Ecc {
@@ -137,7 +137,7 @@ fn thread_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Where the numbers come from.
+/// Data source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Source {
     /// eBPF where it is allowed, the kernel's counters elsewhere.
@@ -165,9 +165,9 @@ impl From<Source> for SourceChoice {
 /// Whose preemption counts where no process or thread is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WorkloadOfCores {
-    /// That of the task each core belongs to: the one that others preempt there, and everybody's by real-time tasks.
+    /// The task that owns each core (the one that others preempt there); real-time tasks count against all tasks
     Cores,
-    /// No task's: only interrupts and kernel threads take time.
+    /// No task: only interrupts and kernel threads count
     None,
 }
 
@@ -177,25 +177,25 @@ pub struct What {
     /// Cores to watch, such as 1 or 0-3,8; implies --workload cores unless another workload is named [default: all online]
     #[arg(long, alias = "cpus", value_name = "LIST", value_parser = cpu_list)]
     pub cpu: Option<CpuList>,
-    /// Count time in which other tasks preempt this process as lost
+    /// Count preemption of this process as lost time
     #[arg(long, value_name = "PID", conflicts_with = "comm", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// Count time in which other tasks preempt threads of this name as lost
+    /// Count preemption of threads with this name as lost time
     #[arg(long, value_name = "NAME", value_parser = thread_name)]
     pub comm: Option<String>,
-    /// Without --pid and --comm: whose preemption counts as lost [default: cores with --cpu, none otherwise]
+    /// Without --pid and --comm: whose preemption counts as lost time [default: cores with --cpu, none otherwise]
     #[arg(long, value_enum, conflicts_with_all = ["pid", "comm"])]
     pub workload: Option<WorkloadOfCores>,
-    /// Name who interrupts these cores, which must be among those watched; needs eBPF and BTF
+    /// Name who interrupts these cores (a subset of --cpu); needs eBPF and BTF
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     pub who: Option<CpuList>,
-    /// Spin on this core for a share of the time (default 10 %) to find gaps on all cores at once, such as SMIs
+    /// Spin on this core, 10 % of the time by default, to find stops of all cores such as SMIs
     #[arg(long, value_name = "CORE[:PERCENT]", value_parser = sentinel)]
     pub sentinel: Option<SentinelConfig>,
-    /// Report gaps from this length on
+    /// Shortest gap to report
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = parse_ns)]
     pub min_gap: u64,
-    /// Where the numbers come from
+    /// Data source
     #[arg(long, value_enum, default_value_t)]
     pub source: Source,
     #[command(flatten)]
@@ -258,7 +258,7 @@ pub struct Filter {
 pub struct WatchOptions {
     #[command(flatten)]
     pub what: What,
-    /// Length of a window
+    /// Window length
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub interval: Duration,
     /// Stop after this time [default: run until Ctrl-C]
@@ -281,10 +281,10 @@ pub struct WatchOptions {
     pub run_directory: Option<PathBuf>,
     #[command(flatten)]
     pub page: crate::rooms::ShownOptions,
-    /// Show everything on the page to the members of this group, too [default: to root and this user only]
+    /// Also show everything on the page to members of this group [default: root and this user only]
     #[arg(long, value_name = "GROUP")]
     pub page_group: Option<String>,
-    /// Take the word of these users of their jobs into health.json, too: their numbers, as in 1000,1001 [default: of root and this user only]
+    /// Also trust job findings of these UIDs in health.json, such as 1000,1001 [default: root and this user only]
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     pub health_users: Vec<u32>,
     /// Show a recording instead of this host
@@ -321,7 +321,7 @@ pub struct RecordOptions {
     pub what: What,
     #[command(flatten)]
     pub filter: Filter,
-    /// Length of a window
+    /// Window length
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub interval: Duration,
     /// How long to record

@@ -357,10 +357,7 @@ mod tests {
     #[test]
     fn a_part_that_was_repaired_often_within_the_time_is_to_be_replaced() {
         let cases = [case(4, "run:/repair", "", 100), case(9, "offline-page", "", 120)];
-        assert_eq!(
-            why(&cases, 125).unwrap(),
-            "dimm A1 was repaired 2 times within 30 days (case 4, 9): replace it"
-        );
+        assert_eq!(why(&cases, 125).unwrap(), "dimm A1 was repaired 2 times within 30 days (case 4, 9): replace it");
         assert_eq!(why(&cases, 131), None, "the first is too long ago");
         assert_eq!(why(&cases[..1], 125), None);
         // A case that only restarted something repaired no part, and another host's parts are others.

@@ -312,10 +312,7 @@ fn one_directory_is_no_two_tiers_by_whatever_name() {
         let others = [one.clone(), one.join("."), home.join("link"), bound, home.join("link/../one")];
         for other in &others {
             let why = refused(&tiers(&one, other));
-            assert!(
-                why.starts_with("durable: ") && why.contains("of memory") && why.contains("its own"),
-                "{why}"
-            );
+            assert!(why.starts_with("durable: ") && why.contains("of memory") && why.contains("its own"), "{why}");
             let policy = Policy::Fixed(Fixed::Durable);
             let mut config = Config { memory: None, policy, ..tiers(&one, &one) };
             config.set("shared", other.to_str().unwrap()).unwrap();

@@ -12,7 +12,7 @@ use surefoot_model::DriveReport;
 
 #[derive(Subcommand)]
 pub enum CheckpointCommand {
-    /// List the checkpoints of every job below these directories, and what each job occupies.
+    /// List the checkpoints of every job and their size.
     List(DirectoriesOptions),
     /// Read every page of every copy, and say which copies are whole, repairable or lost.
     Verify(DirectoriesOptions),
@@ -22,7 +22,7 @@ pub enum CheckpointCommand {
     Restore(RestoreOptions),
     /// Copy the newest complete checkpoint of a dead job from memory to its SSD. Refused while the job runs.
     Drain(DrainOptions),
-    /// Remove everything that jobs keep; shows what would go, and does it with --yes. Refused while a job runs.
+    /// Remove all files of a job; lists them, and removes them with --yes. Refused while the job runs.
     Remove(RemoveOptions),
     /// Protect files of any program by parity and checksums in FILE.surefoot.
     Protect(ProtectOptions),
@@ -32,7 +32,7 @@ pub enum CheckpointCommand {
     Plan(PlanOptions),
     /// Simulate every policy on the microbenchmark of MEMSYS'16.
     Simulate(SimulateOptions),
-    /// Show the settings in force and the source of each, and check them: what a job would refuse is an error.
+    /// Show and check the settings in force, and where each is set.
     Settings(SettingsOptions),
     /// Show how worn the drives are and the source of each number; --write publishes it for jobs.
     Drive(DriveOptions),

@@ -16,23 +16,23 @@ use clap::{Args, Subcommand};
 
 #[derive(Subcommand)]
 pub enum DisturbCommand {
-    /// Run a workload with and without a disturbance of this host, and tell what it does to the workload.
+    /// Run a workload with and without a disturbance of this host, and compare.
     #[command(after_help = run::HELP)]
     Run(Box<run::RunOptions>),
-    /// Tell how long the stalls of a driver are from counting them alone, beside what they are known to be.
+    /// Measure the length of stalls by counting, and compare it with the known length.
     #[command(after_help = length::HELP)]
     Length(Box<length::LengthOptions>),
-    /// Tell whether stalls make the wall clock lose time, beside a reference that they do not touch.
+    /// Measure drift of the wall clock under stalls, against a reference clock that they do not affect.
     #[command(after_help = drift::HELP)]
     Drift(Box<drift::DriftOptions>),
-    /// Tell what an experiment came to, from its lines, recording or journal; also as one page of HTML.
+    /// Show the result of an experiment from its lines, recording or journal, as text or HTML.
     Report(report::ReportOptions),
-    /// List the ready-made workloads, and what each of them lacks here.
+    /// List the ready-made workloads, and what each lacks on this host.
     Workloads(WorkloadsOptions),
     /// Do the work of a ready-made workload; other commands start it.
     #[command(hide = true)]
     Work(work::WorkOptions),
-    /// Predict how many times as long a job on many nodes takes whose nodes stop now and then.
+    /// Predict the slowdown of a job on many nodes whose nodes stall.
     Predict(Box<predict::PredictOptions>),
 }
 

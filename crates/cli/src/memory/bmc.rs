@@ -21,20 +21,20 @@ const PASSWORD_BYTES_MAX: u64 = 1024;
 #[derive(Args, Clone, Default)]
 pub struct BmcOptions {
     #[allow(rustdoc::bare_urls, reason = "it is the text of --help")]
-    /// Also count by the MemoryMetrics of this Redfish service, such as https://bmc17.example
+    /// Also read error counts (MemoryMetrics) from this Redfish service, such as https://bmc17.example
     #[arg(long, value_name = "URL")]
     redfish: Option<String>,
     /// The system of that service that is this machine, by its path, UUID or serial number, where the service has several and this machine's
     /// UUID is unknown
     #[arg(long, value_name = "SYSTEM", requires = "redfish")]
     redfish_system: Option<String>,
-    /// Believe the certificates that this file signs, instead of the system's
+    /// CA certificate of the Redfish service, instead of the system's
     #[arg(long, value_name = "FILE", requires = "redfish", conflicts_with = "redfish_insecure")]
     redfish_ca: Option<PathBuf>,
-    /// Accept any certificate: anyone on the network path can read the password
+    /// Do not verify certificates: a man in the middle can read the password
     #[arg(long, requires = "redfish")]
     redfish_insecure: bool,
-    /// Also count by the event log of this machine's management controller, or of another's over the network; needs ipmitool
+    /// Also read errors from the event log of this machine's BMC, or of a BMC over the network; needs ipmitool
     #[arg(long, value_name = "HOST[:PORT]", num_args = 0..=1, default_missing_value = OWN, require_equals = true)]
     event_log: Option<String>,
     /// Name of the user at the management controller

@@ -36,7 +36,7 @@ pub struct StatusOptions {
     /// Look a second time after this, so that the rates are those of this time; of the running host only
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     duration: Option<Duration>,
-    /// Corrected errors per second of one module that are borne; more is shown as over
+    /// Corrected-error rate limit per DIMM, errors per second; above it the DIMM is shown as *over*
     #[arg(long, value_name = "NUMBER", default_value_t = 10.0)]
     rate_limit: f64,
     /// Run directory of a watch that follows reports, which tell the fault of a module [default: /run/surefoot, for this host]

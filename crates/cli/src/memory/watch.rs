@@ -41,7 +41,7 @@ pub struct WatchOptions {
     /// Stop after this time [default: run until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     duration: Option<Duration>,
-    /// Corrected errors per second of one module that are borne; more is a finding
+    /// Corrected-error rate limit per DIMM, errors per second; above it is a finding
     #[arg(long, value_name = "NUMBER", default_value_t = 10.0)]
     rate: f64,
     /// File that keeps the counts between runs, through resets, reboots and moves of modules; made where it is not there

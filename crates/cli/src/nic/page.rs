@@ -9,10 +9,10 @@ use surefoot_daemon::rooms::nic::campaign::{CampaignFile, FILES_MAX, Options};
 
 #[derive(Args, Clone)]
 pub struct PageOptions {
-    /// Show this file of `surefoot nic campaign --output` on the page, with its faults step by step; may be repeated
+    /// Show this file of `surefoot nic campaign --output`; repeatable
     #[arg(long, value_name = "FILE", conflicts_with = "no_page")]
     pub nic_campaign: Vec<PathBuf>,
-    /// The experiment that this file describes, so that its faults can be replayed on the page; may be repeated
+    /// Replay faults of this experiment file; repeatable
     #[arg(long, value_name = "FILE", requires = "nic_campaign")]
     pub nic_experiment: Vec<PathBuf>,
 }

@@ -92,7 +92,7 @@ pub enum RoomCommand {
         #[command(subcommand)]
         command: CheckpointCommand,
     },
-    /// Memory errors: every module, their accounting and its cost, and the polling interval.
+    /// Memory errors: DIMMs, their counts and faults, the polling interval.
     Memory {
         #[command(subcommand)]
         command: MemoryCommand,
@@ -150,18 +150,18 @@ impl RoomCommand {
 /// What rooms are to look at; shared by watch, report and record. A recording has it already.
 #[derive(Args, Clone)]
 pub struct RoomOptions {
-    /// Also show the checkpoints in this directory (of a tier, of a job, or above); may be repeated
+    /// Also show checkpoints below this directory; repeatable
     #[arg(long, value_name = "DIR")]
     pub checkpoints: Vec<PathBuf>,
     /// Look for memory errors in this recorded tree (with sys and proc) instead of this host
     #[arg(long, value_name = "DIR")]
     pub host_root: Option<PathBuf>,
-    /// Show the experiments whose journals `surefoot disturb run --journals DIR` keeps in this directory, instead of those at the usual place; may be repeated
+    /// Read journals of `surefoot disturb run --journals DIR` from this directory instead of the default; repeatable
     #[arg(long, value_name = "DIR")]
     pub experiments: Vec<PathBuf>,
     #[command(flatten)]
     pub bmc: BmcOptions,
-    /// Also run the periodic checks of this host by this file (TOML; an empty one for the built-in checks)
+    /// Also run the periodic checks in this file (TOML; empty: the built-in checks)
     #[arg(long, value_name = "FILE")]
     pub checks: Option<PathBuf>,
     /// Where a watch keeps the counts of memory errors between runs.

@@ -108,7 +108,9 @@ mod tests {
         }
         let many: Vec<u64> = (0..65).map(|page| page * 4096).collect();
         match offline(&Root::at(without.path()), &reported(&many), 4096, &order()) {
-            Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains("replace the DIMM"), "{detail}"),
+            Outcome::Failed { detail, is_passing: false, .. } => {
+                assert!(detail.contains("replace the DIMM"), "{detail}")
+            }
             other => panic!("{other:?}"),
         }
         assert!(matches!(offline(&Root::at(without.path()), &reported(&[]), 4096, &order()), Outcome::Done { .. }));

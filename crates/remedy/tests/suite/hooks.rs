@@ -105,7 +105,9 @@ fn a_hook_that_was_stopped_half_way_is_done_again_only_where_its_rule_allows_tha
         Hands::new(config).run(&order, &AtomicBool::new(true))
     };
     match stopped(HookRule::default()) {
-        Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains("its outcome is unknown"), "{detail}"),
+        Outcome::Failed { detail, is_passing: false, .. } => {
+            assert!(detail.contains("its outcome is unknown"), "{detail}")
+        }
         other => panic!("{other:?}"),
     }
     let repeatable = HookRule { is_repeatable: true, ..HookRule::default() };

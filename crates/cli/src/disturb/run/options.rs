@@ -52,7 +52,7 @@ pub struct RunOptions {
     /// Keep each run in this file, and go on from it where an experiment was ended
     #[arg(long, value_name = "FILE", conflicts_with_all = ["disturbance", "workload"])]
     pub resume: Option<PathBuf>,
-    /// The number that a run comes to: wall (its time), regex:EXPRESSION (its first group, in what it prints) or json:NAME.NAME
+    /// Metric of a run: wall (its time), regex:EXPRESSION (the first group in its output) or json:NAME.NAME
     /// [default: wall; of a ready-made workload its first]
     #[arg(long, value_name = "METRIC")]
     pub metric: Option<Metric>,
