@@ -275,9 +275,9 @@ mod tests {
         fs::write(&path, announcement(address, &[CpuId(0)])).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let refused = raisers(home.path(), &[CpuId(0)], &Root::host()).unwrap().err().unwrap();
-        assert!(format!("{refused:#}").contains("nobody listens"), "{refused:#}");
+        assert!(format!("{refused:#}").contains("nothing listens"), "{refused:#}");
         let refused = raisers(home.path(), &[CpuId(1)], &Root::host()).unwrap().err().unwrap();
-        assert!(format!("{refused:#}").contains("nobody listens"), "{refused:#}");
+        assert!(format!("{refused:#}").contains("nothing listens"), "{refused:#}");
         assert_eq!(of(home.path(), &Root::host()), None);
     }
 }

@@ -185,6 +185,6 @@ mod tests {
         }
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(of("https://bmc").unwrap_err().to_string().contains("others may read"));
-        assert!(options(&file).sources(&Root::host()).unwrap_err().to_string().contains("names nobody"));
+        assert!(options(&file).sources(&Root::host()).unwrap_err().to_string().contains("--bmc-user needs"));
     }
 }

@@ -165,7 +165,7 @@ fn options_that_name_no_controller_are_refused() {
     for (options, why) in [
         (vec!["--redfish", "bmc17"], "name a service"),
         (vec!["--event-log=bmc17"], "needs --bmc-user"),
-        (vec!["--bmc-user", "x", "--bmc-password-file", &file], "names nobody"),
+        (vec!["--bmc-user", "x", "--bmc-password-file", &file], "--bmc-user needs"),
         (vec!["--redfish", "https://x", "--bmc-user", "x", "--bmc-password-file", &readable], "others may read"),
         (vec!["--redfish-insecure"], "--redfish"),
     ] {
