@@ -1,7 +1,8 @@
 //! The event log of a baseboard controller: what it wrote down within a day, and is not over. Who reads the log is not this crate's.
 //!
 //! The log keeps its entries until somebody clears it, so that an old one says nothing of today. Its clock may be wrong: an entry without
-//! a date is old where an old one stands below it, and otherwise may be of today. What cannot be read or judged makes the answer unknown.
+//! a date is old where an old one stands below it, and otherwise may be of today. The list is in order, so that its order decides and not the
+//! clock: what stands below an entry of the last day is of the last day, too. What cannot be read or judged makes the answer unknown.
 
 use super::Said;
 use std::collections::BTreeMap;
@@ -141,7 +142,7 @@ impl Found {
         let is_in_order = |at_ns: u64| at_ns.saturating_add(SET_BACK_NS) >= self.latest_ns;
         let at_ns = at_ns.filter(|&at_ns| clock.is_plausible(at_ns) && is_in_order(at_ns));
         self.latest_ns = self.latest_ns.max(at_ns.unwrap_or(0));
-        let is_old = at_ns.is_some_and(|at_ns| at_ns.saturating_add(RECENT_NS) < clock.now_realtime_ns);
+        let is_old = at_ns.is_some() && self.latest_ns.saturating_add(RECENT_NS) < clock.now_realtime_ns;
         if is_old {
             // What stands above it is as old.
             self.undated.clear();
@@ -152,7 +153,10 @@ impl Found {
             return;
         }
         match at_ns {
-            Some(at_ns) => _ = self.newest.insert(key, (state, at_ns, format!("{date} {time} {sensor}: {event}"))),
+            Some(at_ns) if self.newest.get(&key).is_none_or(|(_, known_ns, _)| *known_ns <= at_ns) => {
+                self.newest.insert(key, (state, at_ns, format!("{date} {time} {sensor}: {event}")));
+            }
+            Some(_) => {}
             None => _ = self.undated.insert(key, format!("without a date: {sensor}: {event}")),
         }
     }
@@ -282,6 +286,35 @@ mod tests {
         let set_back = text
             .replace("11/23/26,08:00:00,Memory DIMM_A1,Correctable", "11/20/26,08:00:00,Memory DIMM_A1,Correctable");
         assert_eq!(judge(&set_back, NOW).state, CheckState::Unknown, "nothing shows that they are old");
+    }
+
+    /// The clock was set back by a zone and a day: the entry below is the later one, whatever its stamp says.
+    #[test]
+    fn an_entry_with_an_older_stamp_ends_no_trouble_above_it() {
+        let recent = "1,11/23/26,11:30:00,Memory DIMM_A1,Uncorrectable ECC,Asserted\n";
+        for (below, said) in [
+            ("2,11/22/26,11:30:00,Memory DIMM_A1,Uncorrectable ECC,Asserted\n", "11/23/26 11:30:00"),
+            ("2,11/22/26,10:30:00,Memory DIMM_A1,Uncorrectable ECC,Asserted\n", "11/23/26 11:30:00"),
+            ("2,11/22/26,09:00:00,Memory DIMM_A1,Uncorrectable ECC,Asserted\n", "11/23/26 11:30:00"),
+            ("2,11/22/26,11:00:00,Memory DIMM_B1,Correctable ECC,Asserted\n", "DIMM_A1"),
+        ] {
+            let judged = judge(&format!("{recent}{below}"), NOW);
+            assert_eq!(judged.state, CheckState::Critical, "{below}");
+            assert!(judged.sentence.contains(said), "{below}: {}", judged.sentence);
+        }
+        // What is over by the order of the list is over, whatever its stamp.
+        let over = "2,11/22/26,11:00:00,Memory DIMM_A1,Uncorrectable ECC,Deasserted\n";
+        assert_eq!(judge(&format!("{recent}{over}"), NOW).state, CheckState::Ok);
+        // An entry without a date between the two is no older than the one above it.
+        let fine = "1,11/23/26,11:30:00,Module / Board MB,Presence detected,Asserted\n";
+        let undated = "2,Pre-Init,0000000042,Memory DIMM_C1,Uncorrectable ECC,Asserted\n";
+        let below = "3,11/22/26,11:00:00,Module / Board MB,Presence detected,Asserted\n";
+        assert_eq!(judge(&format!("{fine}{undated}{below}"), NOW).state, CheckState::Unknown);
+        assert_eq!(
+            judge(&format!("{undated}{below}"), NOW).state,
+            CheckState::Ok,
+            "nothing above it is of the last day"
+        );
     }
 
     #[test]
