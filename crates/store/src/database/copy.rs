@@ -17,6 +17,13 @@ use surefoot_foreign::{Regular, way};
 /// The most that a database and its log may take in memory: twice what a history of ours has.
 const BYTES_MAX: u64 = 512 << 20;
 
+/// A longer file is looked at before its bytes are read.
+const SMALL_BYTES: u64 = 16 << 20;
+
+/// A database whose file takes less room than this part of its length consists of holes. SQLite leaves none but pages that it never used, and
+/// a file system that compresses rarely saves as much.
+const ROOM_PART_MIN: u64 = 16;
+
 /// How often, and how far apart, a file that is being written is read again.
 const TRIES: usize = 40;
 const WAIT: Duration = Duration::from_millis(50);
@@ -99,9 +106,14 @@ fn moment(database: &File, beside: &Beside<'_>) -> io::Result<Moment> {
     if beside.has_hot_journal()? {
         return Ok(Moment::HalfWritten);
     }
+    judge(database, &before)?;
     let mut bytes = whole(database, 0)?;
     let log = match beside.find("-wal")? {
-        Some(log) => Some((log.about().inode, whole(&log.open()?, bytes.len() as u64)?)),
+        Some(log) => {
+            let file = log.open()?;
+            refuse_holes(&file.metadata()?)?;
+            Some((log.about().inode, whole(&file, bytes.len() as u64)?))
+        }
         None => None,
     };
     let log_now = match (&log, beside.find("-wal")?) {
@@ -122,6 +134,32 @@ fn moment(database: &File, beside: &Beside<'_>) -> io::Result<Moment> {
     }
     log::without_log(&mut bytes);
     Ok(Moment::Whole(bytes))
+}
+
+/// Whether a large file can be a database: one of holes alone takes no room on the disk, and all of its length in memory.
+fn judge(file: &File, about: &Metadata) -> io::Result<()> {
+    if about.len() <= SMALL_BYTES {
+        return Ok(());
+    }
+    let mut begin = [0; super::MAGIC.len()];
+    file.read_exact_at(&mut begin, 0)?;
+    if begin != *super::MAGIC {
+        return Err(io::Error::other("it is not an SQLite database"));
+    }
+    refuse_holes(about)
+}
+
+fn refuse_holes(about: &Metadata) -> io::Result<()> {
+    let taken = about.blocks().saturating_mul(512);
+    if about.len() > SMALL_BYTES && taken < about.len() / ROOM_PART_MIN {
+        let why = format!(
+            "its {} MiB take {} MiB on the disk: it consists of holes, as no database does",
+            about.len() >> 20,
+            taken >> 20
+        );
+        return Err(io::Error::other(why));
+    }
+    Ok(())
 }
 
 /// All bytes of a file, if it and what is read already fit.
@@ -154,4 +192,50 @@ fn is_unchanged(before: &Metadata, after: &Metadata) -> bool {
     let age = after.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     // A clock that was set back makes no file new for ever.
     stamp(before) == stamp(after) && age.is_none_or(|age| age >= STAMP)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::io::Write;
+
+    /// A file of 8 KiB on the disk took 1 GiB of memory.
+    #[test]
+    fn a_file_of_holes_is_refused_before_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, begin: &[u8], bytes: u64| {
+            let path = folder.path().join(name);
+            let mut file = File::create(&path).unwrap();
+            file.write_all(begin).unwrap();
+            file.set_len(bytes).unwrap();
+            path
+        };
+        let why = |path: &Path| copy(path).unwrap_err().to_string();
+        let holes = file("holes", super::super::MAGIC, BYTES_MAX - 4096);
+        assert!(why(&holes).contains("consists of holes"), "{}", why(&holes));
+        let other = file("other", b"PK\x03\x04", BYTES_MAX - 4096);
+        assert!(why(&other).contains("not an SQLite database"), "{}", why(&other));
+        // A log of holes beside a database that is one.
+        let whole = folder.path().join("whole");
+        rusqlite::Connection::open(&whole)
+            .unwrap()
+            .execute_batch("CREATE TABLE a (b); INSERT INTO a VALUES (1)")
+            .unwrap();
+        assert!(copy(&whole).is_ok());
+        file("whole-wal", b"", BYTES_MAX / 2);
+        assert!(why(&whole).contains("consists of holes"), "{}", why(&whole));
+    }
+
+    #[test]
+    fn a_large_database_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large");
+        let made = rusqlite::Connection::open(&path).unwrap();
+        made.execute_batch("CREATE TABLE a (b); INSERT INTO a VALUES (randomblob(20000000))").unwrap();
+        drop(made);
+        let bytes = copy(&path).unwrap();
+        assert!(bytes.len() as u64 > SMALL_BYTES && bytes.starts_with(super::super::MAGIC));
+    }
 }
