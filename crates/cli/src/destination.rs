@@ -52,7 +52,7 @@ impl Destination {
         let unfit = || format!("{option}: {} is not a file that can be written; name a regular file", path.display());
         // What is there already is kept until there is something to replace it.
         let opened = surefoot_store::output::open(path);
-        let Opened { file, is_new } = opened.map_err(|error| match error.raw_os_error() {
+        let Opened { file, is_new, .. } = opened.map_err(|error| match error.raw_os_error() {
             Some(libc::ENXIO | libc::ELOOP | libc::EISDIR) => anyhow::anyhow!(unfit()),
             _ => anyhow::Error::new(error).context(cannot()),
         })?;

@@ -84,7 +84,7 @@ pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
 /// The address that this user or root wrote down, and the cores whose raisers are followed.
 fn address(directory: &Path, own: Option<u32>) -> Option<(SocketAddrV4, Vec<CpuId>)> {
     let file = surefoot_foreign::hold_name(&directory.join(FILE_NAME)).ok()?.regular().ok()?;
-    if !is_trusted(file.about().owner, own) || file.about().mode & 0o022 != 0 {
+    if !is_trusted(file.about().owner, own) || file.about().mode & surefoot_foreign::way::OTHERS_WRITE != 0 {
         return None;
     }
     let text = String::from_utf8(file.read(FILE_BYTES_MAX).ok()?).ok()?;

@@ -116,6 +116,18 @@ pub fn within(directory: &File, name: &OsStr) -> PathBuf {
     path_of(directory.as_fd()).join(name)
 }
 
+/// Waits until the names in a directory that is held are on the medium, so that a new or renamed file is still there after a
+/// power failure.
+///
+/// # Errors
+/// What the kernel says: also that this user may not list the directory, without which it cannot be opened for this.
+pub fn sync(directory: &File) -> io::Result<()> {
+    // A descriptor that only names a directory cannot be synchronised; what is opened through it is the same directory.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_DIRECTORY);
+    options.open(path_of(directory.as_fd()).join("."))?.sync_all()
+}
+
 /// Whether the kernel, and nobody else, says where a path leads: to what this process has open already.
 pub fn leads_to_own_descriptor(path: &Path) -> bool {
     let is_number = |rest: &Path| {
@@ -133,12 +145,42 @@ pub fn leads_to_own_descriptor(path: &Path) -> bool {
 /// # Errors
 /// What the kernel says.
 pub fn others_in(directory: &Path) -> io::Result<Option<String>> {
-    let directory = plain(directory)?;
+    others(&plain(directory)?, false)
+}
+
+/// Why other users could remove or replace what this user has in a directory: as [`others_in`], but a directory with the sticky bit
+/// is fit for it.
+///
+/// # Errors
+/// What the kernel says.
+pub fn others_replace_in(directory: &Path) -> io::Result<Option<String>> {
+    others(&plain(directory)?, true)
+}
+
+/// Why other users could change a file, or put another one in its place; `None` if only root and this user can.
+///
+/// # Errors
+/// What the kernel says.
+pub fn others_change(file: &Path) -> io::Result<Option<String>> {
+    let file = plain(file)?;
+    let about = about(&file)?;
+    let shown = file.display();
+    if about.owner != 0 && about.owner != own_user() {
+        return Ok(Some(format!("{shown} belongs to user {}", about.owner)));
+    }
+    if about.mode & OTHERS_WRITE != 0 {
+        return Ok(Some(format!("other users can write to {shown} (mode {:03o})", about.mode & 0o7777)));
+    }
+    others(file.parent().ok_or(io::ErrorKind::InvalidInput)?, true)
+}
+
+/// As [`others_in`] of a path without links.
+fn others(directory: &Path, is_sticky_enough: bool) -> io::Result<Option<String>> {
     let own = own_user();
     for part in directory.ancestors() {
         let about = About::of(enter(part)?)?;
         // In a directory above, such as /tmp, the sticky bit keeps others from replacing what is not theirs.
-        let is_sticky = part != directory && about.mode & libc::S_ISVTX != 0;
+        let is_sticky = (is_sticky_enough || part != directory) && about.mode & libc::S_ISVTX != 0;
         if about.owner != 0 && about.owner != own {
             return Ok(Some(format!("{} belongs to user {}", part.display(), about.owner)));
         }
@@ -209,6 +251,42 @@ mod tests {
         if chown(&own, Some(65_534), Some(65_534)).is_ok() {
             assert!(others_in(&own.join("below")).unwrap().unwrap().contains("65534"));
         }
+    }
+
+    #[test]
+    fn a_file_is_one_s_own_where_nobody_else_can_change_or_replace_it() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        let file = own.join("file");
+        fs::create_dir(&own).unwrap();
+        fs::write(&file, "").unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        // The mode of the directory and of the file, and what is wrong with them.
+        for (of_directory, of_file, wrong) in [
+            (0o755, 0o644, None),
+            (0o1777, 0o600, None),
+            (0o755, 0o664, Some("can write to")),
+            (0o755, 0o646, Some("can write to")),
+            (0o775, 0o600, Some("can create files in")),
+            (0o777, 0o600, Some("can create files in")),
+        ] {
+            mode(&own, of_directory);
+            mode(&file, of_file);
+            let said = others_change(&file).unwrap();
+            let is_right =
+                said.as_deref().map_or(wrong.is_none(), |said| wrong.is_some_and(|wrong| said.contains(wrong)));
+            assert!(is_right, "{of_directory:o} {of_file:o}: {said:?}");
+            assert_eq!(
+                others_replace_in(&own).unwrap().is_some(),
+                of_directory & 0o1022 != 0 && of_directory & 0o1000 == 0
+            );
+        }
+        mode(&own, 0o755);
+        mode(&file, 0o600);
+        if chown(&file, Some(65_534), None).is_ok() {
+            assert!(others_change(&file).unwrap().unwrap().contains("belongs to user 65534"));
+        }
+        assert!(others_change(&own.join("none")).is_err());
     }
 
     /// The kernel keeps `user:65534:rwx` as an attribute; the mode then has the mask where the group's bits were.

@@ -170,6 +170,17 @@ impl Record {
         }
     }
 
+    /// Waits until the names are on the medium that lead to the journal, as far as this made them.
+    fn sync_names(&self) -> io::Result<()> {
+        let path = self.path();
+        let made = match self {
+            Record::OfHost(root) => path.ancestors().skip(1).take_while(|folder| folder.starts_with(root)).count(),
+            Record::File(_) => 1,
+        };
+        let absolute = std::path::absolute(&path)?;
+        absolute.ancestors().skip(1).take(made).try_for_each(|folder| way::sync(&way::directory(folder)?))
+    }
+
     fn opened(&self, path: &Path) -> Result<File, Unusable> {
         let cannot = |error: io::Error| bad(path, format!("cannot be written: {error}"));
         if let Record::OfHost(_) = self {
@@ -221,7 +232,7 @@ impl<'a> Journal<'a> {
             return Err(bad(&path, "the journal is not a regular file".to_owned()));
         }
         // Who can write to it can invent deeds, or remove those that the limits count.
-        if found.mode() & 0o022 != 0 {
+        if found.mode() & way::OTHERS_WRITE != 0 {
             let mode = found.mode() & 0o777;
             let why = format!(
                 "other users may write to the journal (mode {mode:o}); run `chmod go-w` on it, or name a new one"
@@ -239,6 +250,10 @@ impl<'a> Journal<'a> {
             NotLocked::Held => bad(&path, "another surefoot process holds the journal".to_owned()),
             NotLocked::System(error) => system("locked", error),
         })?;
+        if writer.bytes() == 0 {
+            // Before the first line, whoever made the file: its maker may have ended before it came to this.
+            of.sync_names().map_err(|error| system("written", error))?;
+        }
         Ok(Journal { of, writer, path })
     }
 
@@ -389,6 +404,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
     use surefoot_model::{Actor, DeedAction, DeedOutcome, DeedReason, DeedTarget, Room, Subject, SubjectKind};
+    use surefoot_testkit::durable::{calls_of, is_synced_after};
 
     fn deed(at_realtime_ns: u64) -> Deed {
         Deed {
@@ -410,6 +426,39 @@ mod tests {
 
     fn times(read: &Read) -> Vec<u64> {
         read.deeds.iter().map(|deed| deed.at_realtime_ns).collect()
+    }
+
+    #[test]
+    #[ignore = "runs in a child process under strace"]
+    fn child_records_two_deeds_and_begins_a_new_file() {
+        let root = PathBuf::from(std::env::var_os("SUREFOOT_TEST_FOLDER").unwrap());
+        let record = Record::OfHost(root.clone());
+        record.append(&deed(1)).unwrap();
+        record.append(&deed(2)).unwrap();
+        let full = fs::OpenOptions::new().write(true).open(below(&root, FILE)).unwrap();
+        full.set_len(LIMITS.file_bytes).unwrap();
+        record.append(&deed(3)).unwrap();
+    }
+
+    #[test]
+    fn a_new_journal_s_name_is_on_the_medium_before_its_first_line() {
+        let test = "deeds::tests::a_new_journal_s_name_is_on_the_medium_before_its_first_line";
+        let child = "deeds::tests::child_records_two_deeds_and_begins_a_new_file";
+        let home = tempfile::tempdir().unwrap();
+        let Some(calls) = calls_of(test, child, home.path()) else { return };
+        let path = below(home.path(), FILE);
+        let is_line = |call: &str| call.contains("write(") && call.contains(&format!("<{}>", path.display()));
+        let lines: Vec<usize> = (0..calls.len()).filter(|&at| is_line(&calls[at])).collect();
+        assert_eq!(lines.len(), 3, "{calls:#?}");
+        let is_made = |call: &str| call.contains("openat(") && call.contains("O_CREAT") && call.contains("deeds.jsonl");
+        for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(home.path())) {
+            assert!(is_synced_after(&calls[..lines[0]], is_made, folder), "{}: {calls:#?}", folder.display());
+        }
+        let is_renamed = |call: &str| call.contains("rename(");
+        assert!(is_synced_after(&calls[..lines[2]], is_renamed, path.parent().unwrap()), "{calls:#?}");
+        // A journal that has lines has its name.
+        let between = &calls[lines[0]..lines[1]];
+        assert!(!between.iter().any(|call| call.contains("fsync(")), "{between:#?}");
     }
 
     #[test]

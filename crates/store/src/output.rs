@@ -20,6 +20,8 @@ pub struct Opened {
     pub file: File,
     /// Whether it was not there before.
     pub is_new: bool,
+    /// The directory in which it is; `None` for a descriptor of this process.
+    pub directory: Option<File>,
 }
 
 /// Opens a file to be written, and creates it, for its owner alone, if it is not there. No link is followed but those to
@@ -37,12 +39,12 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     };
     match options(libc::O_NOFOLLOW).create_new(true).open(&held) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        created => return created.map(|file| Opened { file, is_new: true }),
+        created => return created.map(|file| Opened { file, is_new: true, directory }),
     }
     let file = options(if is_own_descriptor { 0 } else { libc::O_NOFOLLOW }).open(&held)?;
     let found = file.metadata()?;
     let why = match () {
-        () if is_own_descriptor || !found.is_file() => return Ok(Opened { file, is_new: false }),
+        () if is_own_descriptor || !found.is_file() => return Ok(Opened { file, is_new: false, directory }),
         () if found.uid() != own_user()? => format!(
             "it belongs to the user with number {}, who could read what is written: name a new file",
             found.uid()
@@ -50,7 +52,7 @@ pub fn open(path: &Path) -> io::Result<Opened> {
         () if found.nlink() > 1 => {
             "it has another name, too, under which it would be overwritten: name a new file".into()
         }
-        () => return Ok(Opened { file, is_new: false }),
+        () => return Ok(Opened { file, is_new: false, directory }),
     };
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }

@@ -114,7 +114,7 @@ fn check(directory: &File, shown: &Path, path: &Path, way: Way) -> Result<(), Er
              --trust-directory-owner",
             shown.display()
         )
-    } else if mode & 0o022 != 0 && mode & libc::S_ISVTX == 0 {
+    } else if mode & surefoot_foreign::way::OTHERS_WRITE != 0 && mode & libc::S_ISVTX == 0 {
         format!(
             "root does not write in {}, in which other users may replace files; take that right away: chmod go-w",
             shown.display()

@@ -85,7 +85,10 @@ fn is_roots(directory: &Path, links: u32, operation: u64) -> bool {
     let is_kept = match above.filter(|_| found.is_symlink() && links > 0) {
         Some(above) => fs::read_link(directory).is_ok_and(|target| is_roots(&above.join(target), links - 1, operation)),
         // The sticky bit keeps what is root's there for root.
-        None => found.is_dir() && (found.mode() & 0o022 == 0 || found.mode() & libc::S_ISVTX != 0),
+        None => {
+            found.is_dir()
+                && (found.mode() & surefoot_foreign::way::OTHERS_WRITE == 0 || found.mode() & libc::S_ISVTX != 0)
+        }
     };
     if is_kept {
         let mut known = known();

@@ -136,7 +136,7 @@ pub fn trusted_file(path: &Path) -> Result<PathBuf, String> {
                 about.uid()
             ));
         }
-        if about.mode() & 0o022 != 0 && !is_sticky_directory {
+        if about.mode() & surefoot_foreign::way::OTHERS_WRITE != 0 && !is_sticky_directory {
             return Err(format!("{shown} is not used: others may write to {}; chmod go-w", part.display()));
         }
     }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_foreign::way;
 use surefoot_hostfs::program;
 use surefoot_hostfs::without_number;
 use surefoot_model::one_line;
@@ -196,8 +197,10 @@ fn file_of(folder: &Path, order: &Order) -> PathBuf {
 fn write(folder: &Path, order: &Order) -> Outcome {
     let path = file_of(folder, order);
     let put = || -> io::Result<bool> {
+        // What was filed is still there after a power failure, also where the run that filed it ended before it saw to that.
+        let sync = || way::sync(&way::directory(folder)?);
         if path.symlink_metadata().is_ok() {
-            return Ok(false);
+            return sync().map(|()| false);
         }
         let part = folder.join(format!(".{}.part", token(order)));
         let _ = fs::remove_file(&part);
@@ -207,7 +210,7 @@ fn write(folder: &Path, order: &Order) -> Outcome {
         // A link takes no file's place, as a rename would.
         let put = written.and_then(|()| fs::hard_link(&part, &path));
         let _ = fs::remove_file(&part);
-        put.map(|()| true)
+        put.and_then(|()| sync()).map(|()| true)
     };
     match put() {
         Ok(true) => filed(&token(order), &path.display().to_string()),
@@ -219,6 +222,29 @@ fn write(folder: &Path, order: &Order) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_testkit::durable::{calls_of, is_synced_after};
+
+    #[test]
+    #[ignore = "runs in a child process under strace"]
+    fn child_files_a_ticket_twice() {
+        let folder = PathBuf::from(std::env::var_os("SUREFOOT_TEST_FOLDER").unwrap());
+        for _ in 0..2 {
+            write(&folder, &Order { case: 7, host: "n1".to_owned(), ..Order::default() });
+        }
+    }
+
+    #[test]
+    fn a_filed_ticket_s_name_is_on_the_medium_also_when_another_run_filed_it() {
+        let test = "act::ticket::tests::a_filed_ticket_s_name_is_on_the_medium_also_when_another_run_filed_it";
+        let home = tempfile::tempdir().unwrap();
+        let child = "act::ticket::tests::child_files_a_ticket_twice";
+        let Some(calls) = calls_of(test, child, home.path()) else { return };
+        let is_link = |call: &str| call.contains("link(") || call.contains("linkat(");
+        assert!(is_synced_after(&calls, is_link, home.path()), "{calls:#?}");
+        let of_folder = format!("<{}>)", home.path().display());
+        let syncs = calls.iter().filter(|call| call.contains("fsync(") && call.contains(&of_folder));
+        assert_eq!(syncs.count(), 2, "{calls:#?}");
+    }
 
     /// Alerts and agents bring names and evidence: none of it is a header, and none of it is lost.
     #[test]

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use surefoot_foreign::way::within;
+use surefoot_foreign::way::{sync, within};
 use surefoot_model::Digits;
 
 /// Names that are tried for the new file, beside the one that it replaces.
@@ -110,13 +110,15 @@ impl Replaced {
         let aside = self.beside(ending);
         self.is_fit(&aside)?;
         self.is_fit(&self.name)?;
-        fs::rename(self.at(&self.name), self.at(&aside))
+        fs::rename(self.at(&self.name), self.at(&aside)).and_then(|()| sync(&self.directory))
     }
 
-    /// Writes a new file, for its owner alone, and puts it in the place of the old one once it is on the disk.
+    /// Writes a new file, for its owner alone, and puts it in the place of the old one once it is on the disk. When this returns, its
+    /// name is on the disk as well.
     ///
     /// # Errors
-    /// What the kernel says, and what [`Replaced::open`] refuses; what was there before then stays.
+    /// What the kernel says, and what [`Replaced::open`] refuses; what was there before then stays. After an error of the last step
+    /// the new file is in place, and a power failure may bring back the old one.
     pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         let (new, mut file) = self.new_file()?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
@@ -127,7 +129,7 @@ impl Replaced {
             // It is ours and new; where even this fails, the message has said what did.
             let _ = fs::remove_file(self.at(&new));
         }
-        placed
+        placed.and_then(|()| sync(&self.directory))
     }
 
     /// A new file beside the name. What a process of this number left that was stopped is taken away, and left to one in another
@@ -194,6 +196,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown, symlink};
     use std::process::Command;
+    use surefoot_testkit::durable::{calls_of, is_synced_after};
 
     fn made(program: &str, arguments: &[&str], path: &Path) -> bool {
         Command::new(program).arg(path).args(arguments).status().is_ok_and(|status| status.success())
@@ -204,6 +207,29 @@ mod tests {
             fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    #[ignore = "runs in a child process under strace"]
+    fn child_replaces_a_file_and_puts_it_aside() {
+        let folder = PathBuf::from(std::env::var_os("SUREFOOT_TEST_FOLDER").unwrap());
+        let held = Replaced::open(&folder.join("state")).unwrap();
+        held.replace(b"new").unwrap();
+        held.put_aside(".old").unwrap();
+    }
+
+    #[test]
+    fn the_names_of_a_replaced_file_are_on_the_medium() {
+        let test = "output::replaced::tests::the_names_of_a_replaced_file_are_on_the_medium";
+        let child = "output::replaced::tests::child_replaces_a_file_and_puts_it_aside";
+        let home = tempfile::tempdir().unwrap();
+        let Some(calls) = calls_of(test, child, home.path()) else { return };
+        let renames: Vec<usize> = (0..calls.len()).filter(|&at| calls[at].contains("rename")).collect();
+        assert_eq!(renames.len(), 2, "{calls:#?}");
+        let is_rename = |call: &str| call.contains("rename");
+        for until in [renames[1], calls.len()] {
+            assert!(is_synced_after(&calls[..until], is_rename, home.path()), "{calls:#?}");
+        }
     }
 
     #[test]

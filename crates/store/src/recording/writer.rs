@@ -2,11 +2,13 @@ use super::frame::{
     EVENT_BYTES_MAX, FILE_HEADER_BYTES, FLAG_DEFLATE, FRAME_BYTES_MAX, KIND_END, KIND_EVENTS, VERSION, deflate,
     file_header, frame,
 };
+use crate::output::Opened;
 use crate::{Error, Result};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use surefoot_foreign::way;
 use surefoot_model::Event;
 
 /// Waiting events are written as a frame of their own accord when they reach this much JSON.
@@ -47,6 +49,8 @@ pub struct Written {
 pub struct Writer {
     path: PathBuf,
     file: File,
+    /// Where the file is; `None` where it is no regular one.
+    directory: Option<File>,
     /// JSON lines that are not in the file yet.
     waiting: Vec<u8>,
     waiting_events: u64,
@@ -75,10 +79,11 @@ impl Writer {
     /// [`Error::Open`], or [`Error::RecordingWrite`] when not even the header fits.
     pub fn create(path: impl AsRef<Path>, existing: Existing) -> Result<Writer> {
         let path = path.as_ref().to_path_buf();
-        let file = open_for_writing(&path, existing)?;
+        let Opened { file, directory, .. } = open_for_writing(&path, existing)?;
         let mut writer = Writer {
             path,
             file,
+            directory,
             waiting: Vec::new(),
             waiting_events: 0,
             safe_bytes: 0,
@@ -152,8 +157,17 @@ impl Writer {
         payload.extend_from_slice(&self.dropped_events.to_le_bytes());
         let end = frame(KIND_END, 0, &payload).unwrap_or_default();
         self.write_at_end(&end).map_err(|source| self.write_error(source))?;
-        self.file.sync_all().map_err(|source| self.write_error(source))?;
+        self.sync().map_err(|source| self.write_error(source))?;
         Ok(Written { events: self.safe_events, bytes: self.safe_bytes, dropped_events: self.dropped_events })
+    }
+
+    /// Waits until the file and its name are on the medium. A character device has nothing to wait for.
+    fn sync(&self) -> io::Result<()> {
+        if !self.file.metadata()?.is_file() {
+            return Ok(());
+        }
+        self.file.sync_all()?;
+        self.directory.as_ref().map_or(Ok(()), way::sync)
     }
 
     /// The file that is written.
@@ -218,15 +232,15 @@ impl Writer {
     }
 }
 
-fn open_for_writing(path: &Path, existing: Existing) -> Result<File> {
+fn open_for_writing(path: &Path, existing: Existing) -> Result<Opened> {
     let open_error = |source| Error::Open { path: path.to_path_buf(), source };
     let opened = match existing {
         Existing::Refuse if std::fs::symlink_metadata(path).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
         // Without waiting: opening a FIFO would wait for a reader that may never come.
         _ => crate::output::open(path),
     };
-    let file = match opened {
-        Ok(opened) if opened.is_new || existing == Existing::Replace => opened.file,
+    let mut opened = match opened {
+        Ok(opened) if opened.is_new || existing == Existing::Replace => opened,
         Ok(_) => return Err(Error::Exists { path: path.to_path_buf() }),
         Err(source) => {
             let found = std::fs::symlink_metadata(path);
@@ -240,19 +254,21 @@ fn open_for_writing(path: &Path, existing: Existing) -> Result<File> {
             });
         }
     };
-    let found = file.metadata().map_err(open_error)?;
+    let found = opened.file.metadata().map_err(open_error)?;
     if not_writable(&found).is_some() {
         return Err(not_a_file(path, &found));
     }
     if found.is_file() {
         // Before the old content goes: a second writer must not empty the file under the first.
         // File systems that know no locks are taken as they are.
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if let Err(TryLockError::WouldBlock) = opened.file.try_lock() {
             return Err(Error::InUse { path: path.to_path_buf(), pid: None });
         }
-        file.set_len(0).map_err(open_error)?;
+        opened.file.set_len(0).map_err(open_error)?;
+    } else {
+        opened.directory = None;
     }
-    Ok(file)
+    Ok(opened)
 }
 
 /// What the file is, if a recording cannot be written to it. Character devices can take one: `/dev/null`.
@@ -262,4 +278,28 @@ fn not_writable(found: &std::fs::Metadata) -> Option<&'static str> {
 
 fn not_a_file(path: &Path, found: &std::fs::Metadata) -> Error {
     Error::NotAFile { path: path.to_path_buf(), what: not_writable(found).unwrap_or("a special file") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::durable::{calls_of, is_synced_after};
+
+    #[test]
+    #[ignore = "runs in a child process under strace"]
+    fn child_writes_a_recording() {
+        let folder = PathBuf::from(std::env::var_os("SUREFOOT_TEST_FOLDER").unwrap());
+        Writer::create(folder.join("recording"), Existing::Refuse).unwrap().finish().unwrap();
+        Writer::create("/dev/null", Existing::Replace).unwrap().finish().unwrap();
+    }
+
+    #[test]
+    fn the_name_of_a_finished_recording_is_on_the_medium() {
+        let test = "recording::writer::tests::the_name_of_a_finished_recording_is_on_the_medium";
+        let child = "recording::writer::tests::child_writes_a_recording";
+        let home = tempfile::tempdir().unwrap();
+        let Some(calls) = calls_of(test, child, home.path()) else { return };
+        let is_made = |call: &str| call.contains("O_CREAT") && call.contains("recording");
+        assert!(is_synced_after(&calls, is_made, home.path()), "{calls:#?}");
+    }
 }
