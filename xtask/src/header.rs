@@ -107,7 +107,8 @@ fn version_macros(manifest: &str) -> Result<String, String> {
 
 /// What a source declares for C.
 fn declarations(source: &str) -> Result<String, String> {
-    let mut lines = crate::rust_text::before_tests(source).lines();
+    let shipped = crate::rust_text::without_tests(source);
+    let mut lines = shipped.lines();
     let mut header = String::new();
     let mut documentation: Vec<&str> = Vec::new();
     let mut layout = None;

@@ -4,9 +4,11 @@
 //! condition in the crates depends on prose: sentences are for people, and who rewords one must not change what is done.
 //! Readers of text that other programs write have no choice; they are in the table, with the writer of that text.
 
+use crate::patterns::{is_in_matches, is_listed_and_compared, is_matched};
 use crate::rust_text;
 use crate::workspace::Workspace;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Severities that only `severity.ts` may name; that all is well is no judgement.
@@ -35,6 +37,12 @@ const COMPARES: &[&str] = &[
     ".split_once(",
     ".rsplit_once(",
     ".eq_ignore_ascii_case(",
+    ".eq(",
+    ".ne(",
+    ".find(",
+    ".rfind(",
+    ".matches(",
+    ".match_indices(",
     "==",
     "!=",
 ];
@@ -52,19 +60,24 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/checkpoint/src/session/ranks/settings.rs", 1, "the name of a setting, which ranks compare"),
     ("crates/checkpoint/src/session/restart.rs", 1, WORDING),
     ("crates/cli/src/audit.rs", 1, WORDING),
+    ("crates/cli/src/who/loops.rs", 2, CAUSE),
     ("crates/cli/src/checkpoint/bench/program.rs", 1, "what mpirun says of itself"),
     ("crates/cli/src/memory/import/rasdaemon.rs", 1, "rasdaemon's database"),
-    ("crates/daemon/src/rooms/stall/phrase.rs", 1, CAUSE),
+    ("crates/daemon/src/rooms/stall/phrase.rs", 2, CAUSE),
     ("crates/disturb/src/disturbance/guest/mod.rs", 1, "QEMU's names of threads"),
+    ("crates/heal/src/error.rs", 1, "the standard library's text of an error"),
     ("crates/outside/src/http.rs", 1, "answers of other servers"),
-    ("crates/hostfs/src/identity/hypervisor.rs", 4, "signatures of hypervisors"),
+    ("crates/hostfs/src/identity/hypervisor.rs", 5, "signatures of hypervisors"),
     ("crates/hostfs/src/tracefs/format.rs", 1, KERNEL),
     ("crates/memory/src/bmc/sources.rs", 1, WORDING),
     ("crates/memory/src/doctor/log.rs", 4, KERNEL),
+    ("crates/memory/src/follow/instance.rs", 1, KERNEL),
+    ("crates/memory/src/follow/decode/cxl.rs", 1, KERNEL),
     ("crates/memory/src/follow/decode/memory_controller.rs", 1, KERNEL),
-    ("crates/memory/src/import/kernel_log.rs", 13, LOG),
+    ("crates/memory/src/import/kernel_log.rs", 15, LOG),
     ("crates/memory/src/import/mcelog.rs", 3, LOG),
-    ("crates/memory/src/import/sel.rs", 12, LOG),
+    ("crates/memory/src/import/sel.rs", 14, LOG),
+    ("crates/memory/src/reports/mod.rs", 3, "EDAC's words for an unknown label"),
     ("crates/memory/src/reports/mc_event.rs", 1, KERNEL),
     ("crates/model/src/journal.rs", 1, "journals of older releases, which wrote no outcome"),
     ("crates/probes/src/load.rs", 2, "libbpf's log, with a mark of ours in it"),
@@ -84,7 +97,7 @@ pub fn faults(workspace: &Workspace, files: &[PathBuf]) -> Vec<String> {
     let sources: Vec<(&PathBuf, String)> = files
         .iter()
         .filter(|file| is_source(file))
-        .filter_map(|file| Some((file, rust_text::before_tests(&workspace.text(file)?).to_owned())))
+        .filter_map(|file| Some((file, rust_text::without_tests(&workspace.text(file)?))))
         .collect();
     let texts: BTreeMap<&Path, &str> = sources.iter().map(|(file, text)| (file.as_path(), text.as_str())).collect();
     let is_test = |file: &Path| {
@@ -171,7 +184,8 @@ fn severities(text: &str) -> Vec<(usize, String)> {
     for (number, line) in text.lines().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
         for name in SEVERITIES {
-            let count = code.matches(&format!("\"{name}\"")).count();
+            let count: usize =
+                ['"', '\'', '`'].iter().map(|quote| code.matches(&format!("{quote}{name}{quote}")).count()).sum();
             found.extend(std::iter::repeat_n((number + 1, (*name).to_owned()), count));
         }
     }
@@ -182,19 +196,16 @@ fn severities(text: &str) -> Vec<(usize, String)> {
 pub struct Letters<'a> {
     all: &'a str,
     code: String,
+    strings: Vec<Range<usize>>,
 }
 
 impl<'a> Letters<'a> {
     pub fn of(all: &'a str) -> Self {
-        Letters { all, code: rust_text::code_only(all) }
+        Letters { all, code: rust_text::code_with_quotes(all), strings: rust_text::code_and_strings(all).1 }
     }
 
     pub fn line(&self, at: usize) -> usize {
         1 + self.all.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count()
-    }
-
-    fn is_code(&self, at: usize, words: &str) -> bool {
-        self.code.as_bytes()[at..].starts_with(words.as_bytes())
     }
 
     /// The place of the next letter that is no space or `&`.
@@ -203,11 +214,13 @@ impl<'a> Letters<'a> {
         at + gap.count()
     }
 
-    /// Whether a string begins here: its quote is blanked, and what stands before is code.
-    pub fn opens_string(&self, at: usize) -> bool {
-        let (all, code) = (self.all.as_bytes(), self.code.as_bytes());
-        let is_after_code = at == 0 || all[at - 1] == code[at - 1];
-        all[at] == b'"' && code[at] == b' ' && is_after_code
+    /// Its strings: where each begins, its inside, where it ends.
+    pub fn strings(&self) -> impl Iterator<Item = (usize, String, usize)> {
+        self.strings.iter().map(|place| {
+            let raw = &self.all[place.clone()];
+            let inside = || raw.trim_start_matches(['r', '#']).trim_end_matches('#').trim_matches('"').to_owned();
+            (place.start, self.string(place.start).map_or_else(inside, |(inside, _)| inside), place.end)
+        })
     }
 
     /// The inside of the string that begins here, and the place after it.
@@ -251,13 +264,18 @@ fn named_sentences(text: &str) -> Vec<String> {
     names
 }
 
-/// The conditions of a file that look at prose, with their lines: texts that are compared, and arms of `match`.
+/// The conditions of a file that look at prose, with their lines: texts that are compared, and patterns.
 fn conditions(text: &str, sentences: &BTreeSet<String>) -> Vec<(usize, String)> {
     let letters = Letters::of(text);
     let mut found = Vec::new();
-    for (at, _) in text.match_indices('"').filter(|(at, _)| letters.opens_string(*at)) {
-        let arm = letters.string(at).filter(|(_, end)| letters.is_code(letters.next(*end), "=>"));
-        found.extend(arm.map(|(inside, _)| (at, inside)).filter(|(_, inside)| is_prose(inside)));
+    for (at, inside, end) in letters.strings() {
+        let (before, after) = (&letters.code[..at], &letters.code[end..]);
+        if !is_prose(&inside) {
+            continue;
+        }
+        if is_in_matches(before) || is_matched(after) || is_listed_and_compared(after) {
+            found.push((at, inside));
+        }
     }
     for words in COMPARES {
         for (at, _) in letters.code.match_indices(words) {
@@ -297,6 +315,20 @@ mod tests {
         assert_eq!(found(r#"a == "there was no checkpoint""#), ["there was no checkpoint"]);
         assert_eq!(found(r#"a.strip_prefix("waits for ")"#), ["waits for "]);
         assert_eq!(found(r#"match a { "it is paused" => 1, "paused" => 2, _ => 3 }"#), ["it is paused"]);
+        for text in [
+            r#"if matches!(why, "it is so") {}"#,
+            r#"if matches!(why, Some("paused" | "it is so")) {}"#,
+            r#"if ["it is so", "so"].contains(&why) {}"#,
+            r#"if why.find("it is so").is_some() {}"#,
+            r#"if why.eq("it is so") {}"#,
+            r#"match a { "it is so" | "so" => 1, _ => 2 }"#,
+            r#"match a { "it is so" if b => 1, _ => 2 }"#,
+            r#"match a { (Some("it is so"), 1) => 1, _ => 2 }"#,
+            r#"if let Some("it is so") = a {}"#,
+            r#"if a.next() == Some('"') {} match a { "it is so" => 1, _ => 2 }"#,
+        ] {
+            assert_eq!(found(text), ["it is so"], "{text}");
+        }
         let named = "pub(super) const PAUSED: &str = \"everything is paused\";\nif a == decide::PAUSED || a.starts_with(PAUSED) {}";
         assert_eq!(found(named), ["PAUSED", "PAUSED"]);
         assert_eq!(conditions("\n\na == \"it is so\"", &BTreeSet::new())[0].0, 3);
@@ -314,6 +346,11 @@ mod tests {
             r#"let b = "a == \"it is so\"";"#,
             "const A: &str = \"it is so\"; say(A);",
             "const A: u32 = 3; if b == A {}",
+            r#"match a { 1 => "it is so", _ => "it is not" }"#,
+            r#"say(a, "it is so"); if b {}"#,
+            r#"match a { 1 => { "it is so" } "two" => 2 }"#,
+            r#"match a { "one " => say("it is so "), "two " | "three " => 2 }"#,
+            r#"if a { say("it is so") }  if b {}"#,
         ] {
             assert_eq!(found(text), [""; 0], "{text}");
         }
@@ -321,9 +358,9 @@ mod tests {
 
     #[test]
     fn the_page_names_no_severity() {
-        let planted =
-            "const S = { hung: \"critical\" };\nif (severity === \"warning\") go();\n// \"notice\"\nsay(\"ok\");";
-        assert_eq!(severities(planted), [(1, "critical".to_owned()), (2, "warning".to_owned())]);
+        let planted = "const S = { hung: \"critical\" };\nif (severity === \"warning\") go();\n// \"notice\"\nsay(\"ok\", 'notice', `critical`);";
+        let found: Vec<_> = severities(planted).into_iter().map(|(line, name)| format!("{line} {name}")).collect();
+        assert_eq!(found, ["1 critical", "2 warning", "4 notice", "4 critical"]);
         assert!(is_page(Path::new("ui/src/rooms/nic/order.ts")) && !is_page(Path::new("ui/src/severity.ts")));
         assert!(!is_page(Path::new("ui/test/nic.test.ts")));
     }

@@ -322,7 +322,7 @@ fn source_layer(file: &Path) -> Option<&'static Layer> {
 fn faults_in_source(file: &Path, text: &str) -> Vec<String> {
     let Some(layer) = source_layer(file) else { return Vec::new() };
     let mut faults = Vec::new();
-    let code = rust_text::code_only(rust_text::before_tests(text));
+    let code = rust_text::code_only(&rust_text::without_tests(text));
     for (number, line) in code.lines().enumerate() {
         for words in layer.silent_on {
             if let Some(word) = words.any_of.iter().find(|word| contains_word(line, word)) {

@@ -13,6 +13,7 @@ mod licences;
 mod links;
 mod openings;
 mod page;
+mod patterns;
 mod producers;
 mod rooms;
 mod rust_text;

@@ -106,7 +106,7 @@ pub fn faults(file: &Path, text: &str) -> Vec<String> {
     if !is_source || is_test || FREE.iter().any(|free| file.starts_with(free)) {
         return Vec::new();
     }
-    let code = rust_text::code_only(rust_text::before_tests(text));
+    let code = rust_text::code_only(&rust_text::without_tests(text));
     let mut faults = Vec::new();
     let mut opened = Vec::new();
     for (number, line) in code.lines().enumerate() {

@@ -5,6 +5,7 @@
 
 use crate::rust_text;
 use crate::workspace::{Checked, Workspace};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -84,10 +85,10 @@ fn tests_of(file: &Path, text: &str) -> Vec<PathBuf> {
 
 /// Whether the code names the room. Comments may speak of it, and tests may use it.
 fn names(file: &Path, text: &str) -> bool {
-    let (shipped, comments): (&str, &[&str]) = match file.extension().and_then(|extension| extension.to_str()) {
-        Some("rs") => (rust_text::before_tests(text), &["//"]),
-        Some("toml") => (text, &["#"]),
-        Some("ts" | "tsx" | "css") => (text, &["//", "/*", "*"]),
+    let (shipped, comments): (Cow<str>, &[&str]) = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => (rust_text::without_tests(text).into(), &["//"]),
+        Some("toml") => (text.into(), &["#"]),
+        Some("ts" | "tsx" | "css") => (text.into(), &["//", "/*", "*"]),
         _ => return false,
     };
     let code = shipped.lines().filter(|line| !comments.iter().any(|comment| line.trim_start().starts_with(comment)));

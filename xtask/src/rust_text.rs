@@ -1,33 +1,68 @@
 //! Enough of Rust's grammar to tell code from comments and strings, for rules that look for words in code.
 
-/// The part of a source file before its unit tests, which stand last in this house.
-pub fn before_tests(text: &str) -> &str {
-    let mut at = 0;
-    let mut lines = text.split_inclusive('\n').peekable();
-    while let Some(line) = lines.next() {
-        // A module in a file of its own may be declared among the others.
-        let opens_tests = lines.peek().is_some_and(|next| {
-            let next = next.trim();
-            let module =
-                next.strip_prefix("pub(").and_then(|rest| rest.split_once(") ")).map_or(next, |(_, rest)| rest);
-            module.starts_with("mod ") && !next.ends_with(';')
-        });
-        if line.trim() == "#[cfg(test)]" && opens_tests {
-            return &text[..at];
+use std::ops::Range;
+
+/// A source file without its modules of unit tests. Line numbers stay: a module that is not last leaves empty lines.
+pub fn without_tests(text: &str) -> String {
+    let code = code_only(text);
+    let mut kept = String::with_capacity(text.len());
+    let mut lines = text.split_inclusive('\n').zip(code.split_inclusive('\n')).peekable();
+    while let Some((line, _)) = lines.next() {
+        let opens_tests = line.trim() == "#[cfg(test)]" && lines.peek().is_some_and(|(_, next)| is_module(next));
+        if !opens_tests {
+            kept.push_str(line);
+            continue;
         }
-        at += line.len();
+        // rustfmt puts the end where the beginning is.
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        let is_end = |code: &str| code.strip_prefix(indentation).is_some_and(|rest| rest.trim_end() == "}");
+        let mut gap = String::from("\n");
+        let mut is_first = true;
+        for (_, code) in lines.by_ref() {
+            gap.push('\n');
+            if is_end(code) || is_first && code.trim_end().ends_with("{}") {
+                break;
+            }
+            is_first = false;
+        }
+        if lines.peek().is_some() {
+            kept.push_str(&gap);
+        }
     }
-    text
+    kept
+}
+
+/// Whether a line opens a module; one in a file of its own is only declared.
+fn is_module(line: &str) -> bool {
+    let line = line.trim();
+    let module = line.strip_prefix("pub(").and_then(|rest| rest.split_once(") ")).map_or(line, |(_, rest)| rest);
+    module.starts_with("mod ") && !line.ends_with(';')
 }
 
 /// The text with comments and the insides of strings and character literals blanked; every line and byte stays where it was.
 pub fn code_only(text: &str) -> String {
+    code_and_strings(text).0
+}
+
+/// As [`code_only`], with a quote where each string begins: a string that is a pattern is something.
+pub fn code_with_quotes(text: &str) -> String {
+    let (code, strings) = code_and_strings(text);
+    let mut code = code.into_bytes();
+    strings.iter().for_each(|string| code[string.start] = b'"');
+    String::from_utf8(code).expect("a blanked byte is one letter")
+}
+
+/// As [`code_only`], with the place of each string, from its first quote or `r` on.
+pub fn code_and_strings(text: &str) -> (String, Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     let mut code = String::with_capacity(text.len());
+    let mut strings = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let rest = &text[at..];
-        let skipped = comment(rest).or_else(|| string(rest, &code)).or_else(|| character(rest));
+        let quoted = string(rest, &code);
+        strings.extend(quoted.map(|length| at..at + length));
+        let skipped = quoted.or_else(|| comment(rest)).or_else(|| character(rest));
         if let Some(length) = skipped {
             // Line ends stay, so that line numbers do.
             code.extend(rest[..length].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
@@ -38,7 +73,7 @@ pub fn code_only(text: &str) -> String {
             at += next.len_utf8();
         }
     }
-    code
+    (code, strings)
 }
 
 fn comment(rest: &str) -> Option<usize> {
@@ -140,13 +175,23 @@ mod tests {
     #[test]
     fn what_follows_the_declaration_of_a_module_for_tests_is_not_cut_off() {
         let text = "#[cfg(test)]\nmod schema;\nmod server;\n";
-        assert_eq!(before_tests(text), text);
+        assert_eq!(without_tests(text), text);
+    }
+
+    #[test]
+    fn what_follows_a_module_of_tests_is_looked_at() {
+        let text = "a\n#[cfg(test)]\nmod tests {\n    fn f() {}\n    const A: &str = r#\"\n}\n\"#;\n}\nb\n";
+        assert_eq!(without_tests(text), "a\n\n\n\n\n\n\n\nb\n");
+        assert_eq!(
+            without_tests("mod m {\n    #[cfg(test)]\n    mod tests {\n    }\n    b\n}\n"),
+            "mod m {\n\n\n\n    b\n}\n"
+        );
     }
 
     #[test]
     fn tests_are_cut_off() {
-        assert_eq!(before_tests("a\n#[cfg(test)]\nmod tests {}\n"), "a\n");
-        assert_eq!(before_tests("a\n#[cfg(test)]\npub(in super::super) mod tests {}\n"), "a\n");
-        assert_eq!(before_tests("a\n#[cfg(test)]\nfn only_here() {}\nb\n"), "a\n#[cfg(test)]\nfn only_here() {}\nb\n");
+        assert_eq!(without_tests("a\n#[cfg(test)]\nmod tests {}\n"), "a\n");
+        assert_eq!(without_tests("a\n#[cfg(test)]\npub(in super::super) mod tests {}\n"), "a\n");
+        assert_eq!(without_tests("a\n#[cfg(test)]\nfn only_here() {}\nb\n"), "a\n#[cfg(test)]\nfn only_here() {}\nb\n");
     }
 }

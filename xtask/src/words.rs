@@ -83,18 +83,10 @@ fn is_page(file: &Path) -> bool {
 
 /// The strings with a space in them, and the help texts.
 fn texts_of_rust(file: &Path, text: &str) -> Vec<(usize, String)> {
-    let text = rust_text::before_tests(text);
-    let letters = Letters::of(text);
-    let (mut texts, mut at) = (Vec::new(), 0);
-    // From the end of each string on: its last quote may stand behind a space, as a first one does.
-    while let Some(next) = text[at..].find('"') {
-        let opened = at + next;
-        let string = letters.opens_string(opened).then(|| letters.string(opened)).flatten();
-        at = string.as_ref().map_or(opened + 1, |(_, end)| *end);
-        texts.extend(
-            string.map(|(inside, _)| (letters.line(opened), inside)).filter(|(_, inside)| inside.contains(' ')),
-        );
-    }
+    let text = rust_text::without_tests(text);
+    let letters = Letters::of(&text);
+    let strings = letters.strings().filter(|(_, inside, _)| inside.contains(' '));
+    let mut texts: Vec<_> = strings.map(|(at, inside, _)| (letters.line(at), inside)).collect();
     let has_help = ["derive(Args", "derive(Parser", "derive(Subcommand", "Args)]", "ValueEnum)]", "Subcommand)]"];
     if file.starts_with("crates/cli") && has_help.iter().any(|derive| text.contains(derive)) {
         let help = text.lines().enumerate().filter_map(|(at, line)| Some((at + 1, line.trim().strip_prefix("///")?)));
