@@ -42,7 +42,7 @@ fn message(error: &anyhow::Error) -> String {
 }
 
 /// Without the kernel's numbers: they say nothing that its words do not.
-fn without_number(text: &str) -> String {
+pub fn without_number(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let mut words = parts.next().unwrap_or_default().to_owned();
     for part in parts {

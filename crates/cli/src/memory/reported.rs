@@ -61,8 +61,11 @@ pub fn complete(look: &mut MemoryLook, looker: &Looker, root: &Root, limit: Limi
     says(look, &known, sources)
 }
 
+/// The words of an error may begin with the path, which a problem names by itself.
 fn problem(path: &Path, why: String) -> MemoryProblem {
-    MemoryProblem { source: MemorySource::McEvent, path: path.display().to_string(), why }
+    let path = path.display().to_string();
+    let words = why.strip_prefix(&format!("{path}: ")).unwrap_or(&why);
+    MemoryProblem { source: MemorySource::McEvent, why: crate::exit::without_number(words), path }
 }
 
 /// Adds a report whose module is here, or is one that only reports know.
@@ -159,4 +162,19 @@ fn says(look: &MemoryLook, known: &[String], sources: &Sources) -> Vec<String> {
         ));
     }
     says
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn a_problem_names_its_path_once_and_no_number_of_the_kernel() {
+        let path = Path::new("/var/lib/surefoot/history.db");
+        let error = surefoot_store::Error::Open { path: path.to_owned(), source: io::Error::from_raw_os_error(13) };
+        let problem = problem(path, error.to_string());
+        assert_eq!(problem.path, "/var/lib/surefoot/history.db");
+        assert_eq!(problem.why, "cannot be opened: Permission denied");
+    }
 }
