@@ -34,6 +34,9 @@ export type Actor =
     }
   | {
       kind: "unknown";
+    }
+  | {
+      kind: "not_shown";
     };
 /**
  * How much of a capability this host allows.
@@ -465,6 +468,9 @@ export type DeedReason =
     }
   | {
       kind: "unfinished";
+    }
+  | {
+      kind: "not_shown";
     };
 /**
  * The part of the subject, or the setting, that a deed changes.
@@ -509,6 +515,9 @@ export type DeedTarget =
       generation: number;
       kind: "generation";
       tier: DeedTier;
+    }
+  | {
+      kind: "not_shown";
     };
 /**
  * Where a checkpoint lies.
@@ -1786,9 +1795,13 @@ export interface CoreStalls {
  */
 export interface Deeds {
   /**
-   * The newest of each room, newest first.
+   * The newest of each user in each room, newest first.
    */
   deeds: ShownDeed[];
+  /**
+   * The same by room and user; those with none are not listed.
+   */
+  left_out: LeftOut[];
   /**
    * Older ones that are not kept here.
    */
@@ -1821,7 +1834,7 @@ export interface ShownDeed {
    */
   because: string;
   /**
-   * When the action began, `CLOCK_REALTIME`.
+   * When the action began, `CLOCK_REALTIME`; [`Deed::at_realtime_ns`] of an end whose beginning is unknown.
    */
   begun_realtime_ns: number;
   /**
@@ -1837,6 +1850,20 @@ export interface ShownDeed {
    * What was done and what came of it, one line.
    */
   words: string;
+}
+/**
+ * Deeds of one user in one room that are not kept.
+ */
+export interface LeftOut {
+  /**
+   * How many.
+   */
+  count: number;
+  room: Room;
+  /**
+   * Whose journal they stand in; absent where that is not known, and for users beyond the limit, who share one list.
+   */
+  uid?: number;
 }
 /**
  * One experiment with all that is kept of it.

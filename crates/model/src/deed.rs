@@ -17,7 +17,7 @@ use std::fmt;
 pub struct Deed {
     /// When it was written down, `CLOCK_REALTIME`.
     pub at_realtime_ns: u64,
-    /// When the action began, `CLOCK_REALTIME`.
+    /// When the action began, `CLOCK_REALTIME`; [`Deed::at_realtime_ns`] of an end whose beginning is unknown.
     pub begun_realtime_ns: u64,
     /// The capability that acts.
     pub room: Room,
@@ -62,6 +62,8 @@ pub enum Actor {
     },
     /// Unknown: the journal is of a release that did not say.
     Unknown,
+    /// Known, and not shown to this viewer.
+    NotShown,
 }
 
 impl fmt::Display for Actor {
@@ -73,6 +75,7 @@ impl fmt::Display for Actor {
             Actor::Agent { host } => write!(f, "the agent of {host}"),
             Actor::Controller { name } => write!(f, "controller {name}"),
             Actor::Unknown => f.write_str("an unknown actor"),
+            Actor::NotShown => Ok(()),
         }
     }
 }
@@ -261,12 +264,14 @@ pub enum DeedTarget {
         /// Where it lies.
         tier: DeedTier,
     },
+    /// Known, and not shown to this viewer.
+    NotShown,
 }
 
 impl fmt::Display for DeedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DeedTarget::Subject => Ok(()),
+            DeedTarget::Subject | DeedTarget::NotShown => Ok(()),
             DeedTarget::Part { name } => f.write_str(name),
             DeedTarget::Setting { name, from: Some(from), to } => write!(f, "{name}: {from} -> {to}"),
             DeedTarget::Setting { name, from: None, to } => write!(f, "{name} = {to}"),
@@ -337,6 +342,8 @@ pub enum DeedReason {
     },
     /// A process that had begun it ended before it was done.
     Unfinished,
+    /// Known, and not shown to this viewer.
+    NotShown,
 }
 
 impl fmt::Display for DeedReason {
@@ -346,6 +353,7 @@ impl fmt::Display for DeedReason {
             DeedReason::Seen { evidence } => f.write_str(&evidence.join("; ")),
             DeedReason::Case { case, fault, .. } => write!(f, "case {case}: {fault}"),
             DeedReason::Unfinished => f.write_str("the process that began it ended early"),
+            DeedReason::NotShown => Ok(()),
         }
     }
 }
@@ -484,9 +492,9 @@ impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Withheld::Exhausted => f.write_str("still hung after all steps; manual action needed"),
-            Withheld::InUse { carries } => write!(f, "it carries {}; --even-in-use allows it", Carried::list(carries)),
+            Withheld::InUse { carries } => write!(f, "it carries {}; --even-in-use allows it", traffic(carries)),
             Withheld::DeviceInUse { carries } => {
-                write!(f, "its device carries {}; --even-in-use allows it", Carried::list(carries))
+                write!(f, "its device carries {}; --even-in-use allows it", traffic(carries))
             }
             Withheld::OnlyProbable => f.write_str(
                 "only unanswered probes say that it hangs, and the neighbour may be at fault; --even-if-probable allows it",
@@ -594,13 +602,15 @@ impl Deed {
         crate::one_line(&format!("{}{target}: {outcome}{detail}", self.action.label()))
     }
 
-    /// The part that everybody on the host may read: that something was done, to what, and whether it worked. Who is logged in over
-    /// an interface, which job runs and what hooks say is for those who see everything.
+    /// The part that everybody on the host may read: that something was done, to what, and whether it worked. Who asked, for which
+    /// case, who is logged in over an interface and what hooks say is for those who see everything.
     pub fn for_everybody(&self) -> Deed {
         let outcome = match &self.outcome {
-            DeedOutcome::Withheld { why: Withheld::InUse { .. } } => withheld(Withheld::InUse { carries: Vec::new() }),
-            DeedOutcome::Withheld { why: Withheld::DeviceInUse { .. } } => {
-                withheld(Withheld::DeviceInUse { carries: Vec::new() })
+            DeedOutcome::Withheld { why: Withheld::InUse { carries } } => {
+                withheld(Withheld::InUse { carries: public(carries) })
+            }
+            DeedOutcome::Withheld { why: Withheld::DeviceInUse { carries } } => {
+                withheld(Withheld::DeviceInUse { carries: public(carries) })
             }
             DeedOutcome::Withheld {
                 why: Withheld::NotWorthIt { .. } | Withheld::Refused { .. } | Withheld::Other { .. },
@@ -609,39 +619,37 @@ impl Deed {
             DeedOutcome::TakenBack { .. } => DeedOutcome::TakenBack { note: String::new() },
             DeedOutcome::Failed { .. } => DeedOutcome::Failed { error: String::new() },
             DeedOutcome::InDoubt { .. } => DeedOutcome::InDoubt { error: String::new() },
-            DeedOutcome::Done { observed: Observed::Effect { .. } | Observed::Note { .. } } => {
-                DeedOutcome::Done { observed: Observed::Accepted }
+            // No other kind: each would claim something that was not observed.
+            DeedOutcome::Done { observed: Observed::Effect { .. } } => {
+                DeedOutcome::Done { observed: Observed::Effect { evidence: String::new() } }
+            }
+            DeedOutcome::Done { observed: Observed::Note { .. } } => {
+                DeedOutcome::Done { observed: Observed::Note { text: String::new() } }
             }
             DeedOutcome::Done { observed: Observed::FaultGone { .. } } => {
                 DeedOutcome::Done { observed: Observed::FaultGone { evidence: String::new() } }
             }
             other => other.clone(),
         };
-        let reason = match &self.reason {
-            DeedReason::Case { case, .. } => {
-                DeedReason::Case { case: *case, fault: String::new(), service: String::new() }
-            }
-            DeedReason::Seen { .. } => DeedReason::Seen { evidence: Vec::new() },
-            other => other.clone(),
-        };
-        Deed { outcome, reason, actor: Actor::Unknown, target: DeedTarget::Subject, ..self.clone() }
+        let (actor, target, reason) = (Actor::NotShown, DeedTarget::NotShown, DeedReason::NotShown);
+        Deed { outcome, reason, actor, target, ..self.clone() }
     }
 
     /// See [`crate::Event::held_bytes`].
     pub(crate) fn held_bytes(&self) -> usize {
         let actor = match &self.actor {
             Actor::Session { job: name } | Actor::Agent { host: name } | Actor::Controller { name } => name.len(),
-            Actor::Command { .. } | Actor::Unknown => 0,
+            Actor::Command { .. } | Actor::Unknown | Actor::NotShown => 0,
         };
         let target = match &self.target {
-            DeedTarget::Subject | DeedTarget::Generation { .. } => 0,
+            DeedTarget::Subject | DeedTarget::Generation { .. } | DeedTarget::NotShown => 0,
             DeedTarget::Part { name } | DeedTarget::Hook { path: name } => name.len(),
             DeedTarget::Setting { name, from, to } => name.len() + from.as_ref().map_or(0, String::len) + to.len(),
         };
         let reason = match &self.reason {
             DeedReason::Seen { evidence } => texts(evidence),
             DeedReason::Case { fault, service, .. } => fault.len() + service.len(),
-            DeedReason::Asked | DeedReason::Unfinished => 0,
+            DeedReason::Asked | DeedReason::Unfinished | DeedReason::NotShown => 0,
         };
         let outcome = match &self.outcome {
             DeedOutcome::Withheld { why: Withheld::InUse { carries } | Withheld::DeviceInUse { carries } } => {
@@ -669,4 +677,68 @@ impl Deed {
 
 fn withheld(why: Withheld) -> DeedOutcome {
     DeedOutcome::Withheld { why }
+}
+
+/// What everybody may read of it.
+fn public(carries: &[Carried]) -> Vec<Carried> {
+    carries.iter().filter(|one| one.is_public()).cloned().collect()
+}
+
+fn traffic(carries: &[Carried]) -> String {
+    if carries.is_empty() { "traffic".to_owned() } else { Carried::list(carries) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::CarriedKind;
+
+    #[test]
+    fn what_everybody_reads_of_a_deed_claims_nothing_that_was_not_observed() {
+        let secret = || "SECRET".to_owned();
+        let carries = || {
+            let route = Carried::new(CarriedKind::DefaultRoute, "the default route");
+            vec![Carried::new(CarriedKind::SshSession, secret()), route]
+        };
+        let done = |observed| DeedOutcome::Done { observed };
+        let cases = [
+            (done(Observed::Note { text: secret() }), "done"),
+            (done(Observed::Effect { evidence: secret() }), "done"),
+            (done(Observed::FaultGone { evidence: secret() }), "done"),
+            (done(Observed::ReadBack), "done: the new value reads back"),
+            (DeedOutcome::GoesOn { note: secret() }, "goes on"),
+            (DeedOutcome::TakenBack { note: secret() }, "taken back"),
+            (DeedOutcome::Failed { error: secret() }, "failed"),
+            (DeedOutcome::InDoubt { error: secret() }, "in doubt"),
+            (withheld(Withheld::Refused { why: secret() }), "withheld"),
+            (
+                withheld(Withheld::InUse { carries: carries() }),
+                "withheld: it carries the default route; --even-in-use allows it",
+            ),
+            (
+                withheld(Withheld::DeviceInUse { carries: carries()[..1].to_vec() }),
+                "withheld: its device carries traffic; --even-in-use allows it",
+            ),
+        ];
+        for (outcome, said) in cases {
+            let kind = outcome.as_str();
+            let deed = Deed {
+                at_realtime_ns: 1,
+                begun_realtime_ns: 1,
+                room: Room::Remedy,
+                subject: Subject::host(),
+                actor: Actor::Controller { name: secret() },
+                action: DeedAction::Drain,
+                target: DeedTarget::Part { name: secret() },
+                reason: DeedReason::Case { case: 4711, fault: secret(), service: secret() },
+                outcome,
+            };
+            let public = deed.for_everybody();
+            assert_eq!(public.words(), format!("drain the host: {said}"));
+            assert_eq!((public.outcome.as_str(), public.subject), (kind, deed.subject.clone()));
+            let text = serde_json::to_string(&deed.for_everybody()).unwrap();
+            assert!(!text.contains("SECRET") && !text.contains("4711") && !text.contains("accepted"), "{text}");
+        }
+    }
 }

@@ -23,6 +23,8 @@ use surefoot_testkit::not_run::not_run;
 
 /// In every word that only root and who sees everything may read.
 const PRIVATE: &str = "PRIVATE-";
+/// Of series without names, which are for everybody.
+const DEEDS_SERIES: &str = "surefoot_watch_deeds_total{room=\"remedy\"";
 /// In words that everybody may read: modules and interfaces are the host's.
 const PUBLIC: &str = "PUBLIC-";
 const NOBODY: u32 = 65_534;
@@ -131,8 +133,15 @@ fn planted() -> Vec<Event> {
         Event::Disturb(DisturbEvent::Began(of_another.into())),
         Event::Checkpoint(CheckpointEvent::Job(job)),
         Event::Checkpoint(CheckpointEvent::Look(CheckpointLook { looked_realtime_ns: 1, ..CheckpointLook::default() })),
-        Event::Deed(Box::new(serde_json::from_value(deed).unwrap())),
+        Event::Deed(Box::new(serde_json::from_value(deed.clone()).unwrap())),
+        Event::Deed(Box::new(serde_json::from_value(of_another_host(deed)).unwrap())),
     ]
+}
+
+/// The same as a controller does it on another host of its fleet.
+fn of_another_host(mut deed: serde_json::Value) -> serde_json::Value {
+    deed["subject"]["name"] = json!(private("host"));
+    deed
 }
 
 /// Status and answer as this user gets them; of a stream what comes within a moment.
@@ -167,7 +176,7 @@ fn server() -> (Server, tempfile::TempDir) {
     let address = address(&server);
     wait_for("the newest event", || {
         let deeds = get_json(address, "/api/v1/deeds")["deeds"].as_array().map_or(0, Vec::len);
-        (deeds > 1).then_some(())
+        (deeds > 2).then_some(())
     });
     wait_for("the history of it", || get(address, HISTORY).text().contains(PRIVATE).then_some(()));
     (server, run)
@@ -229,6 +238,9 @@ fn every_address_shows_each_viewer_what_the_table_says() {
             }
             Shown::Refused | Shown::RefusedFirst if !matches!(status, 403 | 404) => {
                 faults.push(format!("{path}: {status}"));
+            }
+            Shown::WithoutPrivate if path == "/metrics" && !answer.contains(DEEDS_SERIES) => {
+                faults.push(format!("{path}: {DEEDS_SERIES} is missing"));
             }
             Shown::WithoutPrivate if status != 200 => faults.push(format!("{path}: {status}")),
             Shown::WithoutPrivate | Shown::Refused if !told.contains(PRIVATE) => {

@@ -12,10 +12,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use surefoot_model::{Deed, DeedAction, Event, Room, SubjectKind};
+use surefoot_model::{Actor, CheckpointEvent, Deed, DeedAction, DeedOutcome, Event, Room, SubjectKind};
 
-/// Deeds that are kept of each room: the newest.
+/// Deeds that are kept of each user in each room: the newest.
 const KEPT_MAX: usize = 64;
+/// Users of a room that have a list of their own; those beyond share one. The host's and root's always has its own.
+const USERS_MAX: usize = 32;
+/// Owners of jobs and beginnings of experiments that are remembered, each.
+const REMEMBERED_MAX: usize = 1024;
 
 /// What its address answers.
 pub(crate) const SAYS: &str = "What Surefoot did on this host: who did what, why, and with what outcome.";
@@ -31,29 +35,96 @@ pub(crate) fn why_not_read() -> Option<String> {
     is_denied.then(|| format!("{} can be read by root only", surefoot_journal::deeds::FILE))
 }
 
+/// Deeds that share a limit, so that no user pushes another's out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct List {
+    room: Room,
+    /// Who wrote the journal that says so; `None` where that is not known, and for users beyond [`USERS_MAX`].
+    uid: Option<u32>,
+    /// Whether users other than root see them.
+    is_public: bool,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Oldest first.
+    deeds: VecDeque<Deed>,
+    left_out_count: u64,
+}
+
 /// What was done.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Of each room, oldest first.
-    kept: BTreeMap<Room, VecDeque<Deed>>,
-    left_out_count: u64,
+    kept: BTreeMap<List, Kept>,
     counts: BTreeMap<(Room, DeedAction, &'static str), u64>,
+    /// Whose directories a job's are.
+    jobs: BTreeMap<String, Option<u32>>,
+    /// The beginning of each experiment that has not ended.
+    experiments: BTreeMap<String, Deed>,
 }
 
 impl State {
     pub(crate) fn take(&mut self, event: &Event) -> bool {
+        self.remember(event);
         let deeds = event.deeds();
         let is_any = !deeds.is_empty();
-        for deed in deeds {
+        for mut deed in deeds {
+            let uid = self.attribute(&mut deed);
             *self.counts.entry((deed.room, deed.action, deed.outcome.as_str())).or_default() += 1;
-            let kept = self.kept.entry(deed.room).or_default();
-            if kept.len() == KEPT_MAX {
-                kept.pop_front();
-                self.left_out_count += 1;
+            let list = self.list(&deed, uid);
+            let kept = self.kept.entry(list).or_default();
+            if kept.deeds.len() == KEPT_MAX {
+                kept.deeds.pop_front();
+                kept.left_out_count += 1;
             }
-            kept.push_back(deed);
+            kept.deeds.push_back(deed);
         }
         is_any
+    }
+
+    /// Keeps in mind whose a job is, and forgets those that are gone.
+    fn remember(&mut self, event: &Event) {
+        match event {
+            Event::Checkpoint(CheckpointEvent::Job(job))
+                if self.jobs.len() < REMEMBERED_MAX || self.jobs.contains_key(&job.name) =>
+            {
+                self.jobs.insert(job.name.clone(), job.uid);
+            }
+            Event::Checkpoint(CheckpointEvent::Gone { job }) => _ = self.jobs.remove(job),
+            _ => {}
+        }
+    }
+
+    /// Whose journal says so. An experiment's end gets who began it, and when.
+    fn attribute(&mut self, deed: &mut Deed) -> Option<u32> {
+        match deed.subject.kind {
+            SubjectKind::Job => self.jobs.get(&deed.subject.name).copied().flatten(),
+            SubjectKind::Experiment => {
+                if deed.outcome == DeedOutcome::Begun {
+                    self.begin(deed);
+                } else if let Some(begun) = self.experiments.remove(&deed.subject.name) {
+                    deed.begun_realtime_ns = begun.begun_realtime_ns;
+                    deed.actor = begun.actor;
+                }
+                if let Actor::Command { uid } = deed.actor { Some(uid) } else { None }
+            }
+            // Only root writes the host's journal.
+            _ => Some(0),
+        }
+    }
+
+    fn begin(&mut self, deed: &Deed) {
+        if self.experiments.len() == REMEMBERED_MAX {
+            self.experiments.pop_first();
+        }
+        self.experiments.insert(deed.subject.name.clone(), deed.clone());
+    }
+
+    fn list(&self, deed: &Deed, uid: Option<u32>) -> List {
+        let list = List { room: deed.room, uid, is_public: is_public(deed) };
+        let users = self.kept.keys().filter(|other| other.room == deed.room && other.uid.is_some_and(|uid| uid != 0));
+        let has_place = uid == Some(0) || self.kept.contains_key(&list) || users.count() < USERS_MAX;
+        List { uid: uid.filter(|_| has_place), ..list }
     }
 
     /// Writes how many there were of each kind.
@@ -87,10 +158,25 @@ pub struct Answer {
     #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The newest of each room, newest first.
+    /// The newest of each user in each room, newest first.
     pub deeds: Vec<ShownDeed>,
     /// Older ones that are not kept here.
     pub left_out_count: u64,
+    /// The same by room and user; those with none are not listed.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Deeds of one user in one room that are not kept.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct LeftOut {
+    /// The room.
+    pub room: Room,
+    /// Whose journal they stand in; absent where that is not known, and for users beyond the limit, who share one list.
+    #[schemars(with = "u32")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// How many.
+    pub count: u64,
 }
 
 /// A deed with its words.
@@ -110,8 +196,13 @@ pub struct ShownDeed {
 impl Answer {
     /// What this viewer may see; `cannot` says why the host's journal is not read.
     pub(crate) fn of(state: &State, viewer: Viewer, cannot: Option<String>) -> Answer {
-        let mut deeds: Vec<&Deed> = state.kept.values().flatten().collect();
+        let seen = || state.kept.iter().filter(|(list, _)| viewer.sees_all || list.is_public);
+        let mut deeds: Vec<&Deed> = seen().flat_map(|(_, kept)| &kept.deeds).collect();
         deeds.sort_by_key(|deed| std::cmp::Reverse(deed.at_realtime_ns));
+        let left_out: Vec<LeftOut> = seen()
+            .filter(|(_, kept)| kept.left_out_count > 0)
+            .map(|(list, kept)| LeftOut { room: list.room, uid: list.uid, count: kept.left_out_count })
+            .collect();
         let why = deeds.is_empty().then(|| cannot.unwrap_or_else(|| NONE_YET.to_owned()));
         let shown = |deed: &Deed| {
             let deed = if viewer.sees_all { deed.clone() } else { deed.for_everybody() };
@@ -121,21 +212,33 @@ impl Answer {
             };
             ShownDeed { words: deed.words(), by, because, deed }
         };
-        let deeds = deeds.into_iter().filter(|deed| viewer.sees_all || !is_of_a_user(deed)).map(shown).collect();
-        Answer { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), why, deeds, left_out_count: state.left_out_count }
+        let deeds = deeds.into_iter().map(shown).collect();
+        let left_out_count = left_out.iter().map(|one| one.count).sum();
+        Answer { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), why, deeds, left_out_count, left_out }
     }
 }
 
-/// Whether it names what a user runs.
-fn is_of_a_user(deed: &Deed) -> bool {
-    matches!(deed.subject.kind, SubjectKind::Job | SubjectKind::Experiment)
+/// Whether users other than root see it: it names neither what a user runs nor another host of the fleet, about which a controller's
+/// cases are for those who see everything.
+fn is_public(deed: &Deed) -> bool {
+    match deed.subject.kind {
+        SubjectKind::Job | SubjectKind::Experiment => false,
+        SubjectKind::Host => deed.subject.name.is_empty(),
+        _ => true,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use surefoot_model::{Actor, Carried, CarriedKind, DeedOutcome, DeedReason, DeedTarget, Subject, Withheld};
+    use surefoot_model::{
+        Carried, CarriedKind, CheckpointJob, DeedReason, DeedTarget, DisturbEvent, ExperimentBegan, ExperimentEnded,
+        ExperimentOutcome, JournalEntry, JournalEvent, Subject, Withheld,
+    };
+
+    const ROOT: Viewer = Viewer { uid: Some(0), sees_all: true };
+    const USER: Viewer = Viewer { uid: Some(1000), sees_all: false };
 
     fn deed(at_realtime_ns: u64, room: Room) -> Event {
         Event::Deed(Box::new(Deed {
@@ -183,8 +286,85 @@ mod tests {
         assert!(all == 2 && said.contains("192.0.2.7") && said.contains("root's command") && said.contains("nic/hung"));
         let (some, said) = text(false);
         assert!(some == 1 && said.contains("link_cycle"), "{said}");
-        for private in ["train", "192.0.2.7", "root's", "nic/hung", "web", "\"uid\""] {
+        for private in ["train", "192.0.2.7", "root's", "nic/hung", "web", "\"uid\"", "\"case\""] {
             assert!(!said.contains(private), "{private}: {said}");
         }
+    }
+
+    fn jobs_journal(job: &str, uid: u32, count: u64) -> Vec<Event> {
+        let durable = |realtime_ns| {
+            let text = serde_json::json!({
+                "realtime_ns": realtime_ns, "event": "durable", "tier": "durable", "generation": 1, "age_s": 1.0,
+                "took_s": 1.0, "bytes": 1, "is_durable": true,
+            });
+            serde_json::from_value::<JournalEntry>(text).unwrap()
+        };
+        let seen = CheckpointJob { name: job.into(), uid: Some(uid), ..CheckpointJob::default() };
+        let entries: Vec<JournalEntry> = (0..count).map(durable).collect();
+        assert!(entries.iter().all(|entry| matches!(entry.event, JournalEvent::Durable { .. })));
+        let (left_out_count, skipped_count, is_another) = (0, 0, false);
+        let lines = CheckpointEvent::Journal { job: job.into(), entries, left_out_count, skipped_count, is_another };
+        vec![Event::Checkpoint(CheckpointEvent::Job(seen)), Event::Checkpoint(lines)]
+    }
+
+    fn count_of(answer: &Answer, name: &str) -> usize {
+        answer.deeds.iter().filter(|shown| shown.deed.subject.name == name).count()
+    }
+
+    #[test]
+    fn no_user_pushes_anothers_deeds_out() {
+        let mut state = State::default();
+        let mut take = |job: &str, uid, count| {
+            jobs_journal(job, uid, count).iter().for_each(|event| _ = state.take(event));
+            Answer::of(&state, ROOT, None)
+        };
+        take("of-root", 0, 5);
+        let answer = take("flood", 65_534, 200);
+        assert_eq!((count_of(&answer, "of-root"), count_of(&answer, "flood")), (5, KEPT_MAX));
+        let left_out: Vec<_> = answer.left_out.iter().map(|one| (one.room, one.uid, one.count)).collect();
+        assert_eq!(left_out, [(Room::Checkpoint, Some(65_534), 136)]);
+        assert_eq!(answer.left_out_count, 136);
+        // As many users as somebody has subordinate ones.
+        let answer = (0..2 * USERS_MAX as u32).map(|uid| take(&format!("job-{uid}"), 100_000 + uid, 3)).last().unwrap();
+        assert_eq!(count_of(&answer, "of-root"), 5);
+        assert!(answer.deeds.len() <= (USERS_MAX + 2) * KEPT_MAX, "{}", answer.deeds.len());
+        assert_eq!(answer.deeds.len() as u64 + answer.left_out_count, 205 + 6 * USERS_MAX as u64);
+    }
+
+    #[test]
+    fn an_experiments_end_has_the_actor_and_the_beginning_of_its_begin() {
+        let mut state = State::default();
+        let began = ExperimentBegan { experiment: "e".into(), uid: Some(0), at_realtime_ns: 7, ..Default::default() };
+        let ended = ExperimentEnded {
+            experiment: "e".into(),
+            at_ns: 2,
+            at_realtime_ns: 9,
+            outcome: ExperimentOutcome::Finished,
+            why: String::new(),
+            effect: None,
+            summary: String::new(),
+            warnings: Vec::new(),
+        };
+        state.take(&Event::Disturb(DisturbEvent::Began(began.into())));
+        state.take(&Event::Disturb(DisturbEvent::Ended(ended)));
+        let answer = Answer::of(&state, ROOT, None);
+        let said: Vec<_> = answer.deeds.iter().map(|one| (one.by.as_str(), one.deed.begun_realtime_ns)).collect();
+        assert_eq!(said, [("root's command", 7), ("root's command", 7)]);
+        assert!(state.experiments.is_empty() && Answer::of(&state, USER, None).deeds.is_empty());
+    }
+
+    #[test]
+    fn what_a_controller_does_on_other_hosts_is_shown_to_those_who_see_everything() {
+        let mut state = State::default();
+        for name in ["", "n1"] {
+            let Event::Deed(mut other) = deed(1, Room::Remedy) else { unreachable!() };
+            other.subject = Subject::new(SubjectKind::Host, name);
+            state.take(&Event::Deed(other));
+        }
+        let names = |viewer| -> Vec<String> {
+            Answer::of(&state, viewer, None).deeds.into_iter().map(|one| one.deed.subject.name).collect()
+        };
+        assert_eq!(names(ROOT), ["n1", ""]);
+        assert_eq!(names(USER), [""]);
     }
 }
