@@ -75,8 +75,7 @@ impl Recorded {
         let begun = under_way.remove(&order.token);
         let (begun, last) = match begun {
             Some((begun, last)) => (begun, Some(last)),
-            // Begun by a process before this one.
-            None => (order.deed(self.actor.clone(), &self.own_host, now_ns), None),
+            None => (self.begun_before(order, now_ns), None),
         };
         let goes_on = matches!(outcome, DeedOutcome::GoesOn { .. });
         if last.as_ref() != Some(&outcome) {
@@ -86,6 +85,23 @@ impl Recorded {
         if goes_on {
             under_way.insert(order.token.clone(), (begun, outcome));
         }
+    }
+
+    /// The beginning of an attempt that a process before this one recorded. Without it the end has its own time.
+    fn begun_before(&self, order: &Order, now_ns: u64) -> Deed {
+        let mut deed = order.deed(self.actor.clone(), &self.own_host, now_ns);
+        let recorded = self.record.look().map(|read| read.deeds).unwrap_or_default();
+        let is_same = |other: &Deed| {
+            (&other.subject, other.action, &other.target, &other.reason)
+                == (&deed.subject, deed.action, &deed.target, &deed.reason)
+        };
+        let last = recorded.into_iter().rev().find(is_same);
+        let is_open = |last: &Deed| matches!(last.outcome, DeedOutcome::Begun | DeedOutcome::GoesOn { .. });
+        if let Some(begun) = last.filter(is_open) {
+            deed.begun_realtime_ns = begun.begun_realtime_ns;
+            deed.actor = begun.actor;
+        }
+        deed
     }
 
     fn append(&self, deed: &Deed) -> Result<(), String> {
@@ -198,6 +214,23 @@ mod tests {
         assert_eq!(words(&record), ["reboot the host: in doubt: the host was restarted"]);
         let deed = record.look().unwrap().deeds.remove(0);
         assert_eq!((deed.subject.name.as_str(), deed.actor.to_string().as_str()), ("n1", "controller head"));
+    }
+
+    #[test]
+    fn the_end_of_an_attempt_of_an_earlier_process_shares_its_beginning() {
+        let home = tempfile::tempdir().unwrap();
+        let record = Record::OfHost(home.path().to_owned());
+        let before = Recorded::of_agent(scripted(vec![goes_on("going down")]), record.clone(), "n1");
+        before.run(&order(), &AtomicBool::new(false));
+        drop(before);
+        Recorded::of_agent(scripted(Vec::new()), record.clone(), "n1").find(&order());
+        let deeds = record.look().unwrap().deeds;
+        assert_eq!(deeds.len(), 3);
+        assert!(deeds.iter().all(|deed| deed.begun_realtime_ns == deeds[0].at_realtime_ns), "{deeds:?}");
+        // Another attempt of the same step has its own.
+        Recorded::of_agent(scripted(Vec::new()), record.clone(), "n1").find(&order());
+        let deeds = record.look().unwrap().deeds;
+        assert_eq!(deeds[3].begun_realtime_ns, deeds[3].at_realtime_ns);
     }
 
     #[test]
