@@ -135,7 +135,7 @@ impl Answer {
             (300..=399, Some(place)) => format!(
                 "HTTP {}: it redirects to {}, which is not followed; configure that address if it is the right one",
                 self.status,
-                surefoot_model::one_line(&place.chars().take(200).collect::<String>())
+                crate::address::shown(place)
             ),
             (status, _) => format!("HTTP {status}"),
         }
@@ -397,6 +397,15 @@ mod tests {
         };
         assert!(unread(ok("Content-Encoding: rot13\r\n", b"{}")).contains("ncoding"));
         assert!(unread(ok("Content-Encoding: gzip\r\n", &GZIP[..14])).contains("ends early"));
+        // Two members are one text, and what follows an end is not dropped.
+        let twice =
+            ask_for(&get(&serve_each(vec![ok("Content-Encoding: gzip\r\n", &[GZIP, GZIP].concat())]).0)).unwrap();
+        assert_eq!(twice.body, "{\"a\":1}{\"a\":1}");
+        unread(ok("Content-Encoding: gzip\r\n", &[GZIP, b"more"].concat()));
+        let deflated = &GZIP[10..GZIP.len() - 8];
+        let (url, _) = serve_each(vec![ok("Content-Encoding: deflate\r\n", deflated)]);
+        assert_eq!(ask_for(&get(&url)).unwrap().body, "{\"a\":1}");
+        assert!(unread(ok("Content-Encoding: deflate\r\n", &[deflated, b"more"].concat())).contains("after its end"));
         // It ends before its own length, or before its last piece.
         unread(b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\nConnection: close\r\n\r\n{}".to_vec());
         unread(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n".to_vec());

@@ -15,4 +15,5 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod http;

@@ -9,6 +9,7 @@ use surefoot_hostfs::Root;
 use surefoot_memory::bmc::Sources;
 use surefoot_memory::bmc::event_log::Controller;
 use surefoot_memory::bmc::redfish::{MachineIdentity, Service, Trust};
+use surefoot_outside::address::shown;
 
 /// The port of RMCP+.
 const IPMI_PORT: u16 = 623;
@@ -68,7 +69,9 @@ impl BmcOptions {
             |rest: &str| !rest.is_empty() && !rest.contains(['@', '?', '#']) && !rest.contains(char::is_whitespace);
         ensure!(
             rest.is_some_and(is_plain),
-            "--redfish {url}: name a service such as https://bmc17.example, without user, path or question"
+            "--redfish {}: name a service such as https://bmc17.example; a user goes into --bmc-user, a password into \
+             --bmc-password-file, and a path is not needed",
+            shown(url)
         );
         let user = match (&self.bmc_user, &self.bmc_password_file) {
             (Some(name), Some(file)) => Some((name.clone(), password(file)?)),
@@ -181,7 +184,8 @@ mod tests {
         let of = |url: &str| BmcOptions { redfish: Some(url.into()), ..options(&file) }.sources(&Root::host());
         assert_eq!(of("https://bmc/").unwrap().redfish.map(|service| service.url), Some("https://bmc".into()));
         for url in ["bmc17", "https://", "https://user:secret@bmc", "file:///etc/passwd"] {
-            assert!(of(url).unwrap_err().to_string().contains("name a service"), "{url}");
+            let refusal = of(url).unwrap_err().to_string();
+            assert!(refusal.contains("name a service") && !refusal.contains("secret"), "{refusal}");
         }
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(of("https://bmc").unwrap_err().to_string().contains("others may read"));

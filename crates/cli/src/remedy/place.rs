@@ -12,6 +12,7 @@ use std::time::Duration;
 use surefoot_daemon::fleet::{self, Book, CaseLine, CaseList, CaseStory, Reason, Trail};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_model::AuditEntry;
+use surefoot_outside::address::shown;
 use surefoot_outside::http::{self, Identity, Trust};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::decide::Request;
@@ -188,14 +189,14 @@ impl Server {
             None => (address.to_owned(), None),
         };
         let is_web = base.starts_with("http://") || base.starts_with("https://");
-        ensure!(is_web, "--server {address}: write http://127.0.0.1:PORT, https://HOST:PORT or unix:PATH");
+        ensure!(is_web, "--server {}: write http://127.0.0.1:PORT, https://HOST:PORT or unix:PATH", shown(address));
         let identity = match (&options.token_file, &options.certificate, &options.key) {
             (Some(file), _, _) => Identity::Token(fleet::secret(file).map_err(|why| anyhow!("--token-file {why}"))?),
             (None, Some(certificate), Some(key)) => Identity::Certificate(certificate.clone(), key.clone()),
             _ => Identity::None,
         };
         if !is_private(&base) && socket.is_none() && identity != Identity::None {
-            bail!("--server {address}: a token would go over the network in the clear; write https://");
+            bail!("--server {}: a token would go over the network in the clear; write https://", shown(address));
         }
         let trust = options.authority.clone().map_or(Trust::System, Trust::Signer);
         Ok(Server { base, socket, identity, trust, is_obeyed: false })
@@ -239,7 +240,7 @@ impl Server {
     fn at(&self) -> String {
         match &self.socket {
             Some(socket) => format!("unix:{}", socket.display()),
-            None => self.base.clone(),
+            None => shown(&self.base),
         }
     }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{self, Config, Fleet, Listen, Notifier, TlsFiles};
 use surefoot_hostfs::{Root, signals};
+use surefoot_outside::address::shown;
 use surefoot_outside::http::Trust;
 use surefoot_remedy::decide::LEASE_NS_MAX;
 
@@ -87,13 +88,15 @@ impl ServeOptions {
         let Some(url) = &self.alertmanager else { return Ok(None) };
         ensure!(
             url.starts_with("http://") || url.starts_with("https://"),
-            "--alertmanager {url}: write http://127.0.0.1:9093 or https://HOST:PORT"
+            "--alertmanager {}: write http://127.0.0.1:9093 or https://HOST:PORT",
+            shown(url)
         );
         if let Some(file) = &self.alertmanager_token_file {
             fleet::secret(file).map_err(|why| anyhow!("--alertmanager-token-file {why}"))?;
             ensure!(
                 place::is_private(url),
-                "--alertmanager {url}: a token would go over the network in the clear; write https://"
+                "--alertmanager {}: a token would go over the network in the clear; write https://",
+                shown(url)
             );
         }
         let trust = self.alertmanager_authority.clone().map_or(Trust::System, Trust::Signer);

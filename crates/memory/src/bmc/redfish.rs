@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use surefoot_model::{MemoryProblem, MemorySource, is_filler, one_line};
+use surefoot_outside::address::shown;
 pub use surefoot_outside::http::Trust;
 pub use surefoot_outside::http::redfish::MachineIdentity;
 use surefoot_outside::http::redfish::{Collection, SYSTEMS_MAX, System, Wanted, link};
@@ -221,7 +222,7 @@ impl Asked<'_> {
     fn problem(&mut self, path: &str, why: &str) {
         // Two for each module would say the same thing a thousand times.
         if self.problems.len() < 20 {
-            let (path, why) = (format!("{}{path}", self.service.url), one_line(why));
+            let (path, why) = (format!("{}{path}", shown(&self.service.url)), one_line(why));
             self.problems.push(MemoryProblem { source: MemorySource::Redfish, path, why });
         }
     }

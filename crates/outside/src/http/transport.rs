@@ -1,6 +1,7 @@
 //! The transport: `ureq` over TCP or a Unix socket.
 
 use super::{Answer, Identity, NoAnswer, Request, body, socket, tls};
+use crate::address::shown;
 use base64::Engine;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -182,9 +183,9 @@ fn prepared(request: &Request) -> Result<http::Request<String>, String> {
         return Err("an address, a header, a name or a password contains a control character".into());
     }
     let url: http::Uri =
-        request.url.parse().map_err(|error| format!("'{}' is not an address: {error}", request.url))?;
+        request.url.parse().map_err(|error| format!("'{}' is not an address: {error}", shown(&request.url)))?;
     if !matches!(url.scheme_str(), Some("http" | "https")) {
-        return Err(format!("'{}' is not an http or https address", request.url));
+        return Err(format!("'{}' is not an http or https address", shown(&request.url)));
     }
     if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("the address contains a user name; configure it apart from the address".into());

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use surefoot_hostfs::{Root, thread};
+use surefoot_outside::address::shown;
 use surefoot_outside::http::redfish::MachineIdentity;
 
 /// Where adapters of the debug mode are looked for. `make install` puts examples into share/surefoot/adapters.
@@ -236,16 +237,16 @@ impl Act for Hands {
                 None => no_ticket_system(name),
             },
             Step::Firmware { name, value } => match self.bmc(order) {
-                Ok(bmc) => format!("set {name} = {value} at {}, from the next restart on", bmc.url),
+                Ok(bmc) => format!("set {name} = {value} at {}, from the next restart on", shown(&bmc.url)),
                 Err(why) => why,
             },
             Step::Restore(step) => format!("put back what '{step}' changed"),
             Step::Debug(name) => match self.debugging(name, order) {
-                Ok((adapter, bmc)) => format!("at {}: set {:?} and restart", bmc.url, adapter.debug),
+                Ok((adapter, bmc)) => format!("at {}: set {:?} and restart", shown(&bmc.url), adapter.debug),
                 Err(why) => why,
             },
             Step::SoftRepair(name) | Step::HardRepair(name) => match self.debugging(name, order) {
-                Ok((_, bmc)) => format!("repair the rows that were collected, by {}", bmc.url),
+                Ok((_, bmc)) => format!("repair the rows that were collected, by {}", shown(&bmc.url)),
                 Err(why) => why,
             },
             Step::Collect(_) => "read the rows of the errors since from the host's history".to_owned(),
@@ -253,7 +254,7 @@ impl Act for Hands {
                 format!("switch {} off and on by its controller's IPMI", order.host)
             }
             Step::Reboot => match self.bmc(order) {
-                Ok(bmc) => format!("restart {} by {}", order.host, bmc.url),
+                Ok(bmc) => format!("restart {} by {}", order.host, shown(&bmc.url)),
                 Err(_) if self.is_here(order) => "systemctl reboot".to_owned(),
                 Err(why) => why,
             },

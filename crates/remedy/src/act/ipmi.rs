@@ -6,7 +6,7 @@
 
 use super::reboot::Times;
 use super::redfish::Refused;
-use super::shown::{cut, last_words};
+use super::shown::last_words;
 use super::{Found, Order, Outcome};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surefoot_hostfs::program;
+use surefoot_outside::address::shown;
 
 /// How long one answer of a controller may take: ipmitool asks again after a second, and gives up after some more.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -83,12 +84,12 @@ impl Ipmi {
             // A wrong password and a controller that is restarting look alike.
             Err(why) => why,
         };
-        Err(Refused { why: format!("{}: {why}", cut(&self.url)), is_passing: true })
+        Err(Refused { why: format!("{}: {why}", shown(&self.url)), is_passing: true })
     }
 
     /// Tells the controller something: what it says, or why it does not do that.
     fn told(&self, words: &[&str], stop: &AtomicBool) -> Result<Result<String, String>, Refused> {
-        let refused = |why: String, is_passing| Refused { why: format!("{}: {why}", cut(&self.url)), is_passing };
+        let refused = |why: String, is_passing| Refused { why: format!("{}: {why}", shown(&self.url)), is_passing };
         let (host, port) = place(&self.url).map_err(|why| Refused { why, is_passing: false })?;
         let path = program::find("ipmitool").ok_or_else(|| {
             refused("unsupported: it is asked through ipmitool, which is not installed".into(), false)
@@ -111,7 +112,8 @@ impl Ipmi {
             "Chassis Power is on" => Ok(true),
             "Chassis Power is off" => Ok(false),
             _ => {
-                let why = format!("{}: its power is neither on nor off: {}", self.url, last_words(said.as_bytes()));
+                let why =
+                    format!("{}: its power is neither on nor off: {}", shown(&self.url), last_words(said.as_bytes()));
                 Err(Refused { why, is_passing: true })
             }
         }
@@ -163,7 +165,11 @@ impl Ipmi {
             (Part::On, true) => Ok(memo.goes_on("it is not back yet", again_in_ns)),
             (part, _) => {
                 let what = if part == Part::Off { "switched off" } else { "switched on" };
-                let why = format!("{}: it cannot be {what}, {} s after that was asked for", self.url, waited.as_secs());
+                let why = format!(
+                    "{}: it cannot be {what}, {} s after that was asked for",
+                    shown(&self.url),
+                    waited.as_secs()
+                );
                 Err(Refused { why, is_passing: false })
             }
         }
@@ -177,7 +183,7 @@ impl Ipmi {
 
 /// The host and port of an address.
 fn place(url: &str) -> Result<(String, u16), String> {
-    let wrong = || format!("'{}' must be ipmi://HOST or ipmi://HOST:PORT", cut(url));
+    let wrong = || format!("'{}' must be ipmi://HOST or ipmi://HOST:PORT", shown(url));
     let rest = url.strip_prefix("ipmi://").ok_or_else(wrong)?;
     if let Some((address, port)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         let address: std::net::Ipv6Addr = address.parse().map_err(|_| wrong())?;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_outside::address::shown;
 use surefoot_outside::http::redfish::{Collection, MachineIdentity, SYSTEMS_MAX, System, Wanted, link};
 use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 
@@ -134,7 +135,7 @@ impl Bmc {
     }
 
     fn refused(&self, path: &str, why: &str) -> Refused {
-        Refused::for_good(format!("{}{path}: {why}", self.url))
+        Refused::for_good(format!("{}{path}: {why}", shown(self.url.trim_end_matches('/'))))
     }
 
     fn systems(&self, stop: &AtomicBool) -> Result<Vec<String>, Refused> {
@@ -344,7 +345,7 @@ impl Bmc {
             trust: self.trust.clone(),
             socket: None,
         };
-        http::ask(&request, PATIENCE, stop).map_err(|why| Refused::passing(format!("{}: {why}", self.url)))
+        http::ask(&request, PATIENCE, stop).map_err(|why| Refused::passing(format!("{}: {why}", shown(&self.url))))
     }
 }
 

@@ -17,6 +17,7 @@ use surefoot_foreign::way;
 use surefoot_hostfs::program;
 use surefoot_hostfs::without_number;
 use surefoot_model::one_line;
+use surefoot_outside::address::shown;
 use surefoot_outside::http::{self, Identity, Request, Trust};
 
 /// How long a ticket system may take.
@@ -49,7 +50,7 @@ impl TicketSystem {
     /// What it would do.
     pub fn dry_run(&self, order: &Order) -> String {
         match self {
-            TicketSystem::Webhook { url, .. } => format!("POST a ticket on {} to {url}", cut(&order.host)),
+            TicketSystem::Webhook { url, .. } => format!("POST a ticket on {} to {}", cut(&order.host), shown(url)),
             TicketSystem::Mail { to } => format!("mail a ticket on {} to {to}", cut(&order.host)),
             TicketSystem::Directory(folder) => format!("write {}", file_of(folder, order).display()),
         }
@@ -116,6 +117,8 @@ fn post(url: &str, identity: &Identity, trust: &Trust, order: &Order, stop: &Ato
         trust: trust.clone(),
         socket: None,
     };
+    // The rest of the address may be what lets anybody post there.
+    let url = shown(url);
     let answer = match http::ask(&request, PATIENCE, stop) {
         Ok(answer) => answer,
         Err(why) => return later(format!("{url}: {why}")),
@@ -144,7 +147,7 @@ fn post(url: &str, identity: &Identity, trust: &Trust, order: &Order, stop: &Ato
         serde_json::Value::Number(number) => Some(number.to_string()),
         _ => None,
     });
-    filed(&name.unwrap_or_else(|| token(order)), url)
+    filed(&name.unwrap_or_else(|| token(order)), &url)
 }
 
 fn mail(to: &str, order: &Order, stop: &AtomicBool) -> Outcome {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+use surefoot_outside::address::shown;
 
 /// Who takes a service's hosts out and brings them back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,7 +91,10 @@ impl Bmc {
                 let hosts = format!("{other} and {}", bmc.host);
                 let way =
                     if bmc.is_ipmi() { "give each its own address" } else { "choose each host's with system = '...'" };
-                return Some(format!("the [[bmc]] tables of {hosts} name the same machine at {}; {way}", bmc.url));
+                return Some(format!(
+                    "the [[bmc]] tables of {hosts} name the same machine at {}; {way}",
+                    shown(&bmc.url)
+                ));
             }
             others.insert(system, &bmc.host);
         }

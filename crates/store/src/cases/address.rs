@@ -21,7 +21,7 @@ impl FromStr for Address {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Address::Sqlite(path.into())),
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Ok(Address::Postgres(text.to_owned())),
             _ => Err(Error::CaseStore {
-                address: format!("'{}'", text.chars().take(40).collect::<String>()),
+                address: format!("'{}'", without_password(text).chars().take(40).collect::<String>()),
                 why: "write sqlite:PATH or postgres://USER@HOST/DATABASE".into(),
             }),
         }

@@ -8,6 +8,7 @@ use super::super::{Order, Outcome};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_outside::address::shown;
 use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -321,7 +322,7 @@ impl Kubernetes {
             socket: None,
         };
         http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, stop)
-            .map_err(|why| failed(format!("{}: {why}", self.server), true))
+            .map_err(|why| failed(format!("{}: {why}", shown(&self.server)), true))
     }
 }
 
