@@ -8,11 +8,12 @@ use crate::{Error, Root};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use surefoot_model::Digits;
 
 /// What the handler leaves to a thread.
 static KEPT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// How long threads may take to hear of it; one that waits for a disk hears only when the disk has answered.
+/// How long a thread may take to take the signal. Past that it is enough that the signal waits for it: see [`Told::Waits`].
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(1);
 
@@ -22,43 +23,79 @@ const STEP: Duration = Duration::from_millis(1);
 /// Capabilities that this process does not have are not gained. Where it may not limit the bounding set (CAP_SETPCAP), that
 /// stays; with no_new_privs it gives nothing.
 ///
+/// A thread inside a system call that signals do not interrupt (it waits for a disk), or that gets no core, keeps its capabilities for
+/// that call alone: the signal is pending, and the kernel runs its handler before the thread's next instruction.
+///
 /// # Errors
-/// [`Error::System`] when a thread kept more: one that does not answer for 5 s, or a kernel that refuses.
+/// [`Error::System`] when a thread kept more: one that blocks the signal, or a kernel that refuses.
 pub fn keep_only(root: &Root, kept: Capabilities) -> Result<(), Error> {
+    keep_only_within(PATIENCE, root, kept)
+}
+
+fn keep_only_within(patience: Duration, root: &Root, kept: Capabilities) -> Result<(), Error> {
     KEPT.store(kept.0, Ordering::SeqCst);
     let signal = catch()?;
     // This one at once, so that no thread of more is started.
     let failed = shed(kept.0);
     let begun = Instant::now();
     loop {
-        let more: Vec<i32> = threads_with_more(root, kept)?;
-        if more.is_empty() {
+        let more = threads_with_more(root, kept, signal)?;
+        let is_late = begun.elapsed() > patience;
+        if more.iter().all(|(_, told)| is_late && *told == Told::Waits) {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        // One that was started by a thread whose signal waited is told, too.
+        if is_late && more.iter().any(|(_, told)| *told == Told::Blocks) || begun.elapsed() > 2 * patience {
             let source =
                 if failed == 0 { io::ErrorKind::TimedOut.into() } else { io::Error::from_raw_os_error(failed) };
             let action = format!("give up capabilities in {} threads", more.len());
             return Err(Error::System { action, source, remedy: "" });
         }
-        for thread in more {
+        // One signal is enough; more would fill the queue of signals.
+        for (thread, _) in more.iter().filter(|(_, told)| *told == Told::No) {
             // SAFETY: a signal to a thread of this process; one that has ended in the meantime gets none.
-            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), *thread, signal) };
         }
         std::thread::sleep(STEP);
     }
 }
 
+/// Whether a thread has the signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// It has none.
+    No,
+    /// It is pending: the thread runs nothing of ours before the handler.
+    Waits,
+    /// The thread does not take it.
+    Blocks,
+}
+
 /// Threads of this process that may do more than `kept`, or whose programs may gain more.
-fn threads_with_more(root: &Root, kept: Capabilities) -> Result<Vec<i32>, Error> {
+fn threads_with_more(root: &Root, kept: Capabilities, signal: libc::c_int) -> Result<Vec<(i32, Told)>, Error> {
     let mut more = Vec::new();
     for thread in crate::privilege::threads(root, "self")? {
-        let Ok(standing) = crate::privilege::Standing::read(root, &format!("self/task/{thread}")) else { continue };
+        let place = format!("self/task/{thread}");
+        let Ok(standing) = crate::privilege::Standing::read(root, &place) else { continue };
         if standing.held.0 & !kept.0 != 0 || !standing.no_new_privileges {
-            more.push(thread as i32);
+            let text = root.read(root.proc(format!("{place}/status"))).unwrap_or_default();
+            more.push((thread as i32, told(&text, signal)));
         }
     }
     Ok(more)
+}
+
+/// What `/proc/PID/task/TID/status` says of a signal.
+fn told(status: &str, signal: libc::c_int) -> Told {
+    let has = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        mask.and_then(|mask| mask.hex_digits::<u64>()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    };
+    match (has("SigBlk:"), has("SigPnd:")) {
+        (true, _) => Told::Blocks,
+        (false, true) => Told::Waits,
+        (false, false) => Told::No,
+    }
 }
 
 fn catch() -> Result<libc::c_int, Error> {
@@ -187,6 +224,55 @@ mod tests {
         if before.held.0 >> 8 & 1 == 1 {
             assert_eq!(word("CapBnd:") & !kept.0, 0, "{text}");
         }
+    }
+
+    #[test]
+    #[ignore = "runs in a child process, which gives up what it may do"]
+    fn a_thread_that_takes_no_signal_now_does_not_end_the_beginning() {
+        static AFTER: AtomicU64 = AtomicU64::new(u64::MAX);
+        let root = Root::host();
+        let kept = Capabilities::of(&["CAP_KILL"]);
+        let waiting = std::thread::spawn(|| {
+            // As one that waits for a disk: not to be interrupted before the child ends.
+            let flags = libc::CLONE_VFORK | libc::SIGCHLD;
+            // SAFETY: the child has memory of its own, as one of fork; it makes two system calls.
+            unsafe {
+                let child = libc::syscall(libc::SYS_clone, libc::c_long::from(flags), 0, 0, 0, 0);
+                if child == 0 {
+                    let time = libc::timespec { tv_sec: 2, tv_nsec: 0 };
+                    libc::syscall(libc::SYS_nanosleep, &raw const time, 0);
+                    libc::syscall(libc::SYS_exit, 0);
+                }
+            }
+            // The first that it does is done with less.
+            let id = std::fs::read_link("/proc/thread-self").unwrap();
+            let standing = Standing::read(&Root::host(), &id.to_string_lossy()).unwrap();
+            AFTER.store(standing.held.0, Ordering::SeqCst);
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        let begun = Instant::now();
+        keep_only_within(Duration::from_millis(500), &root, kept).unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        waiting.join().unwrap();
+        assert_eq!(AFTER.load(Ordering::SeqCst) & !kept.0, 0);
+    }
+
+    #[test]
+    fn a_disk_that_does_not_answer_keeps_no_watch_from_beginning() {
+        let own = std::env::current_exe().unwrap();
+        let test = "shed::tests::a_thread_that_takes_no_signal_now_does_not_end_the_beginning";
+        let output = Command::new(own).args([test, "--exact", "--ignored", "--nocapture"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+    }
+
+    #[test]
+    fn a_thread_that_blocks_the_signal_is_told_apart_from_one_for_which_it_waits() {
+        let of = |pending: &str, blocked: &str| told(&format!("SigPnd:\t{pending}\nSigBlk:\t{blocked}\n"), 41);
+        assert_eq!(of("0000000000000000", "0000000000000000"), Told::No);
+        assert_eq!(of("0000010000000000", "0000000000000000"), Told::Waits);
+        assert_eq!(of("0000010000000000", "0000010000000000"), Told::Blocks);
+        assert_eq!(told("", 41), Told::No);
     }
 
     #[test]
