@@ -1,20 +1,20 @@
 //! Commands keep answering Ctrl-C while a file system does not answer them.
 
-use crate::args::{Command, StallCommand};
+use crate::args::Command;
 use crate::people;
-use std::path::PathBuf;
+use crate::usage::Named;
 use surefoot_hostfs::answering::{self, Ended};
 
 /// Returns the exit code if the command ran in a child, `None` where it is still to be run. Before any other thread is started.
 ///
 /// # Errors
 /// The first named file whose file system does not answer.
-pub fn go_on(command: &Command, paths: &[PathBuf]) -> anyhow::Result<Option<u8>> {
+pub fn go_on(command: &Command, named: &Named) -> anyhow::Result<Option<u8>> {
     if matches!(command, Command::ReadNames | Command::LookApart | Command::GuardWorkload) {
         return Ok(None);
     }
-    answering::expect(paths)?;
-    if !only_reads(command) || paths.is_empty() {
+    answering::expect(&named.paths)?;
+    if !READERS.contains(&named.command.as_str()) || named.paths.is_empty() {
         return Ok(None);
     }
     let Some(ended) = answering::in_child()? else { return Ok(None) };
@@ -27,11 +27,94 @@ pub fn go_on(command: &Command, paths: &[PathBuf]) -> anyhow::Result<Option<u8>>
     Ok(Some(ended.follow()))
 }
 
-/// Whether a command reads the files that it is given, and has nothing to finish when it is killed.
-fn only_reads(command: &Command) -> bool {
-    match command {
-        Command::History(_) | Command::Stall { command: StallCommand::Replay(_) } => true,
-        Command::Room(command) => command.only_reads(),
-        _ => false,
+/// The commands that read the files they are given, and have nothing to finish when they are killed.
+const READERS: [&str; 14] = [
+    "checkpoint list",
+    "checkpoint settings",
+    "checkpoint simulate",
+    "checkpoint verify",
+    "disturb predict",
+    "disturb report",
+    "history",
+    "memory import",
+    "memory simulate",
+    "nic campaign blocks",
+    "nic campaign report",
+    "remedy simulate",
+    "stall audit",
+    "stall replay",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::READERS;
+    use crate::args::Arguments;
+    use clap::CommandFactory;
+    use std::any::TypeId;
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    /// The other commands that are given files or directories: they change something, measure, or run until they are ended.
+    const OTHERS: &[&str] = &[
+        "checkpoint bench",
+        "checkpoint drain",
+        "checkpoint drive",
+        "checkpoint plan",
+        "checkpoint protect",
+        "checkpoint remove",
+        "checkpoint repair",
+        "checkpoint restore",
+        "checkpoint scrub",
+        "disturb run",
+        "ecc coverage",
+        "ecc verilog",
+        "memory doctor",
+        "memory page-offline",
+        "memory status",
+        "memory tune",
+        "memory watch",
+        "nic bench",
+        "nic campaign",
+        "nic health",
+        "nic inject",
+        "nic run",
+        "remedy agent",
+        "remedy approve",
+        "remedy cancel",
+        "remedy cases",
+        "remedy check run",
+        "remedy pause",
+        "remedy replaced",
+        "remedy resume",
+        "remedy serve",
+        "remedy show",
+        "remedy tested-good",
+        "remedy trail",
+        "stall record",
+        "stall report",
+        "stall who",
+        "status",
+        "watch",
+    ];
+
+    fn add(command: &clap::Command, name: &str, found: &mut BTreeSet<String>) {
+        let is_path = |argument: &clap::Arg| argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+        if command.get_arguments().any(is_path) {
+            found.insert(name.to_owned());
+        }
+        for below in command.get_subcommands() {
+            add(below, format!("{name} {}", below.get_name()).trim_start(), found);
+        }
+    }
+
+    #[test]
+    fn of_every_command_with_a_path_it_is_decided_whether_it_runs_in_a_child() {
+        let mut found = BTreeSet::new();
+        add(&Arguments::command(), "", &mut found);
+        let listed: Vec<String> = READERS.iter().chain(OTHERS).map(|&name| name.to_owned()).collect();
+        let decided: BTreeSet<String> = listed.iter().cloned().collect();
+        assert_eq!(listed.len(), decided.len(), "one is in both lists");
+        assert_eq!(found.difference(&decided).collect::<Vec<_>>(), Vec::<&String>::new(), "not decided");
+        assert_eq!(decided.difference(&found).collect::<Vec<_>>(), Vec::<&String>::new(), "no such command");
     }
 }

@@ -43,7 +43,7 @@ use surefoot_daemon::rooms::apart;
 use surefoot_stall::who::names;
 
 fn main() -> ExitCode {
-    let (arguments, paths) = match usage::parse(std::env::args_os()) {
+    let (arguments, named) = match usage::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
         Err(error) => return usage::tell(&error),
     };
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     if let Err(error) = surefoot_hostfs::signals::survive_file_limits() {
         return exit::code(Err(error.into()));
     }
-    match answers::go_on(&arguments.command, &paths) {
+    match answers::go_on(&arguments.command, &named) {
         Ok(None) => {}
         Ok(Some(code)) => return ExitCode::from(code),
         Err(error) => return exit::code(Err(error)),

@@ -9,12 +9,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use surefoot_model::one_line;
 
-/// Reads the command line; also returns the files and directories that it names.
+/// What a command line names.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// The command with those above it, such as `memory import`.
+    pub command: String,
+    /// Files and directories.
+    pub paths: Vec<PathBuf>,
+}
+
+/// Reads the command line; also returns what it names.
 ///
 /// # Errors
 /// What is wrong with it, in words that a terminal may show: clap repeats arguments as they are, so it is asked again about ones of
 /// which each is one harmless line. Its own colours and line breaks stay.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Arguments, Vec<PathBuf>), clap::Error> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Arguments, Named), clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     parse_harmless(&arguments).map_err(in_plain_words)
 }
@@ -40,7 +49,7 @@ fn in_plain_words(error: clap::Error) -> clap::Error {
     }
 }
 
-fn parse_harmless(arguments: &[OsString]) -> Result<(Arguments, Vec<PathBuf>), clap::Error> {
+fn parse_harmless(arguments: &[OsString]) -> Result<(Arguments, Named), clap::Error> {
     let error = match read(arguments) {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,
@@ -57,25 +66,27 @@ fn parse_harmless(arguments: &[OsString]) -> Result<(Arguments, Vec<PathBuf>), c
     }
 }
 
-fn read(arguments: &[OsString]) -> Result<(Arguments, Vec<PathBuf>), clap::Error> {
+fn read(arguments: &[OsString]) -> Result<(Arguments, Named), clap::Error> {
     let mut matches = Arguments::command().try_get_matches_from(arguments)?;
-    let mut paths = Vec::new();
-    add_paths(&matches, &mut paths);
+    let mut named = Named::default();
+    add_named(&matches, &mut named);
     let parsed = Arguments::from_arg_matches_mut(&mut matches);
-    Ok((parsed.map_err(|error| error.format(&mut Arguments::command()))?, paths))
+    Ok((parsed.map_err(|error| error.format(&mut Arguments::command()))?, named))
 }
 
 /// The values of all options that are paths, except directories of checkpoints and experiments to watch: a child of the watch
 /// looks there, and shows one that does not answer.
-fn add_paths(matches: &ArgMatches, paths: &mut Vec<PathBuf>) {
+fn add_named(matches: &ArgMatches, named: &mut Named) {
     for id in matches.ids().filter(|id| !["checkpoints", "experiments"].contains(&id.as_str())) {
         // Values of another type are no paths.
         if let Ok(Some(values)) = matches.try_get_many::<PathBuf>(id.as_str()) {
-            paths.extend(values.cloned());
+            named.paths.extend(values.cloned());
         }
     }
-    if let Some((_, below)) = matches.subcommand() {
-        add_paths(below, paths);
+    if let Some((name, below)) = matches.subcommand() {
+        let space = if named.command.is_empty() { "" } else { " " };
+        named.command.push_str(&format!("{space}{name}"));
+        add_named(below, named);
     }
 }
 
@@ -100,14 +111,15 @@ mod tests {
 
     #[test]
     fn every_path_of_a_command_is_found() {
-        let (_, paths) =
+        let (_, Named { command, paths }) =
             parse(["surefoot", "memory", "import", "a", "b", "--into", "c", "--format", "kernel"].map(Into::into))
                 .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(command, "memory import");
         assert_eq!(
             paths.iter().map(|path| path.to_string_lossy()).collect::<std::collections::BTreeSet<_>>(),
             ["a", "b", "c"].map(Into::into).into()
         );
-        let (_, paths) =
+        let (_, Named { paths, .. }) =
             parse(["surefoot", "watch", "--checks", "x", "--checkpoints", "y", "--experiments", "z"].map(Into::into))
                 .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(paths, [PathBuf::from("x")]);

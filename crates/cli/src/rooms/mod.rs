@@ -124,27 +124,6 @@ impl RoomCommand {
             RoomCommand::Remedy { command } => crate::remedy::run(command),
         }
     }
-
-    /// Whether it reads the files that it is given, and has nothing to finish when it is killed.
-    pub fn only_reads(&self) -> bool {
-        match self {
-            RoomCommand::Memory { command } => {
-                matches!(command, MemoryCommand::Import(_) | MemoryCommand::Simulate(_))
-            }
-            RoomCommand::Disturb { command } => {
-                matches!(command, DisturbCommand::Report(_) | DisturbCommand::Predict(_))
-            }
-            RoomCommand::Remedy { command } => matches!(command, RemedyCommand::Simulate(_)),
-            RoomCommand::Checkpoint { command } => matches!(
-                command,
-                CheckpointCommand::List(_)
-                    | CheckpointCommand::Verify(_)
-                    | CheckpointCommand::Settings(_)
-                    | CheckpointCommand::Simulate(_)
-            ),
-            RoomCommand::Nic { .. } => false,
-        }
-    }
 }
 
 /// What rooms are to look at; shared by watch, report and record. A recording has it already.
