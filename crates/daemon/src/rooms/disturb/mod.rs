@@ -9,8 +9,8 @@ mod state;
 mod view;
 
 pub use predictions::{FILES_MAX, PredictionView};
-pub use source::source;
 pub(super) use source::{Experiments, Journals};
+pub use source::{events_of, source};
 pub use stalls::CoreStalls;
 pub use state::{Experiment, State};
 pub use surefoot_journal::GrowingFile as PredictionFile;

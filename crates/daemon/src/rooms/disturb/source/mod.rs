@@ -13,6 +13,7 @@ use crate::rooms::apart::{self, Apart, Question, SILENT};
 use crate::sources::{End, Source, Start};
 use look::problem;
 pub(in crate::rooms) use look::{Experiments, Journals};
+use std::path::Path;
 use std::time::Duration;
 use surefoot_hostfs::clock;
 use surefoot_model::{DisturbEvent, Event, ExperimentLook, one_line};
@@ -31,6 +32,13 @@ pub fn source(options: &Options) -> Start {
         let apart = Apart::new("looks at journals of experiments", directories);
         Ok(Box::new(Watched { is_apart: is_named && apart::is_possible(), apart, own, known: None, is_told: false }))
     })
+}
+
+/// What one look at the journals in a directory tells.
+pub fn events_of(directory: &Path) -> Vec<DisturbEvent> {
+    let mut experiments = Experiments::default();
+    experiments.look_into(vec![directory.to_owned()], None);
+    experiments.look(&mut |_| {})
 }
 
 /// Looks by a child into directories that somebody named, and by this process into its user's own.
