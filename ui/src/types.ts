@@ -288,6 +288,13 @@ export type DeedOutcome =
       observed: Observed;
     }
   | {
+      kind: "not_needed";
+      /**
+       * Why not.
+       */
+      why: string;
+    }
+  | {
       kind: "taken_back";
       /**
        * What was seen instead.

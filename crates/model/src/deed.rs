@@ -382,6 +382,11 @@ pub enum DeedOutcome {
         /// What was observed of it.
         observed: Observed,
     },
+    /// Nothing had to be done, and nothing was.
+    NotNeeded {
+        /// Why not.
+        why: String,
+    },
     /// Its effect was not seen, and the old value was set again.
     TakenBack {
         /// What was seen instead.
@@ -408,6 +413,7 @@ impl DeedOutcome {
             DeedOutcome::Begun => "begun",
             DeedOutcome::GoesOn { .. } => "goes_on",
             DeedOutcome::Done { .. } => "done",
+            DeedOutcome::NotNeeded { .. } => "not_needed",
             DeedOutcome::TakenBack { .. } => "taken_back",
             DeedOutcome::Failed { .. } => "failed",
             DeedOutcome::InDoubt { .. } => "in_doubt",
@@ -420,6 +426,7 @@ impl DeedOutcome {
             DeedOutcome::Planned | DeedOutcome::Begun => String::new(),
             DeedOutcome::Withheld { why } => why.to_string(),
             DeedOutcome::Done { observed } => observed.to_string(),
+            DeedOutcome::NotNeeded { why } => why.clone(),
             DeedOutcome::GoesOn { note } | DeedOutcome::TakenBack { note } => note.clone(),
             DeedOutcome::Failed { error } | DeedOutcome::InDoubt { error } => error.clone(),
         }
@@ -427,7 +434,7 @@ impl DeedOutcome {
 
     /// Whether the machine may have been changed: a step that began and of which no end is known counts.
     pub fn was_tried(&self) -> bool {
-        !matches!(self, DeedOutcome::Planned | DeedOutcome::Withheld { .. })
+        !matches!(self, DeedOutcome::Planned | DeedOutcome::Withheld { .. } | DeedOutcome::NotNeeded { .. })
     }
 }
 
@@ -616,6 +623,7 @@ impl Deed {
                 why: Withheld::NotWorthIt { .. } | Withheld::Refused { .. } | Withheld::Other { .. },
             } => withheld(Withheld::Other { why: String::new() }),
             DeedOutcome::GoesOn { .. } => DeedOutcome::GoesOn { note: String::new() },
+            DeedOutcome::NotNeeded { .. } => DeedOutcome::NotNeeded { why: String::new() },
             DeedOutcome::TakenBack { .. } => DeedOutcome::TakenBack { note: String::new() },
             DeedOutcome::Failed { .. } => DeedOutcome::Failed { error: String::new() },
             DeedOutcome::InDoubt { .. } => DeedOutcome::InDoubt { error: String::new() },

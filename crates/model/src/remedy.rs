@@ -147,7 +147,7 @@ pub enum StepState {
     Done,
     /// It failed, and is not tried again.
     Failed,
-    /// It was not needed.
+    /// It was not begun, or it was begun and had nothing to do, see [`CaseStep::was_not_needed`].
     Skipped,
 }
 
@@ -287,6 +287,11 @@ impl CaseStep {
     /// Whether it is still to be begun, or to go on.
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, StepState::Pending | StepState::Running | StepState::InDoubt)
+    }
+
+    /// Whether it was begun and had nothing to do.
+    pub fn was_not_needed(&self) -> bool {
+        self.state == StepState::Skipped && self.attempt_count > 0
     }
 }
 

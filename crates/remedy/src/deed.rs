@@ -72,6 +72,7 @@ impl Outcome {
     pub fn as_deed(&self) -> DeedOutcome {
         match self {
             Outcome::Done { detail, .. } => DeedOutcome::Done { observed: Observed::Note { text: cut(detail) } },
+            Outcome::NotNeeded { detail } => DeedOutcome::NotNeeded { why: cut(detail) },
             Outcome::Gone { detail } => DeedOutcome::Done { observed: Observed::FaultGone { evidence: cut(detail) } },
             Outcome::GoesOn { detail, .. } => DeedOutcome::GoesOn { note: cut(detail) },
             Outcome::Waits { waits_for, .. } => DeedOutcome::GoesOn { note: cut(&format!("waits for {waits_for}")) },
@@ -135,6 +136,8 @@ mod tests {
         }
         let failed = Outcome::Failed { detail: "é".repeat(4096), memo: String::new(), is_passing: true };
         assert!(words("reboot", &failed).len() < TEXT_BYTES_MAX + 100);
+        let not_needed = Outcome::NotNeeded { detail: "no scheduler is named".into() };
+        assert_eq!(words("drain", &not_needed), "drain the host: not needed: no scheduler is named");
         let gone = Outcome::Gone { detail: "no error for an hour".into() };
         assert_eq!(words("recheck", &gone), "check whether the fault persists: done: no error for an hour");
     }

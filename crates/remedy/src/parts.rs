@@ -254,7 +254,12 @@ fn is_its(case: &Case, about: &Case) -> Option<Its> {
             let is_same_place = case.host == about.host && (one.kind, &one.place) == (other.kind, &other.place);
             is_same_place.then_some(Its::Predecessors)
         }
-        _ => (case.host == about.host && case.subject == about.subject).then_some(Its::Perhaps),
+        _ => {
+            let is_same = case.host == about.host && case.subject == about.subject;
+            // A host is no part: what repaired one fault of it says nothing about another.
+            let is_part = !matches!(about.subject.as_str(), "" | "host");
+            (is_same && (is_part || case.fault == about.fault)).then_some(Its::Perhaps)
+        }
     }
 }
 
@@ -399,6 +404,25 @@ mod tests {
         // A repair that is dated ahead counts, before the replacement and after it, and says so.
         let why = why(&[case(4, "run:/repair", "", 100 + 730), case(12, "run:/repair", "", 114)], 117).unwrap();
         assert!(why.contains("case 4 is dated in the future (1972-04-10 00:00:00 UTC)"), "{why}");
+    }
+
+    /// Two faults of a host have the host in common and no part.
+    #[test]
+    fn a_host_has_books_for_each_fault_and_only_for_steps_that_did_something() {
+        let of_host = |id: u64, fault: &str, state: &str| {
+            let mut case = case(id, "reset-interface:eth0", "", 100);
+            (case.subject, case.fault) = ("host".into(), fault.into());
+            case.steps[1].state = serde_json::from_value(json!(state)).unwrap();
+            case
+        };
+        let about = of_host(9, "check/other", "pending");
+        let repaired = |cases: &[Case]| {
+            let book = PartBook { cases: cases.to_vec(), stays: Vec::new() };
+            PartHistory::of(&book, &about, 120 * DAY_NS).repairs.iter().map(|repair| repair.case).collect::<Vec<_>>()
+        };
+        let cases =
+            [of_host(2, "nic/hung", "done"), of_host(3, "check/other", "done"), of_host(4, "check/other", "skipped")];
+        assert_eq!(repaired(&cases), [3]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A host vanishes in the middle of a case, drained and in debug settings: its agent is killed, and nothing of it is heard. The case stays
+//! A host vanishes in the middle of a case, in debug settings: its agent is killed, and nothing of it is heard. The case stays
 //! open and says what it waits for; when the agent is back it goes on where it was, and the settings and the host are restored.
 
 use super::agent::{agent, checks, serve};
@@ -49,7 +49,7 @@ fn a_host_that_vanishes_in_debug_settings_is_waited_for() {
     let story = server.until(1, "needs_approval");
     assert_eq!(
         (&story["case"]["is_drained"], setting(&controller, "ProcTurboMode")),
-        (&true.into(), "FirmwareFirst".into())
+        (&false.into(), "FirmwareFirst".into())
     );
 
     first.signal("KILL");
@@ -64,13 +64,15 @@ fn a_host_that_vanishes_in_debug_settings_is_waited_for() {
     let story = server.story(1);
     assert_eq!(
         (&story["case"]["is_drained"], setting(&controller, "ProcTurboMode")),
-        (&true.into(), "FirmwareFirst".into())
+        (&false.into(), "FirmwareFirst".into())
     );
 
     let second = agent(folder, &words);
     let story = server.until(1, "returned");
     for step in story["case"]["steps"].as_array().unwrap() {
-        assert_eq!((&step["state"], &step["attempt_count"]), (&"done".into(), &1.into()), "{story:#}");
+        // No scheduler is named, so that there is nothing to drain.
+        let state = if matches!(step["step"].as_str(), Some("drain" | "return")) { "skipped" } else { "done" };
+        assert_eq!((&step["state"], &step["attempt_count"]), (&state.into(), &1.into()), "{story:#}");
     }
     assert_eq!((&story["case"]["is_drained"], setting(&controller, "ProcTurboMode")), (&false.into(), before));
     assert_eq!(story["case"]["waits_for"].as_str().unwrap_or_default(), "", "{story:#}");

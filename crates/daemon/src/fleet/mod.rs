@@ -61,7 +61,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use surefoot_journal::deeds::Record;
 use surefoot_model::AuditEntry;
-use surefoot_remedy::act::{self, HandsConfig};
+use surefoot_remedy::act::{self, Hands, HandsConfig};
 use surefoot_remedy::engine::{Engine, Settings};
 use surefoot_remedy::policy::Policies;
 use surefoot_remedy::{Act, Casebook};
@@ -371,10 +371,12 @@ impl Recorder {
         // What is asked of Surefoot itself is asked of the program that runs.
         let surefoot = std::env::current_exe().ok();
         let config = HandsConfig { own_host: self.own_host.clone(), surefoot, ..HandsConfig::of(policies)? };
-        let act: Arc<dyn Act> = Arc::new(Dispatch::new(config, book.another()));
-        let Some(record) = self.record.clone() else { return Ok(act) };
-        let lost_count = Arc::clone(&self.lost_count);
-        Ok(Arc::new(Recorded::of_controller(act, record, &self.name, &self.own_host, lost_count)))
+        let recorded = |hands: Hands| -> Arc<dyn Act> {
+            let Some(record) = self.record.clone() else { return Arc::new(hands) };
+            let lost_count = Arc::clone(&self.lost_count);
+            Arc::new(Recorded::of_controller(Arc::new(hands), record, &self.name, &self.own_host, lost_count))
+        };
+        Ok(Arc::new(Dispatch::new(config, book.another(), recorded)))
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::book::Book;
 use crate::keep::shared::lock;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_remedy::act::{Found, Hands, HandsConfig};
 use surefoot_remedy::{Act, Order, Outcome, Step};
@@ -25,6 +25,8 @@ const AGAIN_IN_NS: u64 = 1_000_000_000;
 /// Hands that have the steps of other hosts done by their agents.
 pub(super) struct Dispatch {
     hands: Hands,
+    /// The same hands, recorded in the journal of this host. Of what an agent does, its own host has the record.
+    recorded: Arc<dyn Act>,
     book: Mutex<Book>,
     own_host: String,
     /// What the policies say of a stress.
@@ -32,13 +34,15 @@ pub(super) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Hands of this configuration, and agents on the other hosts.
-    pub(super) fn new(config: HandsConfig, book: Book) -> Dispatch {
+    /// Hands of this configuration, recorded by `record`, and agents on the other hosts.
+    pub(super) fn new(config: HandsConfig, book: Book, record: impl FnOnce(Hands) -> Arc<dyn Act>) -> Dispatch {
+        let hands = Hands::new(config.clone());
         Dispatch {
             book: Mutex::new(book),
             own_host: config.own_host.clone(),
             stress_mebibytes: config.stress_mebibytes,
-            hands: Hands::new(config),
+            recorded: record(hands.clone()),
+            hands,
         }
     }
 
@@ -155,12 +159,12 @@ impl Act for Dispatch {
     }
 
     fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome {
-        if self.is_afar(order) { self.wait(order, stop) } else { self.hands.run(order, stop) }
+        if self.is_afar(order) { self.wait(order, stop) } else { self.recorded.run(order, stop) }
     }
 
     fn find(&self, order: &Order) -> Found {
         if !self.is_afar(order) {
-            return self.hands.find(order);
+            return self.recorded.find(order);
         }
         let mut book = lock(&self.book);
         let kept = book.with(|store| store.order_of(&order.token));
@@ -188,9 +192,64 @@ impl Act for Dispatch {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::sync::atomic::AtomicUsize;
     use surefoot_remedy::act::Ipmi;
     use surefoot_store::cases::Address;
+
+    /// Otherwise the history of a host that runs a controller and an agent has each step twice.
+    #[test]
+    fn a_step_is_recorded_by_the_host_that_does_it() {
+        #[derive(Default)]
+        struct Counted(AtomicUsize);
+        impl Act for Counted {
+            fn dry_run(&self, _: &Order) -> String {
+                String::new()
+            }
+            fn run(&self, _: &Order, _: &AtomicBool) -> Outcome {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                Outcome::NotNeeded { detail: String::new() }
+            }
+            fn find(&self, _: &Order) -> Found {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                Found::MayRepeat
+            }
+        }
+        let counted = Arc::new(Counted::default());
+        let config = HandsConfig { own_host: "head".into(), ..HandsConfig::default() };
+        let book = Book::new(Address::Sqlite("/nonexistent/cases".into()), None);
+        let dispatch = Dispatch::new(config, book, |_| Arc::clone(&counted) as Arc<dyn Act>);
+        let order =
+            |host: &str| Order { host: host.into(), step: "reset-interface:eth0".parse().unwrap(), ..Order::default() };
+        let stop = AtomicBool::new(true);
+        assert!(matches!(dispatch.run(&order("n1"), &stop), Outcome::Waits { .. }));
+        dispatch.find(&order("n1"));
+        assert_eq!(counted.0.load(Ordering::Relaxed), 0, "the agent of n1 has the record");
+        assert!(matches!(dispatch.run(&order("head"), &stop), Outcome::NotNeeded { .. }));
+        dispatch.find(&order("head"));
+        assert_eq!(counted.0.load(Ordering::Relaxed), 2);
+    }
+
+    /// An agent of an earlier release has no such outcome, and says that the step is done.
+    #[test]
+    fn an_answer_is_read_from_agents_of_either_release() {
+        let answered = |answer: &str| {
+            let kept = KeptOrder {
+                token: String::new(),
+                host: String::new(),
+                body: String::new(),
+                state: OrderState::Answered,
+                answer: answer.into(),
+                changed_realtime_ns: 0,
+            };
+            answered(&kept, &Order::default())
+        };
+        let done = answered(r#"{"outcome":"done","detail":"it needed no recovery","memo":""}"#);
+        assert!(matches!(done, Outcome::Done { .. }), "{done:?}");
+        let not_needed = answered(r#"{"outcome":"not_needed","detail":"h2v0 does not hang"}"#);
+        assert_eq!(not_needed, Outcome::NotNeeded { detail: "h2v0 does not hang".into() });
+    }
 
     #[test]
     fn a_host_with_a_controller_is_restarted_from_outside_and_another_by_its_agent() {
@@ -198,7 +257,9 @@ mod tests {
         let dispatch = |names: &[&str]| {
             let ipmis = names.iter().map(|name| ((*name).to_owned(), ipmi("n1"))).collect();
             let config = HandsConfig { own_host: "head".into(), ipmis, ..HandsConfig::default() };
-            Dispatch::new(config, Book::new(Address::Sqlite("/nonexistent/cases".into()), None))
+            Dispatch::new(config, Book::new(Address::Sqlite("/nonexistent/cases".into()), None), |hands| {
+                Arc::new(hands)
+            })
         };
         let order = |host: &str, step: Step| Order { host: host.into(), step, ..Order::default() };
         let reboot = |host: &str| order(host, Step::Reboot);

@@ -44,7 +44,7 @@ fn change(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) 
 /// Puts back what a change remembered, and says what was found afterwards.
 pub fn restore(bmc: &Bmc, order: &Order, stop: &AtomicBool) -> Outcome {
     let Ok(memo) = serde_json::from_str::<Memo>(&order.memo) else {
-        return Outcome::Done { detail: "nothing had been changed".to_owned(), memo: String::new() };
+        return Outcome::NotNeeded { detail: "nothing had been changed".to_owned() };
     };
     let put = || -> Result<Outcome, Refused> {
         let machine = bmc.same_machine(&memo.system, stop)?;

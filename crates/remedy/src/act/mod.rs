@@ -84,6 +84,11 @@ pub enum Outcome {
         /// What is to be remembered, see [`surefoot_model::CaseStep::memo`].
         memo: String,
     },
+    /// Nothing had to be done, and nothing was: no scheduler is named, the interface does not hang. The case goes on, and this is no repair.
+    NotNeeded {
+        /// What was looked at, in words.
+        detail: String,
+    },
     /// The trouble is gone: what [`Step::Recheck`] says where the fault holds no more. Where it holds, the step is done.
     Gone {
         /// What was looked at, in words.

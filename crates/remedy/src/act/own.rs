@@ -28,10 +28,8 @@ pub fn reset_interface(surefoot: &Path, name: &str, order: &Order, stop: &Atomic
     match own(surefoot, &["nic", "health", "--interface", name, "--recover", "--yes", "--json"], stop) {
         Ok(ended) if ended.code <= 1 => match steps_of(&ended) {
             Err(why) => failed(format!("surefoot nic health: {why}"), false),
-            Ok(steps) if ended.code == 0 => Outcome::Done {
-                detail: steps.unwrap_or_else(|| "it needed no recovery".to_owned()),
-                memo: String::new(),
-            },
+            Ok(Some(steps)) if ended.code == 0 => Outcome::Done { detail: steps, memo: String::new() },
+            Ok(None) if ended.code == 0 => Outcome::NotNeeded { detail: format!("{name} does not hang") },
             Ok(steps) => failed(steps.unwrap_or_else(|| "it is not ok, and no step is possible now".to_owned()), true),
         },
         Ok(ended) => failed(last_words(&ended.complaint), false),
@@ -93,7 +91,8 @@ pub fn tune_reporting(surefoot: &Path, interval: Duration, order: &Order, stop: 
         Err(why) => return failed(format!("surefoot memory tune: {why}"), false),
     };
     match (is_first, settings.first()) {
-        (_, None) => Outcome::Done { detail: format!("the interval is {time} already"), memo: order.memo.clone() },
+        (true, None) => Outcome::NotNeeded { detail: format!("the interval is {time} already") },
+        (false, None) => Outcome::Done { detail: format!("the interval is {time} already"), memo: order.memo.clone() },
         (true, Some(first)) => Outcome::GoesOn {
             detail: format!("{} holds {}", first.path.display(), cut(&first.from)),
             memo: serde_json::to_string(&settings).unwrap_or_default(),
@@ -133,8 +132,15 @@ fn is_reporting(path: &Path) -> bool {
 
 /// Writes back what `tune-reporting` remembered.
 pub fn restore_reporting(order: &Order) -> Outcome {
-    let Ok(settings) = serde_json::from_str::<Vec<Setting>>(&order.memo) else {
-        return Outcome::Done { detail: "nothing had been changed".to_owned(), memo: String::new() };
+    if order.memo.is_empty() {
+        return Outcome::NotNeeded { detail: "nothing had been changed".to_owned() };
+    }
+    let settings = match serde_json::from_str::<Vec<Setting>>(&order.memo) {
+        Ok(settings) => settings,
+        Err(error) => {
+            let detail = format!("the record of the old settings cannot be read: {error}");
+            return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
+        }
     };
     for setting in &settings {
         let path = &setting.path;

@@ -21,7 +21,7 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
     let unknown = reported.unknown.join("; ");
     if pages.is_empty() {
         return match unknown.is_empty() {
-            true => Outcome::Done { detail: "no error has an address".to_owned(), memo: String::new() },
+            true => Outcome::NotNeeded { detail: "no error has an address".to_owned() },
             false => failed(format!("no page is known, but not all errors are: {unknown}"), true),
         };
     }
@@ -113,6 +113,9 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        assert!(matches!(offline(&Root::at(without.path()), &reported(&[]), 4096, &order()), Outcome::Done { .. }));
+        assert!(matches!(
+            offline(&Root::at(without.path()), &reported(&[]), 4096, &order()),
+            Outcome::NotNeeded { .. }
+        ));
     }
 }

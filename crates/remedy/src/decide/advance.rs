@@ -110,8 +110,11 @@ impl Next<'_, '_> {
 
     /// The next step of a case that none is being done of.
     fn step(&mut self, case: &Case, policy: Option<&Policy>) -> Changed {
-        let Some(index) = closing::next_step(case, self.now_ns()) else { return self.end(case) };
+        let Some(index) = closing::next_step(case, self.now_ns()) else { return self.end(case, policy) };
         let current = &case.steps[index];
+        if current.step == Step::Return.to_string() && is_unmended(case) {
+            return Some(self.unmended(case, policy));
+        }
         let Ok(step) = current.step.parse::<Step>() else {
             let mut next = case.clone();
             next.steps[index].state = StepState::Failed;
@@ -197,17 +200,33 @@ impl Next<'_, '_> {
     }
 
     /// All steps are over.
-    fn end(&self, case: &Case) -> Changed {
+    fn end(&self, case: &Case, policy: Option<&Policy>) -> Changed {
+        if is_unmended(case) {
+            return Some(self.unmended(case, policy));
+        }
         let mut next = case.clone();
         let state = closing::final_state(case);
         closing::close(&mut next, state, self.now_ns());
         let why = match state {
             CaseState::WithPerson if case.is_drained => "the host is out of service",
             CaseState::WithPerson => "",
+            _ if conclude::needed_no_repair(case) => "the alert is over, and no step had anything to repair",
             _ => "all steps are done",
         };
         Some(self.with_line(next, state.as_str(), "", why))
     }
+
+    /// The repairs had nothing to do and the alert holds: a person gets the case.
+    fn unmended(&self, case: &Case, policy: Option<&Policy>) -> (Case, AuditEntry) {
+        let mut next = case.clone();
+        closing::give_to_person(&mut next, policy.and_then(|policy| policy.ticket.as_deref()), self.now_ns());
+        self.with_line(next, "not_repaired", "", "the alert holds, and no step had anything to repair")
+    }
+}
+
+/// Whether the steps of a case have ended, or the host is about to return, with a fault that none of them repaired.
+fn is_unmended(case: &Case) -> bool {
+    case.ends_as.is_none() && case.is_firing && conclude::needed_no_repair(case)
 }
 
 /// A reason that no program asks for.

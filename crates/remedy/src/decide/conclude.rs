@@ -99,6 +99,11 @@ impl End<'_> {
                 self.done(case);
                 ("done", kept(detail))
             }
+            Outcome::NotNeeded { detail } => {
+                self.write(case, StepState::Skipped, detail, String::new());
+                self.not_needed(case);
+                ("not_needed", kept(detail))
+            }
             Outcome::Gone { detail } => {
                 self.write(case, StepState::Done, detail, String::new());
                 self.gone(case, detail);
@@ -188,6 +193,14 @@ impl End<'_> {
         self.after_cancel(case);
     }
 
+    /// A host that no scheduler knows of was not taken out of service, and has no way back to go.
+    fn not_needed(&mut self, case: &mut Case) {
+        if matches!(case.steps[self.index].step.parse::<Step>(), Ok(Step::Drain | Step::Return)) {
+            case.is_drained = false;
+        }
+        self.after_cancel(case);
+    }
+
     /// The fault is gone: before a repair the host needs none, after it the repair has worked.
     fn gone(&mut self, case: &mut Case, detail: &str) {
         if case.ends_as.is_some() {
@@ -238,11 +251,16 @@ impl End<'_> {
 
 /// Whether a step of the case was done that repairs.
 pub(super) fn is_repaired(case: &Case) -> bool {
-    case.steps.iter().filter(|step| step.state == StepState::Done).any(|step| {
-        let prepares = |step: &Step| {
-            matches!(step, Step::Drain | Step::Return | Step::Stress(_) | Step::Debug(_) | Step::Restore(_))
-        };
-        let repairs = |step: &Step| step.touches_host() && !prepares(step);
-        step.step.parse::<Step>().is_ok_and(|step| repairs(&step))
-    })
+    case.steps.iter().any(|step| step.state == StepState::Done && is_repair(step))
+}
+
+/// Whether each repair of the case that was begun had nothing to do: whatever is wrong, no step has mended it.
+pub(super) fn needed_no_repair(case: &Case) -> bool {
+    !is_repaired(case) && case.steps.iter().any(|step| step.was_not_needed() && is_repair(step))
+}
+
+fn is_repair(step: &CaseStep) -> bool {
+    let prepares =
+        |step: &Step| matches!(step, Step::Drain | Step::Return | Step::Stress(_) | Step::Debug(_) | Step::Restore(_));
+    step.step.parse::<Step>().is_ok_and(|step| step.touches_host() && !prepares(&step))
 }

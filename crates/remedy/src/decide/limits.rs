@@ -9,9 +9,11 @@ use surefoot_model::{Case, CaseState, CaseWait, StepState};
 /// How many cases are named that are dated in the future.
 const NAMED_MAX: usize = 5;
 
-/// Whether a case holds its host: it did something to it, and the host is not back.
+/// Whether a case holds its host: it did something to it, and the host is not back. Where no scheduler is named, hooks may have taken it
+/// out of service, and it counts as out.
 pub fn is_out(case: &Case) -> bool {
-    case.state.is_open() && case.began_realtime_ns != 0 && (case.is_drained || case.state != CaseState::WithPerson)
+    let may_be_out = case.is_drained || case.steps.iter().any(|step| step.was_not_needed() && step.step == "drain");
+    case.state.is_open() && case.began_realtime_ns != 0 && (may_be_out || case.state != CaseState::WithPerson)
 }
 
 /// How many hosts of a service may be out at once by a policy: the smaller of its number and its share of the service, which one host

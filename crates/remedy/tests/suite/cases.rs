@@ -164,6 +164,49 @@ fn an_end_that_is_known_counts_though_the_store_was_away_for_longer_than_the_lea
     assert!(!desk.actions(1).contains("taken_over"), "{}", desk.actions(1));
 }
 
+/// A host whose interface does not hang was not repaired, and a host of no scheduler was not drained.
+#[test]
+fn a_repair_that_had_nothing_to_do_returns_no_host_as_fixed() {
+    let steps = "[[policy]]\nsteps = [\"recheck\", \"drain\", \"reset-interface:eth0\", \"return\"]\nhosts_at_once = 1";
+    let not_needed = |detail: &str| [Outcome::NotNeeded { detail: detail.into() }];
+    let begun = || {
+        let desk = Desk::new(steps);
+        desk.hands.will("drain", &not_needed("no scheduler is named for the service"));
+        desk.hands.will("reset-interface:eth0", &not_needed("eth0 does not hang"));
+        desk
+    };
+    let mut desk = begun();
+    desk.tell(alert("h1"));
+    let case = desk.case(1);
+    assert_eq!((case.state, case.is_drained), (CaseState::WithPerson, false), "{case:#?}");
+    assert!(case.steps[1].was_not_needed() && case.steps[2].was_not_needed() && !case.steps[3].was_not_needed());
+    assert!(desk.actions(1).contains("not_needed begun not_needed not_repaired with_person"), "{}", desk.actions(1));
+    desk.tell(alert("h2"));
+    assert!(desk.case(2).waits_for.starts_with("the limit hosts_at_once"), "hooks may have drained the first host");
+    desk.ask(1, Request::Approve);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+
+    // The alert ends while the interface is looked at: the host returns, by no repair of ours.
+    let mut desk = begun();
+    desk.hands.will("recheck", &[goes_on("", 5 * S)]);
+    desk.tell(alert("h1"));
+    desk.hands.will("drain", &[goes_on("", 5 * S), Outcome::NotNeeded { detail: String::new() }]);
+    desk.pass(5 * S);
+    desk.over(alert("h1"));
+    desk.pass(5 * S);
+    assert_eq!(desk.case(1).state, CaseState::Returned, "{:#?}", desk.case(1));
+    let trail = desk.book.trail(1, 100).unwrap();
+    assert!(trail.iter().any(|line| line.reason == "the alert is over, and no step had anything to repair"));
+
+    // A repair that was done counts, whatever else had nothing to do.
+    let mut desk = Desk::new(
+        "[[policy]]\nsteps = [\"drain\", \"reset-interface:eth0\", \"reboot\", \"return\"]\nhosts_at_once = 1",
+    );
+    desk.hands.will("reset-interface:eth0", &not_needed("eth0 does not hang"));
+    desk.tell(alert("h1"));
+    assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::Returned, false));
+}
+
 /// Jobs may run for weeks.
 #[test]
 fn a_case_that_is_cancelled_waits_for_no_jobs() {

@@ -80,6 +80,10 @@ fn finish(hands: &Hands, mut order: Order) -> Result<(Vec<String>, String), (Str
                 order.memo = memo;
                 std::thread::sleep(Duration::from_nanos(again_in_ns).min(Duration::from_millis(200)));
             }
+            Outcome::NotNeeded { detail } => {
+                said.push(detail);
+                return Ok((said, String::new()));
+            }
             Outcome::Failed { detail, memo, .. } => return Err((detail, memo)),
             other => panic!("{other:?}"),
         }

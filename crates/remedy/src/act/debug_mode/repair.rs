@@ -82,7 +82,7 @@ pub fn run(
                 return failed("no earlier step of the case has collected rows; put collect before it".into());
             };
             if rows.is_empty() {
-                return Outcome::Done { detail: "there is no row to repair".into(), memo: String::new() };
+                return Outcome::NotNeeded { detail: "there is no row to repair".into() };
             }
             if let Err(why) = within_budget(&rows, &order.repairs, spares) {
                 return failed(why);
@@ -106,7 +106,7 @@ pub fn run(
         Outcome::Failed { detail, memo: switch, is_passing } => {
             Outcome::Failed { detail, memo: of(switch), is_passing }
         }
-        other @ Outcome::Gone { .. } => other,
+        other @ (Outcome::Gone { .. } | Outcome::NotNeeded { .. }) => other,
     }
 }
 

@@ -48,7 +48,7 @@ pub fn debug(bmc: &Bmc, times: &Times, wanted: &Attributes, order: &Order, stop:
 /// Puts back what the switch remembered; nothing where it had not begun.
 pub fn restore(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Outcome {
     let Some(memo) = Memo::of(order) else {
-        return Outcome::Done { detail: "nothing had been changed".to_owned(), memo: String::new() };
+        return Outcome::NotNeeded { detail: "nothing had been changed".to_owned() };
     };
     // Handed over from the switch, with how far that had come.
     let memo = if memo.is_back {
@@ -122,7 +122,7 @@ fn go_on(bmc: &Bmc, times: &Times, wanted: &Attributes, memo: Memo, order: &Orde
             }
             Outcome::Done { detail, .. } => verified(bmc, wanted, &detail, &memo, stop),
             Outcome::Failed { detail, is_passing, .. } => Err(Refused { why: detail, is_passing }),
-            other @ Outcome::Gone { .. } => Ok(other),
+            other @ (Outcome::Gone { .. } | Outcome::NotNeeded { .. }) => Ok(other),
         }
     };
     next().unwrap_or_else(|refused| refused.outcome(&text))

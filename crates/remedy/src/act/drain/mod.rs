@@ -8,13 +8,13 @@ use kubernetes::Kubernetes;
 use slurm::Slurm;
 use std::sync::atomic::AtomicBool;
 
-/// What comes of a drain where nobody schedules work.
-const NOBODY: &str = "no scheduler configured for this service";
+/// Why a drain or return has nothing to do.
+const NO_SCHEDULER: &str = "no scheduler configured for this service";
 
 /// How a service's hosts are taken out of service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Drainer {
-    /// Nobody schedules work there: the step is done at once, and hooks do what else there is to do.
+    /// No scheduler is named: there is nothing to do, and hooks do the rest.
     #[default]
     None,
     /// Slurm.
@@ -27,7 +27,7 @@ impl Drainer {
     /// What draining would do.
     pub fn dry_run(&self, order: &Order) -> String {
         match self {
-            Drainer::None => format!("no scheduler to tell: {} counts as out of service", order.host),
+            Drainer::None => format!("nothing to do: {NO_SCHEDULER}; {} counts towards the limits", order.host),
             Drainer::Slurm(slurm) => slurm.dry_run(order),
             Drainer::Kubernetes(cluster) => cluster.dry_run(order),
         }
@@ -36,7 +36,7 @@ impl Drainer {
     /// Takes the host out, or goes on with that until its work has ended.
     pub fn drain(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         match self {
-            Drainer::None => done(NOBODY),
+            Drainer::None => not_needed(NO_SCHEDULER),
             Drainer::Slurm(slurm) => slurm.drain(order, stop),
             Drainer::Kubernetes(cluster) => cluster.drain(order, stop),
         }
@@ -45,7 +45,7 @@ impl Drainer {
     /// Brings it back.
     pub fn restore(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         match self {
-            Drainer::None => done(NOBODY),
+            Drainer::None => not_needed(NO_SCHEDULER),
             Drainer::Slurm(slurm) => slurm.restore(order, stop),
             Drainer::Kubernetes(cluster) => cluster.restore(order, stop),
         }
@@ -57,6 +57,6 @@ impl Drainer {
     }
 }
 
-fn done(detail: &str) -> Outcome {
-    Outcome::Done { detail: detail.to_owned(), memo: String::new() }
+fn not_needed(detail: &str) -> Outcome {
+    Outcome::NotNeeded { detail: detail.to_owned() }
 }
