@@ -155,6 +155,11 @@ impl SeenPages {
                 counted(offline.unaddressed_count, "error", "errors")
             ));
         }
+        if offline.pages.iter().any(|page| page.lost_count > 0) {
+            unknown.push(
+                "hard_offline_page kills the processes that use the page: its contents are lost already".to_owned(),
+            );
+        }
         if !offline.pages.is_empty() {
             unknown.push(
                 "not known is whether the addresses still hold (they change when modules are moved or interleaving is set \
@@ -176,11 +181,14 @@ fn worst_row(cells: &[surefoot_model::ErrorCell]) -> Option<(u32, u32, u32)> {
     rows.into_iter().max_by_key(|&(_, weight)| weight).map(|(row, _)| row)
 }
 
-/// The command that asks the kernel to move what is in a page and not to use it again; it kills nobody
-/// (`Documentation/ABI/testing/sysfs-memory-page-offline`). `None` where the advice is to do nothing yet.
+/// The command that takes a page out of use (`Documentation/ABI/testing/sysfs-memory-page-offline`): soft offlining copies the contents to
+/// another page and kills no process. The contents of a page that lost bits cannot be copied; hard offlining drops them without reading
+/// them. `None` if no action is needed yet.
 pub fn command(offline: &Offline, page: &BadPage) -> Option<String> {
-    let is_wanted = offline.is_advised || page.lost_count > 0;
-    is_wanted.then(|| format!("echo {:#x} > /sys/devices/system/memory/soft_offline_page", page.address))
+    let is_lost = page.lost_count > 0;
+    let how = if is_lost { "hard" } else { "soft" };
+    let is_wanted = offline.is_advised || is_lost;
+    is_wanted.then(|| format!("echo {:#x} > /sys/devices/system/memory/{how}_offline_page", page.address))
 }
 
 #[cfg(test)]
@@ -228,7 +236,8 @@ mod tests {
         // It was not seen to come back, so nothing is to be done yet; a page that lost bits is taken out all the same.
         assert_eq!(command(&found, &found.pages[0]), None);
         let wanted = Some("echo 0x100000 > /sys/devices/system/memory/soft_offline_page".to_owned());
-        assert_eq!(command(&found, &BadPage { lost_count: 1, ..found.pages[0] }), wanted);
+        let hard = "echo 0x100000 > /sys/devices/system/memory/hard_offline_page";
+        assert_eq!(command(&found, &BadPage { lost_count: 1, ..found.pages[0] }).as_deref(), Some(hard));
         // The same row after two days stays.
         reports[0].at_realtime_ns = 1;
         reports[1].at_realtime_ns = 2 * 86_400_000_000_000;
