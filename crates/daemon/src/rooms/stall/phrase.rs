@@ -174,7 +174,7 @@ fn to_what(core: &CoreSum) -> String {
         [] => String::new(),
     };
     match unexplained_ppm {
-        ppm if ppm > UNEXPLAINED_SHARE_PPM => format!("{causes}, with {} unexplained", percent(ppm)),
+        ppm if ppm > UNEXPLAINED_SHARE_PPM => format!("{causes}, with {} of the lost time unexplained", percent(ppm)),
         _ => causes,
     }
 }

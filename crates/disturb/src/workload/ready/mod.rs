@@ -58,7 +58,7 @@ const NAMESPACES: [Need; 4] = [
     Need::Program("unshare", "util-linux"),
     Need::Program("nsenter", "util-linux"),
     Need::Program("ip", "iproute2"),
-    Need::Root("makes namespaces"),
+    Need::Root("creating network namespaces"),
 ];
 const PERL: Need = Need::Program("perl", "perl");
 const TWO: Need = Need::Cores(2);

@@ -40,7 +40,7 @@ pub(super) fn missing(needs: &[Need], setting: &Setting) -> Option<String> {
         Need::File(path, _) if Path::new(path).exists() => None,
         Need::File(path, package) => Some(format!("{path} is missing: install the package {package}")),
         Need::Root(_) if privilege::effective_user() == 0 => None,
-        Need::Root(why) => Some(format!("it {why}: run as root")),
+        Need::Root(why) => Some(format!("{why} needs root: run as root")),
         Need::Cores(count) if setting.cores.len() >= count => None,
         Need::Cores(count) => {
             let found = setting.cores.len();
