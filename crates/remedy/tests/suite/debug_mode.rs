@@ -120,7 +120,7 @@ fn settings_are_switched_rows_repaired_within_their_budget_and_settings_restored
     let other = Row { dimm: "A1".into(), rank: Some(0), bank_group: Some(2), bank: Some(3), row: 99 };
     let used = vec![Repair { row: other, kind: RepairKind::Hard, case: 3, at_realtime_ns: 1 }];
     let (why, _) = finish(&hands, with_rows("hard-repair:maker", used)).unwrap_err();
-    assert!(why.contains("1 spare rows, 1 are used") && why.contains("replaced"), "{why}");
+    assert!(why.contains("1 spare rows, 1 are used") && why.contains("replace the DIMM"), "{why}");
     assert_eq!(place.setting("NicBoot1"), "Soft", "nothing was to be changed");
     let (said, _) = finish(&hands, with_rows("hard-repair:maker", Vec::new())).unwrap();
     assert!(said.last().unwrap().contains("for good"), "{said:?}");
