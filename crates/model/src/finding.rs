@@ -210,9 +210,22 @@ pub struct Finding {
     /// The user whose files say so; `None` where the host itself does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Sentence and evidence for those who may not know who runs what on the host; `None` where everybody may read these.
+    /// The same for users who may not know who runs what on the host; `None` where everybody may read it as it is.
     #[serde(skip)]
-    pub public: Option<Box<(String, Vec<String>)>>,
+    pub public: Option<Box<PublicFinding>>,
+}
+
+/// What a finding says to every user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublicFinding {
+    /// The key of this subject.
+    pub key: String,
+    /// What it is about, without a name that is not for everybody.
+    pub subject: Subject,
+    /// As [`Finding::sentence`].
+    pub sentence: String,
+    /// As [`Finding::evidence`].
+    pub evidence: Vec<String>,
 }
 
 /// Text from the machine on one line, as a terminal may show it: controls, line separators and marks that turn the
@@ -281,17 +294,24 @@ impl Finding {
         }
     }
 
-    /// The same, said to everybody in the words of another finding.
+    /// The same, said to everybody in the words of another finding and under its subject.
     pub fn with_public(self, other: &Finding) -> Self {
-        let public = (other.sentence.clone(), other.evidence.clone());
-        let is_same = (&self.sentence, &self.evidence) == (&public.0, &public.1);
+        let said = |of: &Finding| PublicFinding {
+            key: of.key.clone(),
+            subject: of.subject.clone(),
+            sentence: of.sentence.clone(),
+            evidence: of.evidence.clone(),
+        };
+        let public = said(other);
+        let is_same = said(&self) == public;
         Finding { public: (!is_same).then(|| Box::new(public)), ..self }
     }
 
     /// The same in the words that everybody may read.
     pub fn for_everybody(mut self) -> Self {
         if let Some(public) = self.public.take() {
-            (self.sentence, self.evidence) = *public;
+            let PublicFinding { key, subject, sentence, evidence } = *public;
+            self = Finding { key, subject, sentence, evidence, ..self };
         }
         self
     }

@@ -115,10 +115,8 @@ impl Checkpointer {
         }
         self.record_opening();
         self.make_ahead_as_before();
-        for open in self.open_to_all() {
-            self.note(format!(
-                "any user may take away or replace what is in {open}: chmod o-w, or the sticky bit, ends that"
-            ));
+        for open in self.open_to_others() {
+            self.note(open);
         }
         if let Some(doubt) = facts::health_doubt(&self.config.health_file) {
             self.note(doubt);

@@ -469,16 +469,21 @@ fn a_rank_that_hears_of_nothing_any_more_keeps_its_part_for_those_who_did() {
 }
 
 #[test]
-fn a_directory_in_which_anybody_may_replace_files_is_said() {
+fn a_directory_in_which_other_users_may_replace_files_is_said() {
     let tiers = Tiers::new();
     let config = tiers.config(always_both());
-    for (tier, mode, is_open) in
-        [("memory", 0o777, true), ("memory", 0o1777, false), ("ssd", 0o757, true), ("ssd", 0o775, false)]
-    {
+    // Members of the group are other users too, and an ACL shows its mask in the bits of the group.
+    for (tier, mode, is_open) in [
+        ("memory", 0o777, true),
+        ("memory", 0o1777, false),
+        ("ssd", 0o757, true),
+        ("ssd", 0o775, true),
+        ("ssd", 0o755, false),
+    ] {
         let path = tiers.home.path().join(tier);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let said = job(2, &config, |mut rank| rank.job.take_notices().join("; "));
-        let wanted = format!("any user may take away or replace what is in {}: chmod o-w", path.display());
+        let wanted = format!("other users can remove or replace checkpoints in {}: run `chmod go-w`", path.display());
         assert!(said.iter().all(|said| said.contains(&wanted) == is_open), "{tier} {mode:o}: {said:?}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
     }

@@ -27,8 +27,8 @@
 use super::Caller;
 use crate::error::Error;
 use serde::Deserialize;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use surefoot_foreign::way;
 use surefoot_hostfs::privilege::effective_user;
 
 /// The longest file of who may do what, and the longest secret.
@@ -233,26 +233,31 @@ pub fn secret(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Refuses a file that everybody may change. What cannot be looked at is told by whoever reads it.
-pub(super) fn not_for_everybody(path: &Path) -> Result<(), String> {
-    match std::fs::metadata(path) {
-        Ok(about) if about.is_file() && about.mode() & 0o002 != 0 => {
-            Err(format!("everybody may change it (mode {:03o})", about.mode() & 0o777))
-        }
-        _ => Ok(()),
+/// Refuses a file that other users can change or replace: members of its group, those that an ACL names, and whoever can
+/// write to its directory.
+pub(super) fn expect_own(path: &Path) -> Result<(), String> {
+    match way::others_change(path) {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => Err(format!(
+            "{why}; run `chmod go-w` on it, or keep the file in a directory that only its owner can change"
+        )),
+        // Whoever reads it says so.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("could not check who can change it: {error}")),
     }
 }
 
 fn text_of(path: &Path, bytes_max: u64, is_secret: bool) -> Result<String, String> {
     let file = surefoot_foreign::hold(path).and_then(|held| held.regular()).map_err(|error| error.to_string())?;
     let about = *file.about();
-    // Of a group it may be, because a service often gets its secrets so.
-    let open_to = if is_secret { 0o007 } else { 0o002 };
-    if about.mode & open_to != 0 {
-        let what =
-            if is_secret { "it holds a secret and everybody may read or change it" } else { "everybody may change it" };
-        return Err(format!("{what} (mode {:03o}); change its mode to 600", about.mode & 0o777));
+    // A group may read it, because a service often gets its secrets so.
+    if is_secret && about.mode & 0o007 != 0 {
+        let mode = about.mode & 0o777;
+        return Err(format!(
+            "it holds a secret that any user can read or change (mode {mode:03o}); change its mode to 600"
+        ));
     }
+    expect_own(path)?;
     let bytes = file.read(bytes_max).map_err(|error| match error.kind() {
         std::io::ErrorKind::FileTooLarge => format!("it has more than {bytes_max} bytes"),
         _ => error.to_string(),
@@ -282,10 +287,23 @@ mod tests {
     }
 
     #[test]
-    fn policies_that_everybody_may_change_are_refused() {
+    fn files_that_other_users_can_change_are_refused() {
         let home = tempfile::tempdir().unwrap();
-        assert!(not_for_everybody(&file(home.path(), "policy", "", 0o664)).is_ok());
-        assert!(not_for_everybody(&file(home.path(), "open", "", 0o666)).unwrap_err().contains("mode 666"));
+        assert!(expect_own(&file(home.path(), "policy", "", 0o644)).is_ok());
+        for (name, mode) in [("of-group", 0o664), ("open", 0o666)] {
+            let path = file(home.path(), name, "", mode);
+            let wanted = format!("mode {mode:o}");
+            assert!(expect_own(&path).unwrap_err().contains(&wanted), "{mode:o}");
+            assert!(text_of(&path, 100, false).unwrap_err().contains(&wanted), "{mode:o}");
+        }
+        // A group may read a secret, and not write to it.
+        assert!(text_of(&file(home.path(), "read", "x", 0o640), 100, true).is_ok());
+        assert!(text_of(&file(home.path(), "written", "x", 0o660), 100, true).unwrap_err().contains("mode 660"));
+        let open = home.path().join("directory");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(expect_own(&file(&open, "policy", "", 0o600)).unwrap_err().contains("can create files in"));
+        assert!(expect_own(&home.path().join("none")).is_ok(), "its reader says so");
     }
 
     const WHO: &str = "

@@ -353,8 +353,7 @@ impl Drop for Fleet {
 
 /// Whoever may change the policies has root's hooks, drains and restarts at his call.
 fn read_policies(path: &Path) -> Result<Policies, Error> {
-    access::not_for_everybody(path)
-        .map_err(|why| Error::Fleet { what: path.display().to_string(), why: format!("{why}; chmod o-w") })?;
+    access::expect_own(path).map_err(|why| Error::Fleet { what: path.display().to_string(), why })?;
     Ok(Policies::read(path)?)
 }
 

@@ -52,10 +52,11 @@ impl Viewer {
         self.sees_all || uid.is_none_or(|uid| self.uid == Some(uid))
     }
 
-    /// The findings that may be shown, in the words that may be.
+    /// The findings that may be shown, in the words that may be: a user's own jobs keep their names.
     pub(crate) fn seen(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
         findings.retain(|finding| self.may_see(finding.uid));
-        if self.sees_all { findings } else { findings.into_iter().map(Finding::for_everybody).collect() }
+        let is_own = |finding: &Finding| self.sees_all || (finding.uid.is_some() && finding.uid == self.uid);
+        findings.into_iter().map(|one| if is_own(&one) { one } else { one.for_everybody() }).collect()
     }
 }
 
@@ -241,6 +242,30 @@ mod tests {
     fn with_cookie(cookie: &str) -> HeaderMap {
         let value = HeaderValue::from_str(&format!("a=b; surefoot-7171={cookie}")).unwrap();
         HeaderMap::from_iter([(header::COOKIE, value)])
+    }
+
+    #[test]
+    fn a_user_sees_the_names_of_their_own_jobs_and_of_nobody_else_s() {
+        use surefoot_model::{Room, Severity, Subject, SubjectKind};
+        let of = |uid: Option<u32>| {
+            let said = |name: &str| {
+                let subject = Subject::new(SubjectKind::Job, name);
+                Finding::new(Room::Checkpoint, "durable", subject, Severity::Notice, format!("Job {name} waits."))
+            };
+            said("train").with_public(&said("job-1")).of_user(uid)
+        };
+        let seen = |viewer: Viewer| {
+            let all = viewer.seen(vec![of(None), of(Some(1000)), of(Some(1001))]);
+            all.into_iter().map(|finding| (finding.uid, finding.subject.name, finding.key)).collect::<Vec<_>>()
+        };
+        let (named, bare) = (
+            ("train".to_owned(), "checkpoint/durable/job/train".to_owned()),
+            ("job-1".to_owned(), "checkpoint/durable/job/job-1".to_owned()),
+        );
+        let one = |uid, of: &(String, String)| (uid, of.0.clone(), of.1.clone());
+        assert_eq!(seen(Viewer::ALL), [one(None, &named), one(Some(1000), &named), one(Some(1001), &named)]);
+        assert_eq!(seen(Viewer { uid: Some(1000), sees_all: false }), [one(None, &bare), one(Some(1000), &named)]);
+        assert_eq!(seen(Viewer { uid: None, sees_all: false }), [one(None, &bare)]);
     }
 
     #[test]

@@ -303,7 +303,8 @@ fn metrics_and_health_know_the_age_of_the_durable_copy() {
     let stale = wait_for("the stale copy in health.json", || health().contains(words).then(health));
     let stale: Health = serde_json::from_str(&stale).unwrap();
     let worst = stale.worst(Room::Checkpoint, Severity::Warning).unwrap();
-    assert_eq!((worst.key.as_str(), &*worst.subject.name), ("checkpoint/durable/job/bound/to-age", "bound/to-age"));
+    // Every user can read the file, and the name of a job is not for every user.
+    assert!(worst.subject.name.starts_with("job-") && !health().contains("bound/to-age"), "{worst:?}");
     assert!(!health().contains("'wing'"), "a job without a bound, that runs no more");
     assert_eq!(
         is(r#"surefoot_finding_severity{room="checkpoint",rule="durable",subject="job",name="bound/to-age"}"#),

@@ -15,9 +15,9 @@ use surefoot_daemon::rooms::nic::campaign::{CampaignFile, Options};
 use surefoot_daemon::{Config, Server, rooms};
 use surefoot_hostfs::clock::{monotonic_ns, realtime_offset_ns};
 use surefoot_model::{
-    CauseKind, Certainty, CheckState, CheckpointEvent, CheckpointJob, CheckpointLook, DisturbEvent, Event,
-    ExperimentBegan, Health, HostCheck, HostDescription, Interface, InterfaceEvent, InterfaceLook, MemoryEvent,
-    MemoryLook, WhoReport,
+    CauseKind, Certainty, CheckState, CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointProblem,
+    CheckpointTier, DisturbEvent, Event, ExperimentBegan, Generation, GenerationState, Health, HostCheck,
+    HostDescription, Interface, InterfaceEvent, InterfaceLook, MemoryEvent, MemoryLook, WhoReport,
 };
 use surefoot_testkit::not_run::not_run;
 
@@ -109,6 +109,13 @@ fn planted() -> Vec<Event> {
         ..ExperimentBegan::default()
     };
     let job = CheckpointJob { name: private("job"), uid: Some(4242), ..CheckpointJob::default() };
+    // Root's and the daemon's own jobs are in health.json; a recording does not say whose a job is.
+    let of_root = |name: &str, uid| {
+        let problem = CheckpointProblem { path: private("problem-path"), why: private("problem"), uid };
+        (CheckpointJob { name: private(name), uid, generations: vec![damaged()], ..CheckpointJob::default() }, problem)
+    };
+    let (job_of_root, problem) = of_root("roots-job", Some(0));
+    let (job_of_nobody, _) = of_root("nobodys-job", None);
     let deed = json!({
         "at_realtime_ns": 1, "begun_realtime_ns": 1, "room": "remedy", "subject": {"kind": "host", "name": ""},
         "actor": {"kind": "controller", "name": private("actor")}, "action": "run_hook",
@@ -132,7 +139,13 @@ fn planted() -> Vec<Event> {
         Event::Disturb(DisturbEvent::Began(of_root.into())),
         Event::Disturb(DisturbEvent::Began(of_another.into())),
         Event::Checkpoint(CheckpointEvent::Job(job)),
-        Event::Checkpoint(CheckpointEvent::Look(CheckpointLook { looked_realtime_ns: 1, ..CheckpointLook::default() })),
+        Event::Checkpoint(CheckpointEvent::Job(job_of_root)),
+        Event::Checkpoint(CheckpointEvent::Job(job_of_nobody)),
+        Event::Checkpoint(CheckpointEvent::Look(CheckpointLook {
+            looked_realtime_ns: 1,
+            problems: vec![problem],
+            ..CheckpointLook::default()
+        })),
         Event::Deed(Box::new(serde_json::from_value(deed.clone()).unwrap())),
         Event::Deed(Box::new(serde_json::from_value(of_another_host(deed)).unwrap())),
     ]
@@ -142,6 +155,24 @@ fn planted() -> Vec<Event> {
 fn of_another_host(mut deed: serde_json::Value) -> serde_json::Value {
     deed["subject"]["name"] = json!(private("host"));
     deed
+}
+
+/// A checkpoint that is damaged, in a place that is root's to know.
+fn damaged() -> Generation {
+    Generation {
+        number: 1,
+        nonce: String::new(),
+        tier: CheckpointTier::Durable,
+        state: GenerationState::Damaged,
+        missing: private("missing"),
+        taken_realtime_ns: Some(1),
+        ranks_here: 1,
+        ranks: 1,
+        payload_bytes: 1,
+        stored_bytes: 1,
+        protection: "shard".into(),
+        directory: private("directory"),
+    }
 }
 
 /// Status and answer as this user gets them; of a stream what comes within a moment.
@@ -254,12 +285,13 @@ fn every_address_shows_each_viewer_what_the_table_says() {
 }
 
 #[test]
-fn health_json_tells_everybody_name_and_state_of_roots_checks() {
+fn health_json_tells_everybody_nothing_private_of_roots_checks_and_jobs() {
     let (server, run) = server();
     let file = run.path().join("run").join(Health::FILE_NAME);
     let text = wait_for("health.json with the check", || {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
-        text.contains("Check keys: critical.").then_some(text)
+        let has_both = text.contains("Check keys: critical.") && text.contains("checkpoint/damaged/job/job-");
+        has_both.then_some(text)
     });
     assert!(!text.contains(PRIVATE), "{text}");
     // The daemon's own user is shown everything on the page.

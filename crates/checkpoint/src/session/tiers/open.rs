@@ -12,7 +12,6 @@ use crate::session::schedule::ending::Ending;
 use crate::session::tiers::{Target, Tiers};
 use crate::tier::{Durable, DurableOptions, Memory, node};
 use crate::{Error, Storage};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use surefoot_model::CheckpointTier as Tier;
@@ -206,16 +205,27 @@ impl Checkpointer {
         Err(Error::NothingIntact { why })
     }
 
-    /// Directories of tiers in which everybody may rename what is another's.
-    pub(in crate::session) fn open_to_all(&self) -> Vec<String> {
+    /// Why other users could remove or replace checkpoints, for each such directory of a tier.
+    pub(in crate::session) fn open_to_others(&self) -> Vec<String> {
         let memory = self.config.memory.as_ref().map(|of| &of.directory);
         let durable = self.config.durable.as_ref().map(|of| &of.directory);
         let shared = self.config.shared.as_ref().map(|of| &of.directory);
-        let is_open = |path: &&std::path::PathBuf| {
-            std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0)
-        };
         let all = memory.into_iter().chain(durable).chain(shared);
-        all.filter(is_open).map(|path| path.display().to_string()).collect()
+        let said = all.filter_map(|path| match surefoot_foreign::way::others_replace_in(path) {
+            Ok(why) => Some(format!(
+                "{}, so that other users can remove or replace checkpoints in {}: run `chmod go-w` on it, or set the sticky bit",
+                why?,
+                path.display()
+            )),
+            // The notice of a tier that cannot be used says why.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => Some(format!(
+                "could not check who can remove or replace checkpoints in {}: {}",
+                path.display(),
+                surefoot_heal::error::said(&error)
+            )),
+        });
+        said.collect()
     }
 
     /// What any rank cannot look at now, in words; the same on all. There may be checkpoints there.

@@ -99,20 +99,51 @@ fn problems(look: &CheckpointLook) -> Vec<Finding> {
     of_users.into_iter().map(of_user).collect()
 }
 
-/// What is to be said of one job; at least one finding.
+/// What is to be said of one job; at least one finding. `health.json` says it to every user, and names are for some: each finding has a
+/// public form with the job's ID, and says that ID to those who see the name.
 pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
-    let mut findings = vec![durable(job, now_realtime_ns)];
-    findings.extend(damaged(job));
-    findings.extend(weak(job));
-    findings.into_iter().map(|finding| finding.of_user(job.seen.uid)).collect()
+    let says = |job: &Job| {
+        let mut findings = vec![durable(job, now_realtime_ns)];
+        findings.extend(damaged(job));
+        findings.extend(weak(job));
+        findings
+    };
+    let id = id_of(job);
+    // What the job itself wrote, and where its files are, may hold any name.
+    let mut bare = job.clone();
+    bare.seen.name.clone_from(&id);
+    let public = says(&bare).into_iter().map(|finding| Finding { evidence: Vec::new(), ..finding });
+    let public = public.map(|finding| match finding.rule.as_str() {
+        REDUNDANCY => Finding { sentence: format!("Job '{id}' reports that its redundancy is weak."), ..finding },
+        _ => finding,
+    });
+    let evidence = format!("its ID in health.json: {id}");
+    let both = says(job).into_iter().zip(public).map(|(mut finding, public)| {
+        finding.evidence.push(evidence.clone());
+        finding.with_public(&public).of_user(job.seen.uid)
+    });
+    both.collect()
 }
+
+/// What a job is called to users who may not know its name: the same after a restart of the watch, and another one for another
+/// user's job of this name. Whoever knows a name can compute it.
+fn id_of(job: &Job) -> String {
+    let user = job.seen.uid.map_or_else(Vec::new, |uid| uid.to_le_bytes().to_vec());
+    let bytes = user.iter().chain(job.seen.name.as_bytes());
+    // FNV-1a.
+    let digest = bytes.fold(0x811c_9dc5_u32, |digest, byte| (digest ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    format!("job-{digest:08x}")
+}
+
+/// The rule of jobs whose redundancy does not protect from every loss.
+const REDUNDANCY: &str = "redundancy";
 
 /// Which loss the redundancy of the job's newest session does not protect from, as it says.
 fn weak(job: &Job) -> Option<Finding> {
     let weakness = job.weakness().filter(|weakness| !weakness.is_empty())?;
     let weakness: String = surefoot_model::one_line(weakness).chars().take(WEAKNESS_CHARACTERS_MAX).collect();
     let sentence = format!("{}: {weakness}.", clipped(&job.seen.name));
-    Some(say("redundancy", subject(job), Severity::Notice, sentence))
+    Some(say(REDUNDANCY, subject(job), Severity::Notice, sentence))
 }
 
 /// Characters of a job's word on its redundancy that are shown.
@@ -334,6 +365,44 @@ mod tests {
         let words = said(&job(true, None, vec![generation(9, Memory, Damaged)]));
         let sentence = "The newest checkpoint of job 'train' in memory, number 9, is damaged; there is no intact one to restart from.";
         assert_eq!(words[1], (Severity::Critical, sentence.into()));
+    }
+
+    #[test]
+    fn no_finding_tells_everybody_a_job_s_name_nor_what_it_wrote() {
+        use CheckpointTier::{Durable, Memory};
+        use GenerationState::{Complete, Damaged};
+        let mut one = job(true, Some(1.0), vec![generation(9, Memory, Damaged), generation(8, Durable, Complete)]);
+        one.seen.name = "SECRET".into();
+        one.seen.generations.iter_mut().for_each(|generation| generation.directory = "/ssd/SECRET".into());
+        let (job, policy, shared) = ("SECRET".into(), String::new(), String::new());
+        let weakness = Some("the partner of SECRET is on the same node".into());
+        let event = JournalEvent::Opened { job, ranks: 1, policy, shared, weakness, is_repeated: false };
+        one.entries.push_back(JournalEntry { realtime_ns: 101 * SECOND_NS, lost_count: 0, event });
+        for uid in [None, Some(0), Some(1000)] {
+            one.seen.uid = uid;
+            let found = of_job(&one, 200 * SECOND_NS);
+            let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
+            assert_eq!(rules, ["durable", "damaged", "redundancy"]);
+            let id = id_of(&one);
+            for finding in found {
+                assert!(
+                    finding.sentence.contains("SECRET")
+                        && finding.evidence.contains(&format!("its ID in health.json: {id}"))
+                );
+                let public = finding.for_everybody();
+                let text = format!("{public:?}");
+                assert!(
+                    !text.contains("SECRET") && public.sentence.contains(&id) && public.key.ends_with(&id),
+                    "{text}"
+                );
+                assert_eq!(public.subject, Subject::new(SubjectKind::Job, id.clone()));
+            }
+        }
+        let ids = [None, Some(0), Some(1000)].map(|uid| {
+            one.seen.uid = uid;
+            id_of(&one)
+        });
+        assert!(ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
     }
 
     #[test]

@@ -62,7 +62,9 @@ impl KeptFile for CountsFile {
     fn load(&mut self) -> Result<Loaded, String> {
         let read = match self.file.read(TEXT_BYTES_MAX) {
             Ok(None) => Ok(Kept::default()),
-            Ok(Some((_, mode))) if mode & 0o022 != 0 => Err(format!("others may write to it (mode {mode:o})")),
+            Ok(Some((_, mode))) if mode & surefoot_foreign::way::OTHERS_WRITE != 0 => {
+                Err(format!("others may write to it (mode {mode:o})"))
+            }
             Ok(Some((bytes, _))) => Kept::from_text(&bytes),
             Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(error.to_string()),
             Err(error) => return Err(format!("it cannot keep the counts: {error}")),
