@@ -652,7 +652,7 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git python3 shellcheck chromium rt-tests stress-ng sysbench iperf3 perf googletest openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl dmidecode curl ipmitool ipmi_sim dmsetup ip ethtool \
+install_optional git python3 shellcheck strace chromium rt-tests stress-ng sysbench iperf3 perf googletest openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl dmidecode curl ipmitool ipmi_sim dmsetup ip ethtool \
     python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake \
     slurm postgresql stressapptest python3-libvirt
 install_stopped prometheus prometheus-alertmanager

@@ -172,7 +172,7 @@ fn the_unexplained_part_is_said_above_five_percent_of_the_loss() {
     assert_eq!(
         sentence(10_000_000),
         "Core 0 is 100 % busy and lost 40 ms per second, 4.0 % of that, most of it to TLB shootdowns, with 25 % \
-         unexplained; no interruption longer than 10 us (TLB shootdown)."
+         of the lost time unexplained; no interruption longer than 10 us (TLB shootdown)."
     );
     assert_eq!(
         sentence(70_000_000),

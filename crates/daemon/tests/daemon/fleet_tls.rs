@@ -183,5 +183,5 @@ fn over_the_network_certificates_and_tokens_say_who_asks() {
     let wrong_key = TlsFiles { key: folder.join("anna.key"), ..tls(None) };
     assert!(error(Some(wrong_key)).contains("server.pem"));
     let nobody = Fleet::start(Config { who: None, ..config() }).err().unwrap().to_string();
-    assert!(nobody.contains("nobody could do anything"), "{nobody}");
+    assert!(nobody.contains("no network client would have any role"), "{nobody}");
 }

@@ -110,12 +110,12 @@ fn planted() -> Vec<Event> {
     };
     let job = CheckpointJob { name: private("job"), uid: Some(4242), ..CheckpointJob::default() };
     // Root's and the daemon's own jobs are in health.json; a recording does not say whose a job is.
-    let of_root = |name: &str, uid| {
+    let job_of = |name: &str, uid| {
         let problem = CheckpointProblem { path: private("problem-path"), why: private("problem"), uid };
         (CheckpointJob { name: private(name), uid, generations: vec![damaged()], ..CheckpointJob::default() }, problem)
     };
-    let (job_of_root, problem) = of_root("roots-job", Some(0));
-    let (job_of_nobody, _) = of_root("nobodys-job", None);
+    let (job_of_root, problem) = job_of("roots-job", Some(0));
+    let (job_of_nobody, _) = job_of("nobodys-job", None);
     let deed = json!({
         "at_realtime_ns": 1, "begun_realtime_ns": 1, "room": "remedy", "subject": {"kind": "host", "name": ""},
         "actor": {"kind": "controller", "name": private("actor")}, "action": "run_hook",
