@@ -27,6 +27,8 @@ use surefoot_remedy::checks::{CheckFile, Runner};
 const STATE: &str = "/var/lib/surefoot/agent";
 /// How soon it sees that it is to end, that a check has ended or that an order is done.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The first word comes within this time, and the second within a period of it: hosts that start together soon speak apart.
+const FIRST_WORD_MAX: Duration = Duration::from_secs(2);
 /// The shortest period.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
 /// Jitter of a report as a share of the period: hosts that start together drift apart.
@@ -115,16 +117,22 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
 }
 
 /// Tells the controller, again and again, until it is to end.
-fn go_on(agent: &mut Agent, server: &Server, checks: &mut Checks, period: Duration, stop: &AtomicBool) {
+fn go_on(agent: &mut Agent, server: &dyn Exchange, checks: &mut Checks, period: Duration, stop: &AtomicBool) {
     let begun = Instant::now();
-    // The first word comes at any time within a period: hosts that start together do not speak together.
-    let mut due = period.mul_f64(chance());
-    let mut is_refused = false;
+    let mut due = period.min(FIRST_WORD_MAX).mul_f64(chance());
+    let (mut is_first, mut is_refused, mut were_known) = (true, false, checks.are_known());
     while !stop.load(Ordering::Relaxed) {
         checks.turn();
-        let is_due = begun.elapsed() >= due && checks.are_known();
+        let are_known = checks.are_known();
+        // What the watch finds does not wait for the checks, which are told as soon as each has ended.
+        let is_due = begun.elapsed() >= due || are_known && !were_known && !is_first;
         if is_due || !is_refused && agent.has_answer() {
-            let told = agent.round(server, checks.found().as_deref());
+            let found = checks.found();
+            let told = match are_known {
+                true => agent.round(server, found.as_deref()),
+                false => agent.early_round(server, found.as_deref()),
+            };
+            were_known = are_known;
             match &told {
                 // Said once, and tried with each period.
                 Err(why) if !is_refused => crate::people::tell!("surefoot remedy agent: {why}; it is tried again"),
@@ -132,7 +140,9 @@ fn go_on(agent: &mut Agent, server: &Server, checks: &mut Checks, period: Durati
                 _ => {}
             }
             is_refused = told.is_err();
-            due = begun.elapsed() + period.mul_f64(1.0 + JITTER * (2.0 * chance() - 1.0));
+            let share = if is_first { chance() } else { 1.0 + JITTER * (2.0 * chance() - 1.0) };
+            due = begun.elapsed() + period.mul_f64(share);
+            is_first = false;
         }
         std::thread::sleep(PAUSE.min(period));
     }
@@ -199,6 +209,7 @@ impl Checks {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -215,6 +226,39 @@ mod tests {
         assert_eq!(said("b", CheckState::Unknown), (true, "a critical".to_owned()));
         assert_eq!(said("a", CheckState::Unknown), (true, "a critical".to_owned()));
         assert_eq!(said("a", CheckState::Ok), (true, "a ok".to_owned()));
+    }
+
+    /// A check may take its first 30 seconds; a critical finding of the watch does not wait for it.
+    #[test]
+    fn the_first_word_does_not_wait_for_the_checks() {
+        struct Told<'a>(&'a AtomicBool, std::sync::Mutex<Vec<HostFindings>>);
+        impl Exchange for Told<'_> {
+            fn tell(&self, findings: &HostFindings) -> Result<Accepted, String> {
+                self.1.lock().map_err(|error| error.to_string())?.push(findings.clone());
+                self.0.store(true, Ordering::Relaxed);
+                Err("one is enough".into())
+            }
+            fn answer(&self, _: &OrderAnswer) -> Result<bool, String> {
+                Ok(true)
+            }
+        }
+        let home = tempfile::tempdir().unwrap();
+        let mut agent = Agent::new("n1", "", home.path().join("health.json"), None, home.path()).unwrap();
+        let names = BTreeSet::from(["slow".to_owned()]);
+        let mut checks = Checks { runner: None, names, ended: BTreeSet::new(), found: BTreeMap::new() };
+        let stop = AtomicBool::new(false);
+        let told = Told(&stop, std::sync::Mutex::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let begun = Instant::now();
+                while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(PAUSE);
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            go_on(&mut agent, &told, &mut checks, Duration::from_secs(3600), &stop);
+        });
+        assert_eq!(told.1.lock().unwrap().len(), 1);
     }
 
     #[test]

@@ -148,12 +148,29 @@ impl Agent {
     /// # Errors
     /// Why the controller did not take it; it is told again with the next word.
     pub fn round(&mut self, exchange: &dyn Exchange, checks: Option<&[Finding]>) -> Result<Accepted, String> {
+        self.word(exchange, checks, true)
+    }
+
+    /// As [`Agent::round`], while some checks have not ended: what an earlier agent told of these is not over because it is not listed.
+    ///
+    /// # Errors
+    /// As [`Agent::round`].
+    pub fn early_round(&mut self, exchange: &dyn Exchange, checks: Option<&[Finding]>) -> Result<Accepted, String> {
+        self.word(exchange, checks, false)
+    }
+
+    fn word(
+        &mut self,
+        exchange: &dyn Exchange,
+        checks: Option<&[Finding]>,
+        are_checks_known: bool,
+    ) -> Result<Accepted, String> {
         self.running.retain(|(_, thread)| !thread.is_finished());
         self.answer(exchange)?;
         let room = if self.act.is_some() { AT_ONCE.saturating_sub(self.running.len()) } else { 0 };
         let watched = health(&self.health);
         let is_watched = watched.is_some();
-        let findings_left_out = watched.as_ref().map(left_out_of);
+        let findings_left_out = watched.as_ref().map(|health| left_out_of(health, are_checks_known));
         let (rooms, parts) = watched.map(|health| (health.rooms, health.parts)).unzip();
         let watched = rooms.map(of_rooms);
         let findings = match (watched, checks) {
@@ -293,9 +310,14 @@ fn health(path: &Path) -> Option<Health> {
 }
 
 /// For each room that the watch covers, the findings that its file has no room for. A watch that has just begun has no data yet: what
-/// lost time and its own sources found before is not over because they have found nothing so far.
-fn left_out_of(health: &Health) -> BTreeMap<Room, u64> {
-    let has_data = |room: &Room| health.data_age_ns.is_some() || !matches!(room, Room::Stall | Room::Watch);
+/// lost time and its own sources found before is not over because they have found nothing so far; nor is what checks found that have not
+/// ended.
+fn left_out_of(health: &Health, are_checks_known: bool) -> BTreeMap<Room, u64> {
+    let has_data = |room: &Room| match room {
+        Room::Stall | Room::Watch => health.data_age_ns.is_some(),
+        Room::Remedy => are_checks_known,
+        _ => true,
+    };
     let rooms = health.rooms.iter().filter(|(room, _)| has_data(room));
     rooms.map(|(room, health)| (*room, health.findings_left_out)).collect()
 }
@@ -311,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_watch_that_has_just_begun_says_of_lost_time_neither_that_it_is_over_nor_that_it_is_not() {
-        let rooms = [Room::Stall, Room::Watch, Room::Memory].map(|room| (room, RoomHealth::default()));
+        let rooms = [Room::Stall, Room::Watch, Room::Memory, Room::Remedy].map(|room| (room, RoomHealth::default()));
         let begun = Health {
             version: Health::VERSION,
             updated_realtime_ns: 1,
@@ -322,7 +344,9 @@ mod tests {
             parts: Vec::new(),
             parts_left_out: 0,
         };
-        assert_eq!(left_out_of(&begun), BTreeMap::from([(Room::Memory, 0)]));
-        assert_eq!(left_out_of(&Health { data_age_ns: Some(7), ..begun }).len(), 3);
+        let whole = |health: &Health, are_known| left_out_of(health, are_known).into_keys().collect::<Vec<_>>();
+        assert_eq!(whole(&begun, true), [Room::Memory, Room::Remedy]);
+        assert_eq!(whole(&begun, false), [Room::Memory], "a check that has not ended ends nothing");
+        assert_eq!(whole(&Health { data_age_ns: Some(7), ..begun }, true).len(), 4);
     }
 }
