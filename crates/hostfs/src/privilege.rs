@@ -45,6 +45,11 @@ impl Capabilities {
         self.0 >> number & 1 == 1
     }
 
+    /// CAP_NET_ADMIN: configure, reset and recover network interfaces.
+    pub fn net_admin(self) -> bool {
+        self.has(12)
+    }
+
     /// CAP_IPC_LOCK: lock any amount of memory.
     pub fn ipc_lock(self) -> bool {
         self.has(14)

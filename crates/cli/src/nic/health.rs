@@ -16,6 +16,7 @@ use lines::{DeedLine, InterfaceLine, ProblemLine};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use surefoot_hostfs::privilege::{self, Capabilities};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_interfaces::baseline::Baselines;
 use surefoot_interfaces::look::Looker;
@@ -30,8 +31,23 @@ pub fn run(options: &HealthOptions) -> anyhow::Result<Outcome> {
     if let Some(interface) = &options.answer {
         return answer::run(options, interface);
     }
+    if options.recover && options.yes && options.host_root.is_none() {
+        may_recover(&Root::host())?;
+    }
     let mut health = Health::open(options)?;
     if options.watch { watch::run(options, &mut health) } else { once(options, &mut health) }
+}
+
+/// Recovery changes interfaces: without the privilege that is said, whether or not one hangs.
+fn may_recover(root: &Root) -> anyhow::Result<()> {
+    const NEEDED: &str = "CAP_NET_ADMIN";
+    match Capabilities::read(root)?.net_admin() {
+        true => Ok(()),
+        false => {
+            let why = format!("unsupported: recovery of interfaces needs {NEEDED}");
+            Err(Unsupported::new(why, privilege::remedy(&[NEEDED])).into())
+        }
+    }
 }
 
 /// An error of the library as the exit code has it.
@@ -200,4 +216,23 @@ fn tested(options: &HealthOptions, interfaces: &[Interface]) -> anyhow::Result<B
     wanted().try_for_each(|one| self_test::allowed(one, mode, even_in_use)).map_err(told)?;
     let test = |one: &Interface| Ok((one.name.clone(), self_test::run(one, mode, even_in_use)?));
     wanted().map(test).collect::<Result<_, Error>>().map_err(told)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn who_may_not_recover_is_told_so_before_anything_is_looked_at() {
+        let may = |capabilities: &str| {
+            let tree = HostTree::new().file("proc/self/status", &format!("CapEff:\t{capabilities}\n"));
+            may_recover(&Root::at(tree.path()))
+        };
+        let refused = may("0000000000000000").unwrap_err();
+        let why = refused.downcast_ref::<Unsupported>().unwrap().to_string();
+        assert!(why.starts_with("unsupported: ") && why.contains("CAP_NET_ADMIN"), "{why}");
+        assert!(may("0000000000001000").is_ok());
+    }
 }
