@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{Accepted, Agent, Exchange, HostFindings, OrderAnswer, Recorded};
 use surefoot_daemon::rooms::remedy::checks;
@@ -97,10 +97,12 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     let record = crate::args::record(&Root::host(), options.journal.as_deref())?;
     // Before a thread is started and the first word of a stranger is read.
     privileges::of_agent(&Root::host(), options.orders, &options.state)?;
+    let lost = Arc::new(AtomicU64::new(0));
     let act: Option<Arc<dyn Act>> = options.orders.then(|| {
         let (surefoot, stress_mebibytes) = (std::env::current_exe().ok(), options.stress_mebibytes);
         let config = HandsConfig { own_host: host.clone(), surefoot, stress_mebibytes, ..HandsConfig::default() };
-        Arc::new(Recorded::of_agent(Arc::new(Hands::new(config)), record.clone(), &host)) as Arc<dyn Act>
+        let hands = Arc::new(Hands::new(config));
+        Arc::new(Recorded::of_agent(hands, record.clone(), &host, Arc::clone(&lost))) as Arc<dyn Act>
     });
     let mut agent = Agent::new(&host, &options.service, options.health.clone(), act, &options.state)?;
     if options.once {
@@ -110,19 +112,49 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
         let does = if options.orders { "does what it orders" } else { "changes nothing" };
         let with = counted(checks.names.len() as u64, "check", "checks");
         crate::people::tell!("surefoot remedy agent: reports {host}, with {with}, and {does}");
-        go_on(&mut agent, &server, &mut checks, options.period.max(PERIOD_MIN), stop);
+        let journal = Lost { count: &lost, path: record.path(), told: 0 };
+        go_on(&mut agent, &server, &mut checks, journal, options.period.max(PERIOD_MIN), stop);
     }
     agent.stop();
     Ok(Outcome::Done)
 }
 
+/// Deeds that could not be recorded.
+struct Lost<'a> {
+    count: &'a AtomicU64,
+    path: PathBuf,
+    told: u64,
+}
+
+impl Lost<'_> {
+    /// What to say of those that are new.
+    fn news(&mut self) -> Option<String> {
+        let count = self.count.load(Ordering::Relaxed);
+        let is_new = std::mem::replace(&mut self.told, count) != count;
+        is_new.then(|| {
+            let deeds = counted(count, "deed", "deeds");
+            format!("{deeds} not recorded in {} since the start; the controller has the outcomes", self.path.display())
+        })
+    }
+}
+
 /// Tells the controller, again and again, until it is to end.
-fn go_on(agent: &mut Agent, server: &dyn Exchange, checks: &mut Checks, period: Duration, stop: &AtomicBool) {
+fn go_on(
+    agent: &mut Agent,
+    server: &dyn Exchange,
+    checks: &mut Checks,
+    mut lost: Lost<'_>,
+    period: Duration,
+    stop: &AtomicBool,
+) {
     let begun = Instant::now();
     let mut due = period.min(FIRST_WORD_MAX).mul_f64(chance());
     let (mut is_first, mut is_refused, mut were_known) = (true, false, checks.are_known());
     while !stop.load(Ordering::Relaxed) {
         checks.turn();
+        if let Some(words) = lost.news() {
+            crate::people::tell!("surefoot remedy agent: {words}");
+        }
         let are_known = checks.are_known();
         // What the watch finds does not wait for the checks, which are told as soon as each has ended.
         let is_due = begun.elapsed() >= due || are_known && !were_known && !is_first;
@@ -256,9 +288,21 @@ mod tests {
                 }
                 stop.store(true, Ordering::Relaxed);
             });
-            go_on(&mut agent, &told, &mut checks, Duration::from_secs(3600), &stop);
+            let lost = AtomicU64::new(0);
+            let lost = Lost { count: &lost, path: PathBuf::new(), told: 0 };
+            go_on(&mut agent, &told, &mut checks, lost, Duration::from_secs(3600), &stop);
         });
         assert_eq!(told.1.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn deeds_that_could_not_be_recorded_are_told_when_there_are_more() {
+        let count = AtomicU64::new(0);
+        let mut lost = Lost { count: &count, path: "/j".into(), told: 0 };
+        assert_eq!(lost.news(), None);
+        count.store(2, Ordering::Relaxed);
+        let said = "2 deeds not recorded in /j since the start; the controller has the outcomes";
+        assert_eq!((lost.news().as_deref(), lost.news()), (Some(said), None));
     }
 
     #[test]

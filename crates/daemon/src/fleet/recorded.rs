@@ -27,18 +27,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Those of an agent: what cannot be recorded is not done.
-    pub fn of_agent(act: Arc<dyn Act>, record: Record, host: &str) -> Recorded {
+    /// Those of an agent: what cannot be recorded is not done. `lost_count` counts deeds that could not be recorded, also the ends of
+    /// steps that were done.
+    pub fn of_agent(act: Arc<dyn Act>, record: Record, host: &str, lost_count: Arc<AtomicU64>) -> Recorded {
         let (actor, own_host) = (Actor::Agent { host: host.to_owned() }, host.to_owned());
-        Recorded {
-            act,
-            record,
-            actor,
-            own_host,
-            is_required: true,
-            under_way: Mutex::default(),
-            lost_count: Arc::default(),
-        }
+        Recorded { act, record, actor, own_host, is_required: true, under_way: Mutex::default(), lost_count }
     }
 
     /// Those of a controller. `lost_count` counts deeds that could not be recorded.
@@ -189,7 +182,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let record = Record::OfHost(home.path().to_owned());
         let outcomes = vec![goes_on("going down"), goes_on("going down"), goes_on("coming up"), done()];
-        let act = Recorded::of_agent(scripted(outcomes), record.clone(), "n1");
+        let act = Recorded::of_agent(scripted(outcomes), record.clone(), "n1", Arc::default());
         (0..4).for_each(|_| _ = act.run(&order(), &AtomicBool::new(false)));
         assert_eq!(
             words(&record),
@@ -220,15 +213,15 @@ mod tests {
     fn the_end_of_an_attempt_of_an_earlier_process_shares_its_beginning() {
         let home = tempfile::tempdir().unwrap();
         let record = Record::OfHost(home.path().to_owned());
-        let before = Recorded::of_agent(scripted(vec![goes_on("going down")]), record.clone(), "n1");
+        let before = Recorded::of_agent(scripted(vec![goes_on("going down")]), record.clone(), "n1", Arc::default());
         before.run(&order(), &AtomicBool::new(false));
         drop(before);
-        Recorded::of_agent(scripted(Vec::new()), record.clone(), "n1").find(&order());
+        Recorded::of_agent(scripted(Vec::new()), record.clone(), "n1", Arc::default()).find(&order());
         let deeds = record.look().unwrap().deeds;
         assert_eq!(deeds.len(), 3);
         assert!(deeds.iter().all(|deed| deed.begun_realtime_ns == deeds[0].at_realtime_ns), "{deeds:?}");
         // Another attempt of the same step has its own.
-        Recorded::of_agent(scripted(Vec::new()), record.clone(), "n1").find(&order());
+        Recorded::of_agent(scripted(Vec::new()), record.clone(), "n1", Arc::default()).find(&order());
         let deeds = record.look().unwrap().deeds;
         assert_eq!(deeds[3].begun_realtime_ns, deeds[3].at_realtime_ns);
     }
@@ -238,12 +231,41 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let record = Record::OfHost(home.path().to_owned());
         std::fs::create_dir_all(record.path()).unwrap();
-        let agent = Recorded::of_agent(scripted(Vec::new()), record.clone(), "n1");
+        let agent = Recorded::of_agent(scripted(Vec::new()), record.clone(), "n1", Arc::default());
         let refused = agent.run(&order(), &AtomicBool::new(false));
         assert!(matches!(&refused, Outcome::Failed { is_passing: true, detail, .. } if detail.contains("recorded")));
         let lost = Arc::new(AtomicU64::new(0));
         let controller = Recorded::of_controller(scripted(vec![done()]), record, "head", "head", Arc::clone(&lost));
         assert_eq!(controller.run(&order(), &AtomicBool::new(false)), done());
         assert_eq!(lost.load(Ordering::Relaxed), 2, "its beginning and its end");
+    }
+
+    /// Does its step, and takes the journal away meanwhile.
+    struct Taking(std::path::PathBuf);
+
+    impl Act for Taking {
+        fn dry_run(&self, _: &Order) -> String {
+            "nothing".into()
+        }
+
+        fn run(&self, _: &Order, _: &AtomicBool) -> Outcome {
+            std::fs::remove_file(&self.0).unwrap();
+            std::fs::create_dir(&self.0).unwrap();
+            done()
+        }
+
+        fn find(&self, _: &Order) -> Found {
+            Found::Unknown { why: "it is not asked".into() }
+        }
+    }
+
+    #[test]
+    fn an_end_that_an_agent_cannot_record_is_counted_and_the_outcome_stands() {
+        let home = tempfile::tempdir().unwrap();
+        let record = Record::OfHost(home.path().to_owned());
+        let lost = Arc::new(AtomicU64::new(0));
+        let agent = Recorded::of_agent(Arc::new(Taking(record.path())), record, "n1", Arc::clone(&lost));
+        assert_eq!(agent.run(&order(), &AtomicBool::new(false)), done());
+        assert_eq!(lost.load(Ordering::Relaxed), 1);
     }
 }
