@@ -188,4 +188,8 @@ impl Group for Foreign {
         let number = unsafe { post(self.group.context, to, bytes.as_ptr().cast(), bytes.len()) };
         outcome("post", number).map(|()| true)
     }
+
+    fn can_post(&self) -> bool {
+        self.group.post.is_some()
+    }
 }

@@ -125,7 +125,11 @@ pub fn sync(directory: &File) -> io::Result<()> {
     // A descriptor that only names a directory cannot be synchronised; what is opened through it is the same directory.
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_DIRECTORY);
-    options.open(path_of(directory.as_fd()).join("."))?.sync_all()
+    match options.open(path_of(directory.as_fd()).join("."))?.sync_all() {
+        // A file system that keeps no names apart from files, such as some network file systems, has nothing to wait for.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Whether the kernel, and nobody else, says where a path leads: to what this process has open already.

@@ -72,8 +72,11 @@ impl Read {
     /// Lines that could not be read and may have been written since this time. Lines are appended one after the other, so one before a
     /// deed that is older than that is older too: unless the clock was set back in between.
     pub fn unread_since(&self, since_realtime_ns: u64) -> u64 {
+        let now_ns = clock_ns();
         let is_older = |place: &&usize| {
-            let latest_before = self.deeds.iter().take(**place).map(|deed| deed.at_realtime_ns).max();
+            // One from a time to come says nothing of when it was written.
+            let before = self.deeds.iter().take(**place).map(|deed| deed.at_realtime_ns);
+            let latest_before = before.filter(|at_ns| *at_ns <= now_ns).max();
             let floor = latest_before.unwrap_or(0).max(CLOCK_IS_SET_NS);
             let after = self.deeds.iter().skip(**place).map(|deed| deed.at_realtime_ns);
             after.into_iter().any(|at_ns| (floor..since_realtime_ns).contains(&at_ns))
@@ -553,6 +556,8 @@ mod tests {
         assert_eq!(unread(&[1_000, now_ns], 0), 1, "a clock that was not set");
         assert_eq!(unread(&[now_ns - 2, since_ns - 1, now_ns], 1), 1, "a clock that went back");
         assert_eq!(unread(&[since_ns - 2, since_ns - 1, now_ns], 1), 0);
+        let ahead_ns = now_ns + 10 * BACK_NS;
+        assert_eq!(unread(&[ahead_ns, since_ns - 1, now_ns], 1), 0, "a clock that was ahead once ages it all the same");
     }
 
     #[test]

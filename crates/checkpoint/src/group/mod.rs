@@ -47,6 +47,11 @@ pub trait Group: Send {
         Ok(false)
     }
 
+    /// Whether [`Group::post`] sends; the same on all ranks.
+    fn can_post(&self) -> bool {
+        false
+    }
+
     /// As [`Group::exchange`], where it does not matter in which buffer it comes: what is received has the length of
     /// `receive`, and is that buffer or another one. A layer that has the bytes in a buffer of its own saves a copy.
     ///

@@ -165,6 +165,10 @@ impl Group for ThreadGroup {
         self.send(to, bytes).map(|()| true)
     }
 
+    fn can_post(&self) -> bool {
+        true
+    }
+
     fn exchange_buffer(&self, to: u32, send: &[u8], from: u32, receive: Vec<u8>) -> Result<Vec<u8>, Error> {
         if !send.is_empty() {
             self.send(to, send)?;

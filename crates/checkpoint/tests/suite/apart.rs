@@ -65,6 +65,10 @@ impl Group for Late {
         self.group.post(to, bytes)
     }
 
+    fn can_post(&self) -> bool {
+        self.group.can_post()
+    }
+
     fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error> {
         self.wait();
         self.group.exchange(to, send, from, receive)

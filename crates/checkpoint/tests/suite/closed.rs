@@ -144,6 +144,10 @@ impl Group for Lazy {
         Ok(true)
     }
 
+    fn can_post(&self) -> bool {
+        true
+    }
+
     fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error> {
         if !send.is_empty() {
             self.post(to, send)?;

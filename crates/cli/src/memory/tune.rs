@@ -337,8 +337,11 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
             out.flush()?;
         }
         // What cannot be recorded is not done.
-        let (begun, mut unusable) = (log::begins(step), None);
-        let begin = || record.append(&begun).map_err(|why| unusable.insert(why).to_string());
+        let (begun, mut unusable, mut has_begun) = (log::begins(step), None, false);
+        let begin = || {
+            has_begun = true;
+            record.append(&begun).map_err(|why| unusable.insert(why).to_string())
+        };
         let outcome = act::apply(root, step, Duration::from_nanos(wait), begin, &|| stop.load(Ordering::Relaxed));
         if let Some(why) = unusable {
             anyhow::bail!(
@@ -348,10 +351,12 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         }
         all_stand &= matches!(outcome, Applied::Verified { .. } | Applied::ReadBack);
         say(options, step, Some(&outcome), out)?;
-        let recorded = record.append(&log::ends(&begun, &outcome));
-        recorded.with_context(|| {
-            format!("the outcome of the change of {} is not recorded", crate::people::path(&step.path))
-        })?;
+        // What was not begun is none of this process's deeds, and would hide another's that goes on.
+        if has_begun {
+            record.append(&log::ends(&begun, &outcome)).with_context(|| {
+                format!("the outcome of the change of {} is not recorded", crate::people::path(&step.path))
+            })?;
+        }
         if stop.load(Ordering::Relaxed) {
             all_stand = false;
             break;
@@ -378,7 +383,7 @@ fn tell_unfinished(record: &Record, platform: &Platform) {
         });
         if let Some((Deed { outcome: DeedOutcome::Begun, .. }, from, to)) = last {
             crate::people::tell!(
-                "surefoot: an earlier change of {name} from {from} to {to} was cut short before its effect was seen; `echo {from} > {name}` takes it back"
+                "surefoot: an earlier change of {name} from {from} to {to} was cut short before its effect was seen, or another process still verifies it. If none does, `echo {from} > {name}` takes it back"
             );
         }
     }

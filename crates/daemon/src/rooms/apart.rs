@@ -225,6 +225,8 @@ impl<A: DeserializeOwned + Send + 'static> Running<A> {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().current_dir("/").process_group(0);
         let (questions, given) = UnixStream::pair().map_err(failed)?;
+        // One that hangs at its start reads no question.
+        questions.set_write_timeout(Some(STILL)).map_err(failed)?;
         let answers = questions.try_clone().map_err(failed)?;
         command.stdin(OwnedFd::from(given)).stdout(Stdio::null()).stderr(Stdio::null());
         let process = HelperProcess::start(&mut command).map_err(failed)?;

@@ -138,6 +138,11 @@ impl Running {
             if self.end.stop.load(Ordering::Relaxed) || self.is_late() {
                 self.close();
             }
+            // Asked at each turn: the other sources seldom leave a silence.
+            let overdue = self.overdue();
+            if !overdue.is_empty() {
+                return Some(overdue);
+            }
             match self.turns.recv_timeout(WAIT) {
                 Ok(events) => return Some(events),
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -145,10 +150,6 @@ impl Running {
             }
             if self.closed.get().is_some_and(|closed| closed.elapsed() >= END_PATIENCE) {
                 return None;
-            }
-            let overdue = self.overdue();
-            if !overdue.is_empty() {
-                return Some(overdue);
             }
         }
     }
@@ -370,6 +371,21 @@ mod tests {
         assert_eq!(words(&all(&running)), ["closing"], "it is told once");
         assert_eq!(running.end(), ["stuck"]);
         assert!(begun.elapsed() < END_PATIENCE * 6, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_source_that_hangs_fails_also_where_others_are_never_silent() {
+        let stuck: Start = Box::new(|| Ok(Box::new(Stuck)));
+        let sources = Sources::new().with("busy", counter(0, Duration::from_millis(20))).with("stuck", stuck);
+        let (stop, statistics) = (flag(), sources.statistics());
+        let running = sources.start(&statistics, stop, None).unwrap();
+        let (told, begun) = (format!("stuck Failed {OVERDUE}"), Instant::now());
+        while !words(&running.next_turn().unwrap()).contains(&told) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is never told");
+        }
+        stop.store(true, Ordering::Relaxed);
+        drop(all(&running));
+        assert_eq!(running.end(), ["stuck"]);
     }
 
     #[test]

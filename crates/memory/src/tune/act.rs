@@ -114,13 +114,16 @@ pub fn apply(
     begin: impl FnOnce() -> Result<(), String>,
     is_over: &dyn Fn() -> bool,
 ) -> Applied {
-    let before = match step.proof {
-        Proof::MachineCheckPolls { .. } => match polls(root) {
-            Ok(count) => Some(count),
-            Err(why) => return Applied::Failed { why: format!("{why}; nothing was written") },
-        },
-        Proof::ReadBack => None,
+    let counted = || match step.proof {
+        Proof::MachineCheckPolls { .. } => {
+            polls(root).map(Some).map_err(|why| Applied::Failed { why: format!("{why}; nothing was written") })
+        }
+        Proof::ReadBack => Ok(None),
     };
+    // What cannot be counted is not begun.
+    if let Err(failed) = counted() {
+        return failed;
+    }
     // Held until the effect is known: two that change the same setting would take each other's value for the old one.
     let _alone = match opened(root, &step.path).and_then(alone) {
         Ok(alone) => alone,
@@ -138,6 +141,11 @@ pub fn apply(
     if let Err(why) = begin() {
         return Applied::Failed { why: format!("{why}; nothing was written") };
     }
+    // Only now: the journal may have been waited for, and polls went on meanwhile.
+    let before = match counted() {
+        Ok(before) => before,
+        Err(failed) => return failed,
+    };
     if let Err(error) = write(root, &step.path, &step.to) {
         // A file that refuses a value may still have taken it.
         let holds = value(root, &step.path);

@@ -24,7 +24,10 @@ pub fn run(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool)
 }
 
 fn change(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
-    let known = serde_json::from_str::<Memo>(&order.memo).ok();
+    let known = match order.remembered::<Memo>() {
+        Ok(known) => known,
+        Err(failed) => return Ok(failed),
+    };
     let remembered = known.as_ref().map(|memo| memo.system.clone()).unwrap_or_default();
     let machine = bmc.same_machine(&remembered, stop)?;
     let (now, to_come) = bmc.attributes(&machine, stop)?;
@@ -43,8 +46,10 @@ fn change(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) 
 
 /// Puts back what a change remembered, and says what was found afterwards.
 pub fn restore(bmc: &Bmc, order: &Order, stop: &AtomicBool) -> Outcome {
-    let Ok(memo) = serde_json::from_str::<Memo>(&order.memo) else {
-        return Outcome::NotNeeded { detail: "nothing had been changed".to_owned() };
+    let memo = match order.remembered::<Memo>() {
+        Ok(Some(memo)) => memo,
+        Ok(None) => return Outcome::NotNeeded { detail: "nothing had been changed".to_owned() },
+        Err(failed) => return failed,
     };
     let put = || -> Result<Outcome, Refused> {
         let machine = bmc.same_machine(&memo.system, stop)?;

@@ -127,7 +127,11 @@ impl Ipmi {
     fn go_on(&self, times: &Times, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
         let is_on = self.is_on(stop)?;
         let again_in_ns = LOOK_AGAIN_NS.min(u64::try_from(times.settle.as_nanos()).unwrap_or(u64::MAX));
-        let Some(memo) = Memo::of(order) else {
+        let known = match order.remembered::<Memo>() {
+            Ok(known) => known,
+            Err(failed) => return Ok(failed),
+        };
+        let Some(memo) = known else {
             let part = if is_on { Part::Off } else { Part::On };
             let detail = if is_on { "about to switch it off" } else { "it has no power: about to switch it on" };
             return Ok(Memo { part, asked_s: 0 }.goes_on(detail, 0));

@@ -73,6 +73,23 @@ pub struct Order {
     pub stress_mebibytes: Option<u64>,
 }
 
+impl Order {
+    /// What an earlier call of this step remembered; `None` before the first.
+    ///
+    /// # Errors
+    /// The step's failure where it cannot be read: begun and not begun are then not told apart.
+    pub(in crate::act) fn remembered<T: serde::de::DeserializeOwned>(&self) -> Result<Option<T>, Outcome> {
+        if self.memo.is_empty() {
+            return Ok(None);
+        }
+        serde_json::from_str(&self.memo).map(Some).map_err(|error| Outcome::Failed {
+            detail: format!("the record of what this step did so far cannot be read: {error}"),
+            memo: self.memo.clone(),
+            is_passing: false,
+        })
+    }
+}
+
 /// What came of an attempt. As JSON it is what an agent answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -157,4 +174,18 @@ pub trait Act: Send + Sync {
 
     /// Looks what became of an attempt whose controller died or lost its store.
     fn find(&self, order: &Order) -> Found;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_a_failure_and_no_beginning() {
+        let of = |memo: &str| Order { memo: memo.into(), ..Order::default() }.remembered::<Vec<u32>>();
+        assert_eq!((of(""), of("[7]")), (Ok(None), Ok(Some(vec![7]))));
+        for damaged in ["{", "[\"x\"]", " "] {
+            assert!(matches!(of(damaged), Err(Outcome::Failed { is_passing: false, memo, .. }) if memo == damaged));
+        }
+    }
 }

@@ -69,7 +69,10 @@ pub fn by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Out
 }
 
 fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
-    let known = Memo::of(order);
+    let known = match order.remembered::<Memo>() {
+        Ok(known) => known,
+        Err(failed) => return Ok(failed),
+    };
     let remembered = known.as_ref().map(|memo| memo.system.clone()).unwrap_or_default();
     let machine = bmc.same_machine(&remembered, stop)?;
     let Some(memo) = known else {
@@ -131,7 +134,11 @@ pub fn here(root: &Root, order: &Order, stop: &AtomicBool) -> Outcome {
         Ok(boot) => boot,
         Err(why) => return failed(why, false),
     };
-    match Memo::of(order) {
+    let known = match order.remembered::<Memo>() {
+        Ok(known) => known,
+        Err(failed) => return failed,
+    };
+    match known {
         None => goes_on("about to restart", &Memo { before: boot, ..Memo::default() }, 0),
         Some(memo) if memo.before != boot => Outcome::Done { detail: "it was restarted".to_owned(), memo: memo.text() },
         Some(memo) => {

@@ -193,9 +193,10 @@ impl End<'_> {
         self.after_cancel(case);
     }
 
-    /// A host that no scheduler knows of was not taken out of service, and has no way back to go.
+    /// A host that no scheduler knows of was not taken out of service. One that was, and of which no scheduler is known any more, is
+    /// still out.
     fn not_needed(&mut self, case: &mut Case) {
-        if matches!(case.steps[self.index].step.parse::<Step>(), Ok(Step::Drain | Step::Return)) {
+        if matches!(case.steps[self.index].step.parse::<Step>(), Ok(Step::Drain)) {
             case.is_drained = false;
         }
         self.after_cancel(case);

@@ -47,6 +47,8 @@ pub(super) struct Ranks {
     tree: Tree,
     /// Whether the next agreement is the first of a call.
     is_first: Cell<bool>,
+    /// Whether the last one went by the tree of ranks alone.
+    was_flat: Cell<bool>,
     /// For messages: a group may be that of several jobs.
     job: String,
     /// Where this rank is.
@@ -65,7 +67,8 @@ impl Ranks {
         let tree = Tree::flat(group.size(), group.rank());
         let (stamp, broken, parting) = (Cell::new(Stamp::opening()), RefCell::default(), RefCell::default());
         let (flat, is_first, process) = (tree.clone(), Cell::new(false), std::process::id());
-        Ranks { group, flat, tree, is_first, job: job.to_owned(), stamp, broken, parting, process }
+        let was_flat = Cell::new(false);
+        Ranks { group, flat, tree, is_first, was_flat, job: job.to_owned(), stamp, broken, parting, process }
     }
 
     /// Begins a call of all ranks: what they tell each other from now on says that it is of this call.
@@ -171,7 +174,9 @@ impl Ranks {
     pub(super) fn tell(&self, mut own: Message, decide: impl FnOnce(&mut Message)) -> Result<Message, Error> {
         let stamp = self.step();
         (own.rank, own.size, own.stamp) = (self.rank(), self.size(), stamp);
-        let tree = if self.is_first.replace(false) { &self.flat } else { &self.tree };
+        let is_first = self.is_first.replace(false);
+        self.was_flat.set(is_first);
+        let tree = if is_first { &self.flat } else { &self.tree };
         let (mut joined, lost) = self.join(own, tree);
         if self.is_root() {
             decide(&mut joined);
@@ -273,13 +278,16 @@ impl Ranks {
     /// gloo sends only what the other rank already waits for. A rank that is gone by then has its result, or will find out
     /// in the next call that this one is.
     pub(super) fn settle(&self) {
-        if self.size() == 1 || self.broken.borrow().is_some() {
+        // What is not posted is there when the exchange that sent it returns.
+        if self.size() == 1 || self.broken.borrow().is_some() || !self.group.can_post() {
             return;
         }
         let stamp = self.step();
         let own = Message { rank: self.rank(), size: self.size(), stamp, ..Message::default() };
-        for round in 0..self.tree.rounds {
-            match self.tree.turn(round) {
+        // The way that the last message came.
+        let tree = if self.was_flat.get() { &self.flat } else { &self.tree };
+        for round in 0..tree.rounds {
+            match tree.turn(round) {
                 Turn::From(below) => {
                     if let Ok(bytes) = self.receive(below, stamp)
                         && farewell::is_of(&bytes, stamp.session)

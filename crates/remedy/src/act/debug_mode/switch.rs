@@ -39,16 +39,20 @@ impl Memo {
 
 /// Switches to these settings: one part at each call, each remembered before the next.
 pub fn debug(bmc: &Bmc, times: &Times, wanted: &Attributes, order: &Order, stop: &AtomicBool) -> Outcome {
-    let Some(memo) = Memo::of(order) else {
-        return remember(bmc, wanted, stop).unwrap_or_else(|refused| refused.outcome(&order.memo));
+    let memo = match order.remembered::<Memo>() {
+        Ok(Some(memo)) => memo,
+        Ok(None) => return remember(bmc, wanted, stop).unwrap_or_else(|refused| refused.outcome(&order.memo)),
+        Err(failed) => return failed,
     };
     go_on(bmc, times, wanted, memo, order, stop)
 }
 
 /// Puts back what the switch remembered; nothing where it had not begun.
 pub fn restore(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Outcome {
-    let Some(memo) = Memo::of(order) else {
-        return Outcome::NotNeeded { detail: "nothing had been changed".to_owned() };
+    let memo = match order.remembered::<Memo>() {
+        Ok(Some(memo)) => memo,
+        Ok(None) => return Outcome::NotNeeded { detail: "nothing had been changed".to_owned() },
+        Err(failed) => return failed,
     };
     // Handed over from the switch, with how far that had come.
     let memo = if memo.is_back {
