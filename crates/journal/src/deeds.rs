@@ -190,7 +190,12 @@ impl Record {
             make_folder(path).map_err(cannot)?;
         }
         let folder = path.parent().unwrap_or(Path::new("/"));
-        if let Some(who) = way::others_in(folder).map_err(cannot)? {
+        // A file that a command named may lie in a directory such as /tmp, in which others replace only what is theirs.
+        let others = match self {
+            Record::OfHost(_) => way::others_in(folder),
+            Record::File(_) => way::others_replace_in(folder),
+        };
+        if let Some(who) = others.map_err(cannot)? {
             return Err(bad(path, format!("{who}, and could take the journal away or put another in its place")));
         }
         open(path).map_err(cannot)
@@ -596,6 +601,8 @@ mod tests {
             fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
             let refused = host(&home).append(&deed(2)).unwrap_err().to_string();
             assert!(refused.contains("other users can create files in"), "{mode:o}: {refused}");
+            let named = Record::File(folder.join(format!("named-{mode:o}"))).append(&deed(2));
+            assert_eq!(named.is_ok(), mode == 0o1777, "{mode:o}: {named:?}");
         }
     }
 
