@@ -84,7 +84,7 @@ const CHECKS = {
     await page.waitForURL(/\?case=\d+/);
     assert.equal(await page.evaluate(() => document.activeElement?.id), "story");
     assert.match(await part("evidence").innerText(), /312 corrected errors/);
-    assert.match(await part("story").innerText(), /The host is out of service/);
+    assert.match(await part("story").innerText(), /The host is in service/);
     assert.match(await part("to-do").innerText(), /Approve \S+, or cancel the case\./);
     const actions = await part("trail").locator("tbody tr").evaluateAll((/** @type {HTMLElement[]} */ rows) => rows.map(({ dataset }) => dataset.action));
     assert.equal(actions[0], "opened");

@@ -7,7 +7,7 @@ import { faintText } from "../../ui/dev/contrast.mjs";
 import { launch } from "./launch.mjs";
 
 /** Longer than anything takes on a busy machine. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 120_000;
 /** The whole run; a browser that hangs must not hang the tests. */
 const DEADLINE_MS = 240_000;
 

@@ -23,6 +23,7 @@ const COMPLETE: &[&str] = &[
     "llvm-strip",
     "git",
     "shellcheck",
+    "strace",
     "chromium",
     "cyclictest",
     "oslat",

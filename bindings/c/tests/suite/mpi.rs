@@ -108,7 +108,6 @@ fn a_job_that_is_killed_goes_on_with_other_numbers_of_ranks() {
     let tiers = Tiers::new();
     let test = "a_job_that_is_killed_goes_on_with_other_numbers_of_ranks";
     let Some(program) = mpi(test, "examples/checkpoint_resized.c", &tiers.path("tmp")) else { return };
-    let whole = text_of(mpirun(1, &tiers, &program).arg("160").args(Tiers::new().settings(&["policy=never"])));
     let settings = tiers.settings(&["policy=memory"]);
     let mut before = None;
     for (number, ranks) in [4u32, 3, 2, 6].into_iter().enumerate() {
@@ -134,7 +133,11 @@ fn a_job_that_is_killed_goes_on_with_other_numbers_of_ranks() {
     }
     let text = text_of(mpirun(4, &tiers, &program).arg("160").args(&settings));
     assert!(text.contains(" of 6 ranks: "), "{text}");
-    assert_eq!(line(&text, "after 160 steps"), line(&whole, "after 160 steps"));
+    // On a busy machine the killed ones were further already.
+    let after = line(&text, "after ");
+    let steps = after.split(' ').nth(1).unwrap();
+    let whole = text_of(mpirun(1, &tiers, &program).arg(steps).args(Tiers::new().settings(&["policy=never"])));
+    assert_eq!(after, line(&whole, &format!("after {steps} steps")));
 }
 
 #[test]

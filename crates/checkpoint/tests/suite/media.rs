@@ -320,7 +320,7 @@ fn one_directory_is_no_two_tiers_by_whatever_name() {
             assert!(why.starts_with("shared: ") && why.contains("of durable"), "{why}");
         }
         let missing = home.join("missing");
-        assert!(tiers(&missing, &missing).check().unwrap_err().to_string().contains("of memory, too"));
+        assert!(tiers(&missing, &missing).check().unwrap_err().to_string().contains("is also the directory of memory"));
         // A tier within what another keeps of the job, and the other way round; beside that it does no harm.
         let within = made(one.join("job/rank-00000"));
         for (memory, durable) in [(&one, &within), (&within, &one)] {

@@ -116,7 +116,8 @@ fn any_members_that_may_be_lost_are_rebuilt_and_one_more_is_a_clear_refusal() {
         for back in restart(ranks, &config, 2) {
             let error = back.unwrap_err();
             // Where nothing is left of anybody, there is nothing to refuse.
-            let wanted = if lost.len() + 1 == ranks as usize { "nothing" } else { "no checkpoint can be restored" };
+            let wanted =
+                if lost.len() + 1 == ranks as usize { "none is left" } else { "no checkpoint can be restored" };
             assert!(error.contains(wanted), "{ranks} ranks, {parity}: {error}");
         }
     }

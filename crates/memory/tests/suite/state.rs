@@ -48,7 +48,7 @@ fn counts_go_on_over_growth_wrap_reset_and_reboot() {
     let tree = now(tree, 3, 200, 190, "b");
     let back = run(&tree);
     assert_eq!(of(&back), (4_294_967_358, Fidelity::LowerBound));
-    assert!(back.problems.iter().any(|problem| problem.why.contains("lower than before")), "{:?}", back.problems);
+    assert!(back.problems.iter().any(|problem| problem.why.contains("it decreased")), "{:?}", back.problems);
 }
 
 #[test]

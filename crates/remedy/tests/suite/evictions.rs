@@ -131,7 +131,7 @@ fn a_list_that_is_none_or_not_whole_is_never_no_pods() {
         (|_| json!([]), "lists no pods"),
         (|_| json!({ "kind": "Status", "items": [] }), "answers with a \"Status\""),
         (|_| json!({ "metadata": { "remainingItemCount": 7 }, "items": [] }), "keeps 7 pods"),
-        (|_| json!({ "metadata": { "continue": "a b" }, "items": [] }), "no token"),
+        (|_| json!({ "metadata": { "continue": "a b" }, "items": [] }), "invalid continue token"),
     ];
     for (list, words) in lists {
         match drain(&cluster(&["first"], |_| (201, json!({})), list)) {

@@ -12,6 +12,7 @@ use crate::session::schedule::ending::Ending;
 use crate::session::tiers::{Target, Tiers};
 use crate::tier::{Durable, DurableOptions, Memory, node};
 use crate::{Error, Storage};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use surefoot_model::CheckpointTier as Tier;
@@ -218,7 +219,7 @@ impl Checkpointer {
                 path.display()
             )),
             // The notice of a tier that cannot be used says why.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
             Err(error) => Some(format!(
                 "could not check who can remove or replace checkpoints in {}: {}",
                 path.display(),

@@ -206,7 +206,7 @@ fn more_polls_are_no_objection_where_errors_came() {
         });
         apply(&Root::at(folder.path()), &step, Duration::from_millis(2500), || Ok(()), &|| false)
     });
-    assert!(matches!(&applied, Applied::Verified { evidence } if evidence.contains("errors came")), "{applied:?}");
+    assert!(matches!(&applied, Applied::Verified { evidence } if evidence.contains("errors arrived")), "{applied:?}");
     assert_eq!(interval(&folder), "1\n");
 }
 
