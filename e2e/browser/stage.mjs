@@ -9,7 +9,7 @@ import { launch } from "./launch.mjs";
 /** Longer than anything takes on a busy machine. */
 const PATIENCE_MS = 120_000;
 /** The whole run; a browser that hangs must not hang the tests. */
-const DEADLINE_MS = 240_000;
+const DEADLINE_MS = 600_000;
 
 /** @typedef {{ page: any, part: (id: string) => any, api: (path: string) => Promise<any> }} Stage */
 
