@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn who_may_not_recover_is_told_so_before_anything_is_looked_at() {
         let may = |capabilities: &str| {
-            let tree = HostTree::new().file("proc/self/status", &format!("CapEff:\t{capabilities}\n"));
+            let tree = HostTree::new().file("proc/self/status", format!("CapEff:\t{capabilities}\n"));
             may_recover(&Root::at(tree.path()))
         };
         let refused = may("0000000000000000").unwrap_err();

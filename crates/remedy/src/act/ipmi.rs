@@ -53,10 +53,6 @@ enum Part {
 }
 
 impl Memo {
-    fn of(order: &Order) -> Option<Memo> {
-        serde_json::from_str(&order.memo).ok()
-    }
-
     fn goes_on(self, detail: &str, again_in_ns: u64) -> Outcome {
         let memo = serde_json::to_string(&self).unwrap_or_default();
         Outcome::GoesOn { detail: detail.to_owned(), memo, again_in_ns }
