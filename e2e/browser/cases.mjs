@@ -89,7 +89,7 @@ const CHECKS = {
     const actions = await part("trail").locator("tbody tr").evaluateAll((/** @type {HTMLElement[]} */ rows) => rows.map(({ dataset }) => dataset.action));
     assert.equal(actions[0], "opened");
     const steps = await part("step").evaluateAll((/** @type {HTMLElement[]} */ all) => all.map(({ dataset }) => dataset.state));
-    assert.deepEqual(steps, ["done", "done", "pending", "pending"]);
+    assert.deepEqual(steps, ["done", "skipped", "pending", "pending"]);
     assert.equal(await page.locator("img").count(), 0);
     assert.ok((await part("story").innerText()).includes(HOSTILE));
   },
@@ -117,7 +117,7 @@ const CHECKS = {
     await tell("n1", false);
     await until(async () => (await part("story").getAttribute("data-state")) === "returned", "the return of n1");
     const { case: one, trail } = await api(`api/v1/cases/${id}`);
-    assert.deepEqual(one.steps.map((/** @type {any} */ step) => step.state), ["done", "done", "done", "done"]);
+    assert.deepEqual(one.steps.map((/** @type {any} */ step) => step.state), ["done", "skipped", "done", "skipped"]);
     assert.equal(one.is_drained, false);
     const approved = trail.find((/** @type {any} */ entry) => entry.action === "approved");
     assert.match(approved.actor, /^user /);
