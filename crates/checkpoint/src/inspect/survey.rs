@@ -360,7 +360,7 @@ impl Walk {
     fn list(&mut self, path: &Path, directory: &Directory) -> Result<Listed, String> {
         let owner = directory.owner();
         // Where others may make entries, each is charged to whose it is.
-        let is_of_many = directory.found().mode() & 0o022 != 0;
+        let is_of_many = directory.found().mode() & surefoot_foreign::way::OTHERS_WRITE != 0;
         let mut listed = Listed::default();
         let mut is_cut = false;
         let told = |name: OsString, kind: Kind| {

@@ -5,13 +5,12 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use surefoot_foreign::way::OTHERS_WRITE;
 use surefoot_hostfs::Root;
 
 /// Where the lock lies: only root can put anything there.
 const DIRECTORY: &str = "run/surefoot";
 const NAME: &str = "disturb.lock";
-/// Who may write beside the owner.
-const OTHERS_WRITE: u32 = 0o022;
 
 /// Held while cores are disturbed. The kernel lets go of it when its process ends, however that ends.
 #[derive(Debug)]
