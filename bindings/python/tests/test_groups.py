@@ -274,7 +274,8 @@ try:
     exchange(16, 8)
     raise SystemExit("what is too long is taken")
 except Exception as error:
-    print("rank", own.rank, "refuses", flush=True)
+    # One write for the line: those of the other rank come between the writes of an unbuffered program.
+    sys.stdout.write("rank %d refuses\n" % own.rank)
 """
 
 

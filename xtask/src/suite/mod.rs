@@ -302,6 +302,15 @@ fn root_words() -> Vec<String> {
     vec![sudo]
 }
 
+/// Processor time of a process and of the children that it has waited for, from its `stat` in procfs; 0 where the kernel does not say.
+fn processor_s(stat: &str) -> f64 {
+    let stat = std::fs::read_to_string(stat).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    // utime, stime, cutime and cstime, which the kernel counts in hundredths of a second on every machine.
+    let ticks: u64 = fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks as f64 / 100.0
+}
+
 fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

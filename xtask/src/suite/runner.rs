@@ -39,6 +39,8 @@ impl Job {
 pub struct Ran {
     pub name: String,
     pub took: Duration,
+    /// Processor time of it and of the children that it has waited for, seconds.
+    pub computed_s: f64,
     pub counts: Counts,
     /// The tests that failed, by name; empty as well where it ended badly without naming one.
     pub failed: Vec<String>,
@@ -99,9 +101,9 @@ fn run_one(job: Job, output: Output) -> Ran {
     let counted = std::fs::write(&not_run_file, "")
         .map_err(|error| format!("{} cannot be written: {error}", not_run_file.display()))
         .and_then(|()| run_and_count(command, output));
-    let (said, succeeded, tests) = counted.unwrap_or_else(|why| {
+    let Ended { said, succeeded, tests, computed_s } = counted.unwrap_or_else(|why| {
         println!("{name}: {why}");
-        (Said::default(), false, Vec::new())
+        Ended::default()
     });
     let tests = if one_at_a_time { tests } else { Vec::new() };
     let left_out = read_not_run(&not_run_file);
@@ -109,14 +111,23 @@ fn run_one(job: Job, output: Output) -> Ran {
     let _ = std::fs::remove_file(&not_run_file);
     let counts = settle(&said, succeeded, left_out.len() as u64);
     let left_out = said.ignored.into_iter().chain(left_out).collect();
-    Ran { name, took: began.elapsed(), counts, failed: said.failed, left_out, tests }
+    Ran { name, took: began.elapsed(), computed_s, counts, failed: said.failed, left_out, tests }
 }
 
 /// The time from one test's line to the next: how long the test took, if the runner runs one at a time.
 type Times = Vec<(String, Duration)>;
 
+/// How a command ended, and what it printed.
+#[derive(Default)]
+struct Ended {
+    said: Said,
+    succeeded: bool,
+    tests: Times,
+    computed_s: f64,
+}
+
 /// Runs a command and reads the counts in its standard output, line by line.
-fn run_and_count(mut command: Command, mut output: Output) -> Result<(Said, bool, Times), String> {
+fn run_and_count(mut command: Command, mut output: Output) -> Result<Ended, String> {
     let program = format!("{:?}", command.get_program());
     let failed = |error| format!("{program}: {error}");
     let (reader, writer) = std::io::pipe().map_err(failed)?;
@@ -144,8 +155,26 @@ fn run_and_count(mut command: Command, mut output: Output) -> Result<(Said, bool
         }
         line.clear();
     }
+    let computed_s = computed_at_the_end(child.id());
     let status = child.wait().map_err(failed)?;
-    Ok((said, status.success(), tests))
+    Ok(Ended { said, succeeded: status.success(), tests, computed_s })
+}
+
+/// How often a child that has closed its output is asked whether it has ended, and for how long at most.
+const ASKED_EVERY: Duration = Duration::from_millis(5);
+const ASKED: u32 = 400;
+
+/// The processor time of a child of ours that is about to end, which the kernel tells until it is waited for.
+fn computed_at_the_end(process: u32) -> f64 {
+    let stat = format!("/proc/{process}/stat");
+    for _ in 0..ASKED {
+        let text = std::fs::read_to_string(&stat).unwrap_or_default();
+        if text.rsplit(") ").next().is_none_or(|fields| fields.is_empty() || fields.starts_with('Z')) {
+            break;
+        }
+        std::thread::sleep(ASKED_EVERY);
+    }
+    super::processor_s(&stat)
 }
 
 /// The counts that go into the sum: what was left out did not pass, and what ends badly has failed.
@@ -185,9 +214,9 @@ mod tests {
     fn counts_come_from_what_a_runner_prints_and_how_it_ends() {
         let line = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
         let count = |script: &str| run_and_count(shell(script), Output::AsItGoes).unwrap();
-        let (said, succeeded, _) = count(&format!("echo '{line}'; echo '{line}'"));
+        let Ended { said, succeeded, .. } = count(&format!("echo '{line}'; echo '{line}'"));
         assert_eq!((said.counts, succeeded), (Counts { passed: 6, failed: 0, skipped: 2 }, true));
-        let (said, succeeded, _) = count(&format!("echo '{line}'; exit 101"));
+        let Ended { said, succeeded, .. } = count(&format!("echo '{line}'; exit 101"));
         assert!(!succeeded);
         assert_eq!(settle(&said, succeeded, 0), Counts { passed: 3, failed: 1, skipped: 1 });
     }
@@ -206,18 +235,25 @@ mod tests {
     fn each_test_of_a_runner_has_its_own_time() {
         let script =
             "echo 'running 2 tests'; sleep 0.3; echo 'test slow ... ok'; echo 'words'; echo 'test quick ... FAILED'";
-        let (_, _, tests) = run_and_count(shell(script), Output::AsItGoes).unwrap();
+        let tests = run_and_count(shell(script), Output::AsItGoes).unwrap().tests;
         assert_eq!(tests.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["slow", "quick"]);
         // The clock starts once the process is started, which may be a little after its sleep begins.
         assert!(tests[0].1 >= Duration::from_millis(50) && tests[0].1 > tests[1].1, "{tests:?}");
     }
 
     #[test]
+    fn what_a_runner_and_its_children_compute_is_counted() {
+        let script = "exec 3>&1 >&-; i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; (while [ $i -lt 400000 ]; do i=$((i + 1)); done)";
+        let alone = run_and_count(shell("sleep 0.3"), Output::AsItGoes).unwrap().computed_s;
+        let computed_s = run_and_count(shell(script), Output::AsItGoes).unwrap().computed_s;
+        assert!(alone < 0.1 && computed_s > 0.1, "{alone} {computed_s}");
+    }
+
+    #[test]
     fn what_a_runner_prints_is_kept_whole_and_in_order() {
         let mut text = Vec::new();
-        let (_, succeeded, _) =
-            run_and_count(shell("echo one; echo two >&2; echo three"), Output::Kept(&mut text)).unwrap();
-        assert!(succeeded);
+        let ended = run_and_count(shell("echo one; echo two >&2; echo three"), Output::Kept(&mut text)).unwrap();
+        assert!(ended.succeeded);
         assert_eq!(String::from_utf8(text).unwrap(), "one\ntwo\nthree\n");
     }
 

@@ -1,5 +1,6 @@
 //! The steps that ran, how long each took, and what passed, failed and could not run.
 
+use super::processor_s;
 use super::runner::{self, Job, Lane, Ran};
 use crate::counts::Counts;
 use crate::workspace::{Checked, Workspace};
@@ -32,6 +33,8 @@ pub struct Suite<'a> {
     steps: Vec<Step>,
     /// Steps, and the test binaries of steps that run several, with their times.
     parts: Vec<(String, Duration)>,
+    /// The processor time of each test runner.
+    computed: Vec<(String, Duration)>,
     pub counts: Counts,
     /// Tests of binaries that run one at a time, with their times.
     tests: Vec<(String, Duration)>,
@@ -48,6 +51,7 @@ impl<'a> Suite<'a> {
             workspace,
             steps: Vec::new(),
             parts: Vec::new(),
+            computed: Vec::new(),
             tests: Vec::new(),
             counts,
             failed: Vec::new(),
@@ -114,13 +118,15 @@ impl<'a> Suite<'a> {
         let began = Began::announce(name);
         let only_one = lanes.iter().map(|lane| lane.jobs.len()).sum::<usize>() == 1;
         let mut sum = Counts::default();
-        runner::run(lanes, |Ran { name, took, counts, failed, left_out, tests }| {
+        runner::run(lanes, |Ran { name, took, computed_s, counts, failed, left_out, tests }| {
             self.tests.extend(tests);
+            self.computed.push((name.clone(), Duration::from_secs_f64(computed_s)));
             if counts.failed > 0 {
                 self.failed.push((name.clone(), failed));
             }
             if !only_one {
-                println!("-- {name}: {}, {:.1} s", result_of(counts), took.as_secs_f64());
+                let took_s = took.as_secs_f64();
+                println!("-- {name}: {}, {took_s:.1} s, {computed_s:.1} s of processors", result_of(counts));
                 self.parts.push((name, took));
             }
             sum.add(counts);
@@ -139,7 +145,7 @@ impl<'a> Suite<'a> {
     }
 
     fn note(&mut self, name: &str, began: Began, result: String, is_a_part: bool) {
-        let (took, computed_s) = (began.at.elapsed(), processor_s() - began.processor_s);
+        let (took, computed_s) = (began.at.elapsed(), processor_s("/proc/self/stat") - began.processor_s);
         println!("-- {name}: {result}, {:.1} s", took.as_secs_f64());
         if is_a_part {
             self.parts.push((name.into(), took));
@@ -159,8 +165,9 @@ impl<'a> Suite<'a> {
             println!("{line}");
         }
         if self.parts.len() > SLOWEST {
-            print_slowest("steps and test binaries", &mut self.parts);
-            print_slowest("tests of binaries that run one test at a time", &mut self.tests);
+            print_longest("steps and test binaries, by the clock", &mut self.parts);
+            print_longest("test binaries, by what they compute", &mut self.computed);
+            print_longest("tests of binaries that run one test at a time", &mut self.tests);
             println!();
         }
         for (name, why) in &self.left_out {
@@ -200,8 +207,8 @@ impl Suite<'_> {
     }
 }
 
-fn print_slowest(of: &str, took: &mut [(String, Duration)]) {
-    println!("\n== the slowest of {} {of}", took.len());
+fn print_longest(of: &str, took: &mut [(String, Duration)]) {
+    println!("\n== the longest of {} {of}", took.len());
     took.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
     for (name, took) in took.iter().take(SLOWEST) {
         println!("{name:<26} {:>7.1} s", took.as_secs_f64());
@@ -223,17 +230,8 @@ impl Began {
         println!("\n== {name}");
         // What a command prints itself must come after its heading.
         let _ = std::io::stdout().flush();
-        Began { at: Instant::now(), processor_s: processor_s() }
+        Began { at: Instant::now(), processor_s: processor_s("/proc/self/stat") }
     }
-}
-
-/// Processor time of this process and of the children that it has waited for; 0 where the kernel does not say.
-fn processor_s() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    // utime, stime, cutime and cstime, which the kernel counts in hundredths of a second on every machine.
-    let ticks: u64 = fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
-    ticks as f64 / 100.0
 }
 
 #[cfg(test)]

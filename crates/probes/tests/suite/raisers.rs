@@ -159,12 +159,13 @@ fn what_finds_the_ring_full_is_dropped_and_counted() {
         cpus: vec![CpuId(0), CpuId(1)],
         user_stacks: UserStacks::Copied,
         stacks_per_s: u64::MAX,
-        ring_bytes: 1 << 20,
+        // Small: where two emulated cores share a busy one, each unmapping waits for the other core's turn.
+        ring_bytes: 1 << 18,
         ..RaiserOptions::default()
     };
     let raisers = Raisers::attach(&probes, &options).unwrap();
     let (mut rounds, mut taken) = (0, Vec::new());
-    // Nobody reads during a round; each record takes 9 KiB of 1 MiB.
+    // Nobody reads during a round; each record takes 9 KiB of 256 KiB.
     while raisers.counts().dropped == 0 || raisers.counts().copies_dropped == 0 {
         rounds += 1;
         // The room that was left may have been too little for a record, so that no copy was even asked for.
@@ -176,8 +177,8 @@ fn what_finds_the_ring_full_is_dropped_and_counted() {
     let after = raisers.counts();
     // Records of after the ring was emptied may have joined those that were read.
     let (left, found) = (after.records - after.dropped, taken.len() as u64);
-    assert!(found >= 50 && found <= left, "{found} of {left}");
-    assert!(taken.iter().filter(|raised| raised.user_copy.is_some()).count() >= 25);
+    assert!(found >= 12 && found <= left, "{found} of {left}");
+    assert!(taken.iter().filter(|raised| raised.user_copy.is_some()).count() >= 6);
     for copy in taken.iter().filter_map(|raised| raised.user_copy.as_ref()) {
         assert!(!copy.stack.is_empty() && copy.stack.len() <= COPY_BYTES && copy.sp != 0 && copy.ip != 0);
     }

@@ -173,12 +173,13 @@ impl Guest {
         let text = |number: usize| read(&line(number));
         let console = text(0)?;
         if let Err(error) = said {
-            let last: Vec<&str> = console.lines().rev().take(20).collect();
-            let last: Vec<&str> = last.into_iter().rev().collect();
-            return Err(io::Error::new(
-                error.kind(),
-                format!("the guest: {error}; its last words:\n{}", last.join("\n")),
-            ));
+            let printed = text(1)?;
+            let why = format!(
+                "the guest: {error}; its program printed last:\n{}\nits kernel:\n{}",
+                last_lines(&printed, 10),
+                complaint(&console)
+            );
+            return Err(io::Error::new(error.kind(), why));
         }
         Ok(Ran { code: text(2)?.trim().parse().ok(), text: text(1)?, console })
     }
@@ -212,6 +213,24 @@ impl Guest {
         archive.file("/run", 0o755, format!("#!/bin/sh\nexec env {}\n", words.join(" ")).as_bytes());
         Ok(archive.finish())
     }
+}
+
+/// How many lines of a kernel's complaint are told.
+const COMPLAINT_LINES: usize = 60;
+
+/// What the kernel complained of first, since what follows from it says less; without a complaint its last lines.
+fn complaint(console: &str) -> String {
+    let complains =
+        |line: &str| ["BUG", "Oops", "rcu:", "stall", "lockup", "panic"].iter().any(|word| line.contains(word));
+    // The command line of the kernel holds one of these words.
+    let first = console.lines().position(|line| complains(line) && !line.contains("ommand line"));
+    let Some(first) = first else { return last_lines(console, 20) };
+    console.lines().skip(first).take(COMPLAINT_LINES).collect::<Vec<_>>().join("\n")
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let skipped = text.lines().count().saturating_sub(count);
+    text.lines().skip(skipped).collect::<Vec<_>>().join("\n")
 }
 
 /// A word as the shell takes it for itself.
