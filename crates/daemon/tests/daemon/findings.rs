@@ -239,7 +239,19 @@ fn a_gap_that_is_mostly_traced_is_blamed_on_its_largest_cause() {
     let cores = || vec![core(1, 0, vec![timer(250)], 0)];
     check(cores(), &[mixed.clone()], Severity::Notice, &expected("softirq net_rx"));
     mixed.unexplained_ns = 1_100_000;
-    check(cores(), &[mixed], Severity::Notice, &expected("probably the hypervisor, unaccounted"));
+    check(cores(), &[mixed.clone()], Severity::Notice, &expected("probably the hypervisor, unaccounted"));
+    // A context that had the core and was perhaps stopped with it.
+    mixed.unexplained_ns = 0;
+    (mixed.verdict, mixed.certainty) = (Verdict::HypervisorScheduled, Certainty::Probable);
+    check(cores(), &[mixed.clone()], Severity::Notice, &expected("probably the hypervisor scheduled another task"));
+    for (certainty, why) in [
+        (Certainty::Certain, "softirq net_rx"),
+        (Certainty::Probable, "probably softirq net_rx"),
+        (Certainty::CannotTellApartHere, "softirq net_rx or a stop of several cores"),
+    ] {
+        (mixed.verdict, mixed.certainty) = (Verdict::Traced, certainty);
+        check(cores(), &[mixed.clone()], Severity::Notice, &expected(why));
+    }
 }
 
 #[test]

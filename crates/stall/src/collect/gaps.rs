@@ -15,7 +15,7 @@ use crate::spin::Jump;
 use crate::spin::sentinel::Sentinel;
 use std::collections::{BTreeMap, VecDeque};
 use surefoot_hostfs::clock::{self, TscClock};
-use surefoot_model::{CpuId, Gap, GapCorrection, GapSource, Verdict};
+use surefoot_model::{Certainty, CpuId, Gap, GapCorrection, GapSource, Verdict};
 
 /// Gaps whose verdict an error report may still change; those of a few windows.
 const PROVISIONAL_MAX: usize = 1024;
@@ -139,7 +139,8 @@ impl Gaps {
             .filter_map(|pending| {
                 let judged = self.judge.judge_for_now(traced.as_deref_mut(), &pending.found);
                 // The sentinel is there for what nobody traces; what preempted it is in the ledger.
-                let is_told = judged.gap.source != GapSource::Sentinel || judged.gap.verdict != Verdict::Traced;
+                let is_its_own = judged.gap.verdict == Verdict::Traced && judged.gap.certainty == Certainty::Certain;
+                let is_told = judged.gap.source != GapSource::Sentinel || !is_its_own;
                 is_told.then(|| (self.remember(judged), pending.while_idle))
             })
             .collect();
@@ -309,6 +310,24 @@ mod tests {
         assert_eq!(hidden_cause(gap.verdict, gap.certainty), hidden_cause(corrected.verdict, corrected.certainty));
         gaps.look();
         assert_eq!((gaps.corrections(), gaps.undecided_until_ns()), (Vec::new(), None), "once");
+    }
+
+    #[test]
+    fn a_wait_that_ends_in_the_same_instant_as_that_of_another_core_is_not_certain() {
+        let tree = surefoot_testkit::HostTree::new();
+        let verdicts = |other_woke_ns: u64| {
+            let mut gaps = bare_metal(&tree);
+            gaps.begin(0);
+            gaps.look();
+            let late =
+                |cpu, due_ns, woke_ns: u64| LateWakeUp { cpu, due_ns, woke_ns, waited_ns: Some(woke_ns - due_ns) };
+            let wake_ups = vec![late(CpuId(0), 0, 60_000_000), late(CpuId(1), 30_000_000, other_woke_ns)];
+            gaps.add_late_wake_ups(wake_ups);
+            let judged = gaps.judge_until(u64::MAX, None, 3);
+            judged.iter().map(|(gap, _)| (gap.verdict, gap.certainty)).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(60_000_100), [(Verdict::Traced, Certainty::CannotTellApartHere); 2]);
+        assert_eq!(verdicts(67_000_000), [(Verdict::Traced, Certainty::Certain); 2]);
     }
 
     fn late(due_ns: u64, fired_ns: u64) -> LateTimer {

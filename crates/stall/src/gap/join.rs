@@ -35,6 +35,8 @@ pub struct Inside {
     pub unexplained_ns: u64,
     /// The part of the uncovered time that the tape does not reach: nothing is known about it.
     pub unseen_ns: u64,
+    /// The longest time in which one cause had the core and nothing else happened there, nanoseconds.
+    pub still_ns: u64,
     /// How often a cause took the core from the work: each time costs an entry and an exit that no tracepoint covers.
     pub entries: u32,
 }
@@ -70,6 +72,7 @@ pub fn join(start_ns: u64, end_ns: u64, stretches: &[Stretch]) -> Inside {
             }
             Meaning::Cause(cause) => {
                 *by_cause.entry(cause).or_default() += length_ns;
+                inside.still_ns = inside.still_ns.max(length_ns);
                 inside.entries += u32::from(std::mem::replace(&mut in_work, false));
             }
         }
@@ -102,7 +105,7 @@ mod tests {
         let inside = join(100, 123, &turns);
         assert_eq!(inside.unexplained_ns, 5);
         assert_eq!(inside.unseen_ns, 0);
-        assert_eq!(inside.entries, 1);
+        assert_eq!((inside.entries, inside.still_ns), (1, 8));
         assert_eq!(inside.causes[0].duration_ns, 13);
         assert_eq!(inside.causes[1].duration_ns, 5);
         assert_eq!(inside.causes[1].cause.kind, CauseKind::Timer);

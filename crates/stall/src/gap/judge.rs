@@ -85,6 +85,8 @@ pub struct Found {
     pub idle: bool,
     /// What loops that spin on other cores, or their timers, saw at the same time.
     pub peers: Others,
+    /// Whether a gap on another core ended in the same instant.
+    pub another_stopped: bool,
     /// The newest turns of the core when the gap ended, as the kernel side kept them; empty where it did not.
     pub tape: Vec<Turn>,
     /// How long the thread waited meanwhile behind others that ran, as the scheduler counts it, nanoseconds; `None` where that
@@ -162,6 +164,7 @@ impl Judge {
             }
         };
         evidence.maybe_masked &= !found.idle;
+        (evidence.another_stopped, evidence.still_ns) = (found.another_stopped, inside.still_ns);
         // A late timer says nothing about entries and exits: whatever ran before it was due is work to it.
         let spins = matches!(found.source, GapSource::Probe | GapSource::Sentinel);
         if spins {
@@ -248,7 +251,7 @@ fn waited(length_ns: u64, waited_ns: u64) -> Inside {
     let duration_ns = waited_ns.min(length_ns);
     let cause = Cause::new(CauseKind::Preemption, "another task or kernel thread");
     let causes = if duration_ns > 0 { vec![GapCause { cause, duration_ns }] } else { Vec::new() };
-    Inside { causes, unexplained_ns: length_ns - duration_ns, ..Inside::default() }
+    Inside { causes, unexplained_ns: length_ns - duration_ns, still_ns: duration_ns, ..Inside::default() }
 }
 
 /// That the thread itself could not run, and for how long until it had the core again.
@@ -286,6 +289,9 @@ fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
         Others::Stopped => statements.push("the other cores that were seen stopped, too".to_owned()),
         Others::NotSeen => {}
     }
+    if evidence.another_stopped && evidence.others != Others::Stopped {
+        statements.push("a gap on another core ended in the same instant".to_owned());
+    }
     if evidence.error_report_followed {
         statements.push(REPORT_FOLLOWED.to_owned());
     }
@@ -303,7 +309,7 @@ mod tests {
 
     fn inside(entries: u32, unexplained_ns: u64) -> Inside {
         let cause = Cause::new(CauseKind::Timer, "local_timer");
-        Inside { entries, unexplained_ns, causes: vec![GapCause { cause, duration_ns: 5_000 }], unseen_ns: 0 }
+        Inside { entries, unexplained_ns, causes: vec![GapCause { cause, duration_ns: 5_000 }], ..Inside::default() }
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub(crate) struct Pending {
 /// A gap as it was found, with nothing known around it.
 pub(crate) fn found(source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64, own: Option<u32>) -> Found {
     let (peers, tape) = (Others::NotSeen, Vec::new());
-    Found { source, cpu, start_ns, end_ns, own, idle: false, peers, tape, waited_ns: None }
+    let (idle, another_stopped, waited_ns) = (false, false, None);
+    Found { source, cpu, start_ns, end_ns, own, idle, peers, another_stopped, tape, waited_ns }
 }
 
 /// Several timers can be late for the same reason: of overlapping gaps of a core the first found is kept.
@@ -36,7 +37,19 @@ pub(crate) fn merge(mut pending: Vec<Pending>) -> Vec<Pending> {
     kept
 }
 
-/// Marks the gaps during which all watched cores have one: each covers at least four fifths of it.
+/// Two gaps that end within this time, and within a fifth of their length, end in the same instant.
+const SAME_INSTANT_NS: u64 = 1_000_000;
+
+/// Whether two gaps end in the same instant and are of about one length: the one is at least a quarter of the other. Of one
+/// stop of two cores they need not begin together, because each begins when the core's first timer was due.
+pub(crate) fn end_together(one: (u64, u64), other: (u64, u64)) -> bool {
+    let (one_ns, other_ns) = (one.1 - one.0, other.1 - other.0);
+    let shorter_ns = one_ns.min(other_ns);
+    one.1.abs_diff(other.1) <= SAME_INSTANT_NS.min(shorter_ns / 5) && shorter_ns >= one_ns.max(other_ns) / 4
+}
+
+/// Marks the gaps during which all watched cores have one, each of which covers at least four fifths of it; and those that end in
+/// the same instant as one of another core.
 pub(crate) fn stopped_together(ready: &mut [Pending], watched: usize) {
     let spans: Vec<(CpuId, u64, u64)> =
         ready.iter().map(|each| (each.found.cpu, each.found.start_ns, each.found.end_ns)).collect();
@@ -49,6 +62,7 @@ pub(crate) fn stopped_together(ready: &mut [Pending], watched: usize) {
         let from = by_start.partition_point(|span| span.1 + longest_ns < start_ns);
         for span in by_start[from..].iter().take_while(|span| span.1 < end_ns).filter(|span| span.0 != each.found.cpu) {
             *covered.entry(span.0).or_default() += span.2.min(end_ns).saturating_sub(span.1.max(start_ns));
+            each.found.another_stopped |= end_together((start_ns, end_ns), (span.1, span.2));
         }
         let stopped = covered.values().filter(|&&ns| ns * 5 >= (end_ns - start_ns) * 4).count();
         if watched > 1 && stopped + 1 == watched {
@@ -119,6 +133,21 @@ mod tests {
         assert_eq!(peers(both(), 3), [Others::NotSeen, Others::NotSeen]);
         assert_eq!(peers(vec![pending(0, 1_000, 2_000), pending(1, 1_500, 5_000)], 2), [Others::NotSeen; 2]);
         assert_eq!(peers(vec![pending(0, 1_000, 2_000)], 1), [Others::NotSeen]);
+    }
+
+    #[test]
+    fn of_one_stop_the_gaps_end_together_and_need_not_begin_together() {
+        let marked = |gaps: Vec<Pending>| {
+            let mut gaps = merge(gaps);
+            stopped_together(&mut gaps, 3);
+            gaps.iter().map(|each| each.found.another_stopped).collect::<Vec<_>>()
+        };
+        let ms = |cpu, from: u64, to: u64| pending(cpu, from * 1_000_000, to * 1_000_000);
+        assert_eq!(marked(vec![ms(0, 100, 160), ms(1, 130, 160)]), [true; 2]);
+        assert_eq!(marked(vec![ms(0, 100, 160), ms(1, 130, 162)]), [false; 2], "2 ms later");
+        assert_eq!(marked(vec![ms(0, 100, 160), ms(1, 150, 160)]), [false; 2], "a sixth of the length");
+        assert_eq!(marked(vec![pending(0, 1_000, 2_000), pending(1, 1_000, 2_300)]), [false; 2], "a short one");
+        assert_eq!(marked(vec![ms(0, 100, 160), ms(0, 161, 170)]), [false; 2], "the same core");
     }
 
     #[test]

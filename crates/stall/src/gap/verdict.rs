@@ -5,6 +5,7 @@
 //! in MSR 0x34, AMD in `ls_smi_rx` without any time; a guest's steal counter covers only time runnable but not
 //! running, in ticks, and misses some; osnoise's documentation on what it calls hardware noise.
 
+use crate::gap::witness::SETTLING_NS;
 use surefoot_model::{Certainty, GapSource, Verdict};
 
 /// Whether the other watched cores made progress during the gap.
@@ -38,6 +39,11 @@ pub struct Evidence {
     pub traced: bool,
     /// Whether it is known how long the thread waited for its core behind others that ran, though nothing is traced.
     pub sees_waits: bool,
+    /// How long the gap lasted, nanoseconds.
+    pub length_ns: u64,
+    /// The longest time in the gap in which one cause had the core and nothing else happened there, nanoseconds. A stop of
+    /// the core in that time looks the same.
+    pub still_ns: u64,
     /// Time that no traced interval covers, nanoseconds.
     pub unexplained_ns: u64,
     /// The part of it that the tape of this core does not reach, nanoseconds.
@@ -54,6 +60,8 @@ pub struct Evidence {
     pub smi_taken: u64,
     /// What the other cores did.
     pub others: Others,
+    /// Whether a gap on another core ended in the same instant.
+    pub another_stopped: bool,
     /// NMIs inside the gap.
     pub nmi_count: u64,
     /// Whether an error report (machine check, memory controller) followed within a second.
@@ -80,24 +88,54 @@ const fn row(because: &'static str, fits: fn(&Evidence) -> bool, verdict: Verdic
 use Certainty::{CannotTellApartHere, Certain, Probable};
 
 /// The decision table; the first row that fits decides.
-pub const ROWS: [Row; 23] = [
+pub const ROWS: [Row; 29] = [
     row(
         "traced intervals cover it, but for their entry and exit",
-        |e| e.traced && e.unexplained_ns <= e.allowance_ns,
+        |e| e.traced && is_covered(e) && !may_be_stolen(e) && !may_be_a_stop(e),
         Verdict::Traced,
         Certain,
     ),
     row(
         "the thread waited for its core, which another task or kernel thread had",
-        |e| e.sees_waits && e.unexplained_ns <= e.allowance_ns,
+        |e| e.sees_waits && is_covered(e) && !may_be_stolen(e) && !may_be_a_stop(e),
         Verdict::Traced,
         Certain,
     ),
     row(
+        "the steal counter rose by about the gap, so the traced context had the core but hardly ran",
+        |e| e.traced && is_covered(e) && is_still(e) && steal_covers(e, e.length_ns),
+        Verdict::HypervisorScheduled,
+        Probable,
+    ),
+    row(
+        "the SMI counter rose and other cores stopped too, so the traced context had the core but hardly ran",
+        |e| is_covered(e) && may_be_a_stop(e) && smi(e) && !e.virtual_machine,
+        Verdict::Smi,
+        Probable,
+    ),
+    row(
+        "one context had the core, and another core stopped in the same instant: it may have been stopped with that core",
+        |e| is_covered(e) && may_be_a_stop(e),
+        Verdict::Traced,
+        CannotTellApartHere,
+    ),
+    row(
+        "traced contexts or waiting for the core cover it, but the steal counter rose: the hypervisor took a part of it",
+        is_covered,
+        Verdict::Traced,
+        Probable,
+    ),
+    row(
         "the SMI counter rose and another core stopped at the same time",
-        |e| !e.virtual_machine && smi(e) && e.others == Others::Stopped,
+        |e| !e.virtual_machine && sees_tasks(e) && smi(e) && e.others == Others::Stopped,
         Verdict::Smi,
         Certain,
+    ),
+    row(
+        "the SMI counter rose and another core stopped at the same time; nothing is traced here, so a CPU quota may have stopped both",
+        |e| !e.virtual_machine && smi(e) && e.others == Others::Stopped,
+        Verdict::Smi,
+        Probable,
     ),
     row(
         "the SMI counter rose; no other core was looked at",
@@ -119,13 +157,19 @@ pub const ROWS: [Row; 23] = [
     ),
     row(
         "the steal counter rose by about the gap",
-        |e| e.virtual_machine && sees_software(e) && steal_covers(e),
+        |e| sees_software(e) && steal_alone_explains(e),
         Verdict::HypervisorScheduled,
         Certain,
     ),
     row(
+        "the steal counter rose by about the gap, which is too short to exclude that it rose beside it, or others stopped too",
+        |e| sees_software(e) && steal_covers(e, e.unexplained_ns),
+        Verdict::HypervisorScheduled,
+        Probable,
+    ),
+    row(
         "the steal counter rose by about what the thread did not wait behind others; interrupts are not traced here",
-        |e| e.virtual_machine && e.sees_waits && steal_covers(e),
+        |e| e.sees_waits && steal_covers(e, e.unexplained_ns),
         Verdict::HypervisorScheduled,
         Probable,
     ),
@@ -251,13 +295,53 @@ fn bare_all_stopped(evidence: &Evidence) -> bool {
         && evidence.nmi_count == 0
 }
 
-/// Steal counts in steps, so "about the gap" is between a half and the double plus one step of 10 ms.
-fn steal_covers(evidence: &Evidence) -> bool {
-    const STEP_NS: u64 = 10_000_000;
-    match evidence.steal {
-        Steal::Rose(ns) => ns >= evidence.unexplained_ns / 2 && ns <= evidence.unexplained_ns * 2 + STEP_NS,
-        Steal::CannotSay | Steal::Flat => false,
-    }
+/// A step of the steal counter.
+const STEP_NS: u64 = 10_000_000;
+
+/// Steal of so long can lie beside a gap and count as its: what the counters need to settle, and a step at each end.
+const BESIDE_NS: u64 = SETTLING_NS + 2 * STEP_NS;
+
+/// What a context takes without a doubt that it ran: handlers of two cores are often at work in the same instant, as those of
+/// their ticks.
+const USUAL_NS: u64 = 1_000_000;
+
+/// Steal counts in steps, so "about" is between a half and the double plus one step.
+fn steal_covers(evidence: &Evidence, ns: u64) -> bool {
+    matches!(evidence.steal, Steal::Rose(rose_ns)
+        if evidence.virtual_machine && rose_ns >= ns / 2 && rose_ns <= ns * 2 + STEP_NS)
+}
+
+/// Whether steal explains the whole length of the gap, cannot have been beside it, and nothing else fits as well.
+fn steal_alone_explains(evidence: &Evidence) -> bool {
+    let ns = evidence.unexplained_ns;
+    steal_covers(evidence, ns)
+        && matches!(evidence.steal, Steal::Rose(rose_ns) if rose_ns + STEP_NS >= ns)
+        && ns > BESIDE_NS
+        && evidence.others != Others::Stopped
+        && !evidence.another_stopped
+}
+
+/// Whether it is known for all of the gap what had the core.
+fn is_covered(evidence: &Evidence) -> bool {
+    (evidence.traced || evidence.sees_waits) && evidence.unexplained_ns <= evidence.allowance_ns
+}
+
+/// Whether one context had the core for at least half of the gap, and longer than is usual, without any sign that it ran.
+fn is_still(evidence: &Evidence) -> bool {
+    evidence.still_ns > USUAL_NS && evidence.still_ns >= evidence.length_ns / 2
+}
+
+/// Whether the hypervisor took a part of the time for which something had the core.
+fn may_be_stolen(evidence: &Evidence) -> bool {
+    evidence.virtual_machine && matches!(evidence.steal, Steal::Rose(_))
+}
+
+/// Whether a stop of several cores at once explains the gap as well as what had the core. Where SMIs are counted and none
+/// was, there is no such stop on bare metal. A hypervisor can stop two cores and let a third run.
+fn may_be_a_stop(evidence: &Evidence) -> bool {
+    let stopped_too = evidence.others == Others::Stopped
+        || evidence.another_stopped && (evidence.virtual_machine || evidence.others != Others::Ran);
+    is_still(evidence) && stopped_too && (evidence.virtual_machine || evidence.smi_rise != Some(0))
 }
 
 /// Decides, and says by which row.
@@ -275,6 +359,8 @@ mod tests {
         source: GapSource::Probe,
         traced: true,
         sees_waits: false,
+        length_ns: 50_000_000,
+        still_ns: 0,
         unexplained_ns: 50_000_000,
         unseen_ns: 0,
         allowance_ns: 2_000,
@@ -283,12 +369,16 @@ mod tests {
         smi_rise: None,
         smi_taken: 0,
         others: Others::NotSeen,
+        another_stopped: false,
         nmi_count: 0,
         error_report_followed: false,
         steal: Steal::CannotSay,
         wall_clock_stepped: false,
     };
     const GUEST: Evidence = Evidence { virtual_machine: true, ..BARE };
+    /// A softirq had the core all the time.
+    const SOFTIRQ: Evidence = Evidence { unexplained_ns: 1_500, still_ns: 49_998_500, ..BARE };
+    const SOFTIRQ_OF_GUEST: Evidence = Evidence { virtual_machine: true, ..SOFTIRQ };
 
     /// One piece of evidence per row, in the order of the rows.
     fn fitting() -> Vec<Evidence> {
@@ -296,18 +386,18 @@ mod tests {
         let ran = Others::Ran;
         vec![
             Evidence { unexplained_ns: 1_500, ..BARE },
-            Evidence {
-                traced: false,
-                sees_waits: true,
-                unexplained_ns: 1_500,
-                steal: Steal::Rose(60_000_000),
-                ..GUEST
-            },
+            Evidence { traced: false, sees_waits: true, ..SOFTIRQ_OF_GUEST },
+            Evidence { steal: Steal::Rose(60_000_000), ..SOFTIRQ_OF_GUEST },
+            Evidence { smi_rise: Some(1), others: stopped, ..SOFTIRQ },
+            Evidence { another_stopped: true, ..SOFTIRQ_OF_GUEST },
+            Evidence { traced: false, sees_waits: true, steal: Steal::Rose(60_000_000), ..SOFTIRQ_OF_GUEST },
             Evidence { smi_rise: Some(1), others: stopped, ..BARE },
+            Evidence { smi_rise: Some(1), others: stopped, traced: false, ..BARE },
             Evidence { smi_rise: Some(2), ..BARE },
             Evidence { others: stopped, error_report_followed: true, ..BARE },
             Evidence { others: stopped, ..BARE },
             Evidence { steal: Steal::Rose(60_000_000), ..GUEST },
+            Evidence { steal: Steal::Rose(60_000_000), others: stopped, ..GUEST },
             Evidence { traced: false, sees_waits: true, steal: Steal::Rose(60_000_000), ..GUEST },
             Evidence { steal: Steal::Rose(10_000_000), ..GUEST },
             Evidence { traced: false, ..GUEST },
@@ -334,6 +424,48 @@ mod tests {
         for (case, row) in cases.iter().zip(&ROWS) {
             let (verdict, certainty, because) = decide(case);
             assert_eq!((because, verdict, certainty), (row.because, row.verdict, row.certainty), "{case:?}");
+        }
+    }
+
+    /// What had the core is certain only where it explains the length by itself and nothing else does as well.
+    #[test]
+    fn a_context_that_merely_had_the_core_is_not_certain() {
+        let certain = |evidence: Evidence| decide(&evidence).1 == Certain;
+        for plain in [SOFTIRQ, SOFTIRQ_OF_GUEST] {
+            assert!(certain(plain));
+            assert!(!certain(Evidence { another_stopped: true, ..plain }), "{plain:?}");
+            assert!(!certain(Evidence { others: Others::Stopped, ..plain }), "{plain:?}");
+            // The ticks of two cores come together, and a context that is interrupted all the time runs.
+            for ran in [500_000, 4_000_000] {
+                assert!(certain(Evidence { still_ns: ran, others: Others::Stopped, another_stopped: true, ..plain }));
+            }
+        }
+        for rose_ns in [10_000_000, 60_000_000, 200_000_000] {
+            assert!(!certain(Evidence { steal: Steal::Rose(rose_ns), ..SOFTIRQ_OF_GUEST }), "{rose_ns}");
+        }
+        assert!(certain(Evidence { smi_rise: Some(0), others: Others::Stopped, another_stopped: true, ..SOFTIRQ }));
+        assert!(
+            certain(Evidence { others: Others::Ran, another_stopped: true, ..SOFTIRQ }),
+            "no SMI leaves a core out"
+        );
+        assert!(!certain(Evidence { others: Others::Ran, another_stopped: true, ..SOFTIRQ_OF_GUEST }));
+    }
+
+    #[test]
+    fn steal_is_certain_only_where_it_explains_the_length_and_nothing_else_does() {
+        let stolen = Evidence { steal: Steal::Rose(50_000_000), others: Others::Ran, ..GUEST };
+        let verdict = |evidence: Evidence| {
+            let (verdict, certainty, _) = decide(&evidence);
+            (verdict, certainty)
+        };
+        assert_eq!(verdict(stolen), (Verdict::HypervisorScheduled, Certain));
+        for beaten in [
+            Evidence { steal: Steal::Rose(30_000_000), ..stolen },
+            Evidence { unexplained_ns: 40_000_000, length_ns: 40_000_000, ..stolen },
+            Evidence { others: Others::Stopped, ..stolen },
+            Evidence { another_stopped: true, ..stolen },
+        ] {
+            assert_eq!(verdict(beaten), (Verdict::HypervisorScheduled, Probable), "{beaten:?}");
         }
     }
 
@@ -375,7 +507,7 @@ mod tests {
             let unseen = steals.map(|steal| Evidence { unseen_ns: dark.unexplained_ns, steal, ..dark });
             for dark in darks.into_iter().chain(unseen).chain([Evidence { traced: false, ..others_ran }]) {
                 let (verdict, certainty, _) = decide(&dark);
-                if verdict != Verdict::Traced {
+                if verdict != Verdict::Traced && !is_covered(&dark) {
                     assert_eq!(
                         (verdict, certainty),
                         (Verdict::Undetermined, Certainty::CannotTellApartHere),

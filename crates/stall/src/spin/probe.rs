@@ -4,7 +4,7 @@ mod core;
 
 pub use self::core::CoreSummary;
 
-use self::core::{Loop, peers, start_all};
+use self::core::{Loop, another_stopped, peers, start_all};
 use crate::Error;
 use crate::collect::attach::{Patching, silent_rows};
 use crate::collect::cost::{OwnCost, Slots, read_slots};
@@ -281,6 +281,7 @@ impl Run {
                 own: namespaces::of_kernel(loops[index].tid),
                 idle: false,
                 peers: peers(loops, index, start_ns, end_ns),
+                another_stopped: another_stopped(loops, index, (start_ns, end_ns)),
                 tape: Vec::new(),
                 waited_ns,
             };

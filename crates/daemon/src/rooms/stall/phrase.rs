@@ -237,11 +237,22 @@ fn one(cause: &Cause) -> String {
     }
 }
 
-/// Who took a gap's time: the largest traced cause when traced causes cover more than half, else the verdict.
+/// Who took a gap's time: the largest traced cause when traced causes cover more than half, else the verdict. Where they cover
+/// all of it and the verdict is another one, it is about the whole gap.
 fn gap_why(gap: &Gap) -> String {
-    let traced = gap.verdict == Verdict::Traced || gap.unexplained_ns.saturating_mul(2) < gap.duration_ns;
-    if let (true, Some(first)) = (traced, gap.causes.first()) {
-        return one(&first.cause);
+    let mostly_traced = gap.unexplained_ns.saturating_mul(2) < gap.duration_ns;
+    let of_the_rest = mostly_traced && gap.unexplained_ns.saturating_mul(100) > gap.duration_ns;
+    match (gap.verdict, gap.causes.first()) {
+        (Verdict::Traced, Some(first)) => {
+            let cause = one(&first.cause);
+            return match gap.certainty {
+                Certainty::Certain => cause,
+                Certainty::Probable => format!("probably {cause}"),
+                Certainty::CannotTellApartHere => format!("{cause} or a stop of several cores"),
+            };
+        }
+        (_, Some(first)) if of_the_rest => return one(&first.cause),
+        _ => {}
     }
     let what = match gap.verdict {
         Verdict::Traced => "traced",

@@ -2,6 +2,7 @@
 
 use super::ProbeConfig;
 use crate::Error;
+use crate::gap::pending::end_together;
 use crate::gap::verdict::Others;
 use crate::spin::{self, Granularity, Jump, Jumps, Waits};
 use std::collections::VecDeque;
@@ -155,6 +156,14 @@ pub(super) fn peers(loops: &[Loop], own: usize, start_ns: u64, end_ns: u64) -> O
         others = Others::Stopped;
     }
     others
+}
+
+/// Whether another loop saw a jump that ended in the same instant.
+pub(super) fn another_stopped(loops: &[Loop], own: usize, gap: (u64, u64)) -> bool {
+    loops.iter().enumerate().filter(|(index, _)| *index != own).any(|(_, peer)| {
+        let near = peer.recent.iter().rev().take_while(|span| span.1 + 1_000_000_000 > gap.0);
+        near.into_iter().any(|&span| end_together(gap, span))
+    })
 }
 
 impl Loop {

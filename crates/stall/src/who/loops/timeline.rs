@@ -123,6 +123,7 @@ pub(super) fn joined(
         own: Some(own),
         idle: false,
         peers: Others::NotSeen,
+        another_stopped: false,
         tape: turns.clone(),
         waited_ns: None,
     };
