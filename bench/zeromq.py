@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ZeroMQ between two processes over TCP on the loopback: half a round trip and bandwidth, as `surefoot nic bench --clock wall`
+"""ZeroMQ between two processes over TCP on the loopback: half a round trip and bandwidth, as `surefoot-bench nic --clock wall`
 takes them, for scale. Needs pyzmq.
 
     python3 bench/zeromq.py [--rounds 7] [--messages 300] [--sizes 64,2048,...]

@@ -2,14 +2,20 @@
 //!
 //! `make bench`, or `cargo run --release -p surefoot-bench -- [NAME...] [--quick] [--json FILE]`.
 //!
+//! Two benchmarks have options of their own, and are not among what `make bench` runs:
+//! - `cargo run --release -p surefoot-bench -- checkpoint ...`: tiers, and the microbenchmark of a paper with real ranks;
+//! - `cargo run --release -p surefoot-bench -- nic ...`: what fault tolerance costs an interface.
+//!
 //! # Invariants
 //! - What is compared is measured in turns (A B A B), never one after the other; a row has the median and the
 //!   quartiles of its rounds.
 //! - A row says which limit it is held against and whether that is met; without the peer it says `not run` and why.
 //! - Every process that is started here is ended here, by its number.
-//! - Exit code 0: every limit that was tried is met; 1: one is missed; 2: wrong use or a failure.
+//! - Exit code 0: every limit that was tried is met; 1: one is missed; 2: wrong use or a failure; of `checkpoint` and
+//!   `nic` 3: not supported here.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod child;
 mod cost;
 mod detectors;
@@ -21,6 +27,7 @@ mod loop_period;
 mod machine;
 mod memory;
 mod named;
+mod nic;
 mod numbers;
 mod peers;
 mod run;
@@ -34,6 +41,7 @@ mod work;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use surefoot_console::exit::{self, Outcome};
 
 /// Measures Surefoot beside other tools and prints ratios, each with its limit.
 #[derive(Parser)]
@@ -78,6 +86,11 @@ enum Name {
 
 #[derive(Subcommand)]
 enum Part {
+    /// Measure this machine's tiers; with --paper run the microbenchmark of MEMSYS'16 with every policy
+    Checkpoint(Box<checkpoint::options::BenchOptions>),
+    /// Measure what fault tolerance costs an interface: bandwidth, latency, host cost and self-test of GM and FTGM, beside
+    /// UDP and packets over veth
+    Nic(Box<nic::BenchOptions>),
     /// Stall a core for known times and print them
     #[command(hide = true)]
     Inject(inject::Options),
@@ -95,6 +108,8 @@ enum Part {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.part {
+        Some(Part::Checkpoint(options)) => return shared(|| checkpoint::run(&options)),
+        Some(Part::Nic(options)) => return shared(|| nic::run(&options)),
         Some(Part::Inject(options)) => inject::run(&options).map(|()| true),
         Some(Part::Work(options)) => work::run(&options).map(|()| true),
         Some(Part::Storm(options)) => storm::run(&options).map(|()| true),
@@ -109,4 +124,10 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Runs a benchmark that ends as a command does.
+fn shared(run: impl FnOnce() -> anyhow::Result<Outcome>) -> ExitCode {
+    let outcome = surefoot_hostfs::signals::survive_file_limits().map_err(Into::into).and_then(|()| run());
+    exit::code("surefoot-bench", outcome, |cause| cause.is::<surefoot_hostfs::Unsupported>())
 }

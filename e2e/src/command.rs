@@ -28,19 +28,37 @@ pub fn binary() -> &'static Path {
         if let Some(path) = std::env::var_os("SUREFOOT_BIN") {
             return PathBuf::from(path).canonicalize().expect("SUREFOOT_BIN names the binary");
         }
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-        let built = Command::new(cargo)
-            .args(["build", "--quiet", "--package", "surefoot-cli", "--message-format=json"])
-            .current_dir(folder)
-            .output()
-            .expect("cargo builds the command");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let said = String::from_utf8_lossy(&built.stdout);
-        let path = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let path = path.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
-        path.expect("cargo says where the command is")
+        built("surefoot-cli")
     })
+}
+
+/// The benchmarks' binary: beside the binary that `SUREFOOT_BIN` names, where the tests lie in the same build, or a fresh
+/// build.
+pub fn benchmarks() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let here = std::env::current_exe().ok().and_then(|test| Some(test.parent()?.parent()?.join("surefoot-bench")));
+        match here.filter(|path| std::env::var_os("SUREFOOT_BIN").is_some() && path.is_file()) {
+            Some(path) => path,
+            None => built("surefoot-bench"),
+        }
+    })
+}
+
+/// The program of a package, after cargo has built it.
+fn built(package: &str) -> PathBuf {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--package", package, "--message-format=json"])
+        .current_dir(folder)
+        .output()
+        .expect("cargo builds the program");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let said = String::from_utf8_lossy(&built.stdout);
+    let path = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let path = path.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    path.expect("cargo says where the program is")
 }
 
 /// A copy of the binary that any user can reach.
@@ -55,8 +73,18 @@ fn public_copy() -> tempfile::TempDir {
 
 /// The command with these words, which blanks separate.
 pub fn surefoot(words: &str) -> Surefoot {
+    with(binary(), words)
+}
+
+/// The benchmarks with these words.
+pub fn benchmark(words: &str) -> Surefoot {
+    with(benchmarks(), words)
+}
+
+fn with(program: &'static Path, words: &str) -> Surefoot {
     let arguments = words.split_ascii_whitespace().map(str::to_owned).collect();
     Surefoot {
+        program,
         arguments,
         as_nobody: false,
         goes_first: false,
@@ -70,6 +98,7 @@ pub fn surefoot(words: &str) -> Surefoot {
 
 /// A run of the command that is being put together.
 pub struct Surefoot {
+    program: &'static Path,
     arguments: Vec<String>,
     as_nobody: bool,
     goes_first: bool,
@@ -146,7 +175,7 @@ impl Surefoot {
     }
 
     fn command(&self, copy: Option<&tempfile::TempDir>) -> Command {
-        let binary = copy.map_or_else(|| binary().to_path_buf(), |copy| copy.path().join("surefoot"));
+        let binary = copy.map_or_else(|| self.program.to_path_buf(), |copy| copy.path().join("surefoot"));
         assert!(self.may_mount || !self.hidden.is_empty(), "it hides nothing");
         let wrappers = [self.goes_first, self.signal.is_some(), !self.hidden.is_empty(), self.inside.is_some()];
         assert!(wrappers.into_iter().filter(|wanted| *wanted).count() <= 1, "one of them");
@@ -199,7 +228,7 @@ impl Surefoot {
     pub fn start(mut self) -> Running {
         let copy = self.as_nobody.then(public_copy);
         let mut command = self.command(copy.as_ref());
-        let said = format!("surefoot {}", self.arguments.join(" "));
+        let said = format!("{} {}", self.program.display(), self.arguments.join(" "));
         command.stdout(self.stdout.take().unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{said}: {error}"));
         let (sender, lines) = mpsc::channel();
@@ -369,7 +398,8 @@ impl Finished {
         let is_forewarning = |line: &str| line.starts_with("attaching to ");
         let mut lines = self.stderr.lines().filter(|line| !line.is_empty() && !is_forewarning(line));
         let first = lines.next().unwrap_or_default();
-        assert!(first.starts_with("surefoot: ") || first.starts_with("error: "), "{self:#?}");
+        let begins = ["surefoot: ", "surefoot-bench: ", "error: "];
+        assert!(begins.iter().any(|begin| first.starts_with(begin)), "{self:#?}");
         for word in words {
             assert!(first.contains(word), "'{word}' is not in it: {self:#?}");
         }

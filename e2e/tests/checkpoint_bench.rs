@@ -1,11 +1,11 @@
-//! `surefoot checkpoint bench`: the paper's microbenchmark with real ranks, small; what cannot run here; tiers.
+//! `surefoot-bench checkpoint`: the paper's microbenchmark with real ranks, small; what cannot run here; tiers.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use surefoot_e2e::command::{Surefoot, binary, surefoot};
+use surefoot_e2e::command::{Surefoot, benchmark, benchmarks};
 use surefoot_e2e::machine::{Need, has_program, turn};
 use surefoot_testkit::not_run::not_run;
 
@@ -26,7 +26,7 @@ impl Place {
     }
 
     fn paper(&self, words: &str) -> Surefoot {
-        let run = surefoot("checkpoint bench --paper").words(words);
+        let run = benchmark("checkpoint --paper").words(words);
         run.arg("--memory")
             .arg(self.path("memory"))
             .arg("--durable")
@@ -230,14 +230,14 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
 fn without_mpi_it_says_what_is_missing() {
     let place = Place::new();
     let run = |path: &Path| {
-        let mut command = Command::new(binary());
-        command.args(["checkpoint", "bench", "--paper", "--memory"]).arg(place.path("memory")).env("PATH", path);
+        let mut command = Command::new(benchmarks());
+        command.args(["checkpoint", "--paper", "--memory"]).arg(place.path("memory")).env("PATH", path);
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let (code, said) = run(&place.path("memory"));
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.starts_with("surefoot: unsupported: there is no mpirun; install Open MPI"), "{said}");
+    assert!(said.starts_with("surefoot-bench: unsupported: there is no mpirun; install Open MPI"), "{said}");
     // With a launcher and no compiler.
     let folder = place.path("programs");
     std::fs::create_dir(&folder).unwrap();
@@ -250,7 +250,7 @@ fn without_mpi_it_says_what_is_missing() {
 
 #[test]
 fn impossible_benches_are_refused_by_name() {
-    let bench = |words: &str| surefoot("checkpoint bench").words(words).run();
+    let bench = |words: &str| benchmark("checkpoint").words(words).run();
     bench("").expect_code(2);
     bench("--paper /tmp").expect_refusal(2, &["--paper", "--memory and --durable"]);
     bench("--paper --size 1MB").expect_refusal(2, &["--paper", "--sizes-mb"]);
@@ -275,7 +275,7 @@ fn impossible_benches_are_refused_by_name() {
         place.paper("--scale 1 --sizes-mb 100000000").run().expect_refusal(2, &["--memory", "smaller --scale"]);
         let no_library = place.path("x.so");
         std::fs::write(&no_library, "no library").unwrap();
-        let finished = surefoot("checkpoint bench --paper --library").arg(&no_library).run();
+        let finished = benchmark("checkpoint --paper --library").arg(&no_library).run();
         finished.expect_refusal(3, &["unsupported", "cannot be linked"]);
     }
 }
@@ -284,7 +284,7 @@ fn impossible_benches_are_refused_by_name() {
 fn the_tiers_of_a_directory_are_measured() {
     let Some(_turn) = turn("the_tiers_of_a_directory_are_measured", Need::Nothing) else { return };
     let place = Place::new();
-    let finished = surefoot("checkpoint bench --size 2MB --rounds 3 --json").arg(place.path("ssd")).run();
+    let finished = benchmark("checkpoint --size 2MB --rounds 3 --json").arg(place.path("ssd")).run();
     finished.expect_code(0);
     let lines = finished.json();
     let of = |measure: &str| lines.iter().find(|line| line["measure"] == measure).cloned();
@@ -296,7 +296,7 @@ fn the_tiers_of_a_directory_are_measured() {
     assert!(of("restart").is_some() && place.is_as_before());
     let memory = Path::new("/dev/shm");
     if memory.is_dir() {
-        let text = surefoot("checkpoint bench --size 2MB --rounds 1").arg(memory).run().stdout;
+        let text = benchmark("checkpoint --size 2MB --rounds 1").arg(memory).run().stdout;
         assert!(text.contains("(memory, on tmpfs)") && text.contains("For plan: --memory-bytes-per-s"), "{text}");
     }
 }

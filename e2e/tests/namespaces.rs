@@ -29,7 +29,6 @@ fn table() -> BTreeMap<&'static str, Vec<&'static str>> {
 
 /// How each command is run here: quickly, and changing nothing. HERE is a folder of the test's own.
 const EXAMPLES: &[(&str, &str)] = &[
-    ("checkpoint bench", "--help"),
     ("checkpoint drain", "nobody --memory HERE --durable HERE/durable"),
     ("checkpoint drive", "HERE"),
     ("checkpoint list", "HERE"),
@@ -61,7 +60,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("memory status", "--host-root HERE"),
     ("memory tune", "--help"),
     ("memory watch", "--host-root HERE --duration 100ms"),
-    ("nic bench", "--help"),
     ("nic campaign", "--help"),
     ("nic campaign blocks", "--help"),
     ("nic campaign report", "HERE/none"),

@@ -194,9 +194,17 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[COMMAND]),
         silent_on: &[PRINTING, BY_NAME],
     },
+    // What a program in a terminal prints, of any feature. Of ours also `store`, which opens the files that options name.
+    Layer {
+        folder: "crates/console",
+        uses: &["model", "hostfs", "store"],
+        externals: Externals::AllBut(&[ASYNC, DATABASE, &["clap"]]),
+        silent_on: &[ASYNC_CODE, BY_NAME],
+    },
     Layer {
         folder: "crates/cli",
         uses: &[
+            "console",
             "foreign",
             "journal",
             "model",
@@ -230,6 +238,7 @@ const LAYERS: &[Layer] = &[
 
 /// What the end-to-end tests and the benchmarks may use: everything, and nobody may use them.
 const TOOLS: &[&str] = &[
+    "console",
     "foreign",
     "journal",
     "model",

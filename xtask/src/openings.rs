@@ -42,7 +42,6 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/checkpoint/src/session/clock.rs", 3, KERNEL),
     ("crates/checkpoint/src/settings/published.rs", 1, NEW),
     ("crates/checkpoint/src/tier/ahead.rs", 1, NEW),
-    ("crates/cli/src/checkpoint/bench/program.rs", 1, NEW),
     ("crates/cli/src/checkpoint/drive.rs", 1, NEW),
     ("crates/cli/src/disturb/drift/reference.rs", 2, KERNEL),
     ("crates/cli/src/disturb/log/journal.rs", 2, OWN),

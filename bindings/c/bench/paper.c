@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * The microbenchmark of MEMSYS'16 (Abeyratne et al., section 4): each rank computes for a while on a buffer, then the
- * buffer is saved, a hundred times. `surefoot checkpoint bench --paper` compiles and runs it; by hand:
+ * buffer is saved, a hundred times. `surefoot-bench checkpoint --paper` compiles and runs it; by hand:
  *
  *     mpicc -O2 -o paper paper.c $(pkg-config --cflags --libs surefoot)
  *     mpirun -np 2 ./paper 20000000 0.1 100 save /tmp durable=/ssd policy=paper-every:10

@@ -1,8 +1,8 @@
 //! Commands keep answering Ctrl-C while a file system does not answer them.
 
 use crate::args::Command;
-use crate::people;
 use crate::usage::Named;
+use surefoot_console::people;
 use surefoot_hostfs::answering::{self, Ended};
 
 /// Returns the exit code if the command ran in a child, `None` where it is still to be run. Before any other thread is started.
@@ -56,7 +56,6 @@ mod tests {
 
     /// The other commands that are given files or directories: they change something, measure, or run until they are ended.
     const OTHERS: &[&str] = &[
-        "checkpoint bench",
         "checkpoint drain",
         "checkpoint drive",
         "checkpoint plan",
@@ -73,7 +72,6 @@ mod tests {
         "memory status",
         "memory tune",
         "memory watch",
-        "nic bench",
         "nic campaign",
         "nic health",
         "nic inject",

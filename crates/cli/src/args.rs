@@ -3,11 +3,11 @@
 use crate::ecc::options::EccCommand;
 use crate::history::options::HistoryOptions;
 use crate::rooms::{RoomCommand, RoomOptions};
-use crate::units::{parse_duration, parse_ns};
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surefoot_console::units::{parse_duration, parse_ns};
 use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::{Root, cpus};
 use surefoot_journal::deeds::Record;
@@ -224,7 +224,7 @@ impl What {
     pub fn forewarn(&self, root: &Root) {
         let question = if self.who.is_some() { Question::Raisers } else { Question::Ledger };
         if self.source != Source::Counters && can_attach(root) {
-            crate::people::tell!("{}", forewarning(question));
+            surefoot_console::tell!("{}", forewarning(question));
         }
         if self.rooms.host_root.is_none() {
             crate::rooms::forewarn_of_memory(root);

@@ -8,15 +8,15 @@ mod text;
 pub mod verilog;
 mod work;
 
-use crate::destination::Destination;
-use crate::exit::Outcome;
-use crate::output;
 use cells::{Cell, Selection};
 use options::CoverageOptions;
 use std::io::{self, Write};
+use surefoot_console::destination::Destination;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 
 pub fn run(options: &CoverageOptions) -> anyhow::Result<Outcome> {
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if let Some(shard) = options.shard {
         let selection = Selection::of(options)?;
         let counts = work::run_trials(&selection, shard)?;

@@ -3,22 +3,15 @@
 
 mod answers;
 mod args;
-mod audit;
 mod checkpoint;
-mod destination;
 mod disturb;
 mod ecc;
 mod exit;
 mod history;
 mod memory;
 mod nic;
-mod output;
-mod people;
 mod privileges;
-mod probe;
-mod record;
 mod remedy;
-mod report;
 mod rooms;
 mod running;
 #[cfg(test)]
@@ -26,19 +19,16 @@ mod schema;
 mod settle;
 mod shards;
 mod spaces;
+mod stall;
 mod status;
-mod table;
-mod threads;
-mod trace;
-mod units;
 mod usage;
 mod watch;
-mod who;
 
-use args::{Command, StallCommand};
+use args::Command;
 use ecc::options::EccCommand;
-use exit::Outcome;
+
 use std::process::ExitCode;
+use surefoot_console::exit::Outcome;
 use surefoot_daemon::rooms::apart;
 use surefoot_stall::who::names;
 
@@ -77,13 +67,6 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Room(command) => command.run(),
         Command::Ecc { command: EccCommand::Coverage(options) } => ecc::run(&options),
         Command::Ecc { command: EccCommand::Verilog(options) } => ecc::verilog::run(&options),
-        Command::Stall { command } => match command {
-            StallCommand::Probe(options) => probe::run(&options),
-            StallCommand::Who(options) => who::run(&options),
-            StallCommand::Audit(options) => audit::run(&options),
-            StallCommand::Report(options) => report::run(&options),
-            StallCommand::Record(options) => record::record(&options),
-            StallCommand::Replay(options) => record::replay(&options),
-        },
+        Command::Stall { command } => stall::run(&command),
     }
 }

@@ -4,7 +4,7 @@
 //! file is believed only where this user or root wrote it, and the address only where that user's process listens there.
 //! The socket beside it is asked first: over that the kernel tells each end who the other is.
 
-use crate::output::RunningWatch;
+use crate::stall::lines::RunningWatch;
 use anyhow::Context;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
@@ -151,7 +151,7 @@ pub fn standing(directory: &Path, root: &Root) -> Option<RunningWatch> {
     let (_, pid) = socket(directory, Privilege::read(root).effective_uid)?;
     if pid == 0 {
         // The kernel has no number for it here.
-        crate::people::tell!(
+        surefoot_console::tell!(
             "surefoot: a watch answers in {} from outside this PID namespace; what it runs with cannot be seen from here",
             directory.display()
         );

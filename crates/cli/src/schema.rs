@@ -1,7 +1,7 @@
 //! Keeps `docs/schema/lines.json` what the types of the JSON lines say.
 #![allow(clippy::unwrap_used)]
 
-use crate::{audit, checkpoint, disturb, ecc, history, memory, nic, output, probe, remedy, rooms};
+use crate::{checkpoint, disturb, ecc, history, memory, nic, remedy, rooms, stall};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -15,11 +15,11 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 49] = [
+const COMMANDS: [(&str, &[Of]); 48] = [
     (
         "stall report",
         &[
-            of::<output::Line>,
+            of::<stall::lines::Line>,
             of::<rooms::memory::Line>,
             of::<rooms::nic::Line>,
             of::<rooms::disturb::Line>,
@@ -27,10 +27,10 @@ const COMMANDS: [(&str, &[Of]); 49] = [
             of::<rooms::remedy::Line>,
         ],
     ),
-    ("stall who", &[of::<output::Line>]),
-    ("stall probe", &[of::<output::Line>, of::<probe::SummaryLine>]),
-    ("stall audit", &[of::<audit::CheckLine>]),
-    ("status", &[of::<output::Line>]),
+    ("stall who", &[of::<stall::lines::Line>]),
+    ("stall probe", &[of::<stall::lines::Line>, of::<stall::probe::SummaryLine>]),
+    ("stall audit", &[of::<stall::audit::CheckLine>]),
+    ("status", &[of::<stall::lines::Line>]),
     ("history", &[of::<history::lines::What>]),
     ("ecc coverage", &[of::<ecc::cells::Line>]),
     ("checkpoint list", LISTED),
@@ -57,7 +57,6 @@ const COMMANDS: [(&str, &[Of]); 49] = [
     ("nic campaign", &[of::<nic::campaign::lines::FaultLine>, of::<nic::campaign::lines::TableLine>]),
     ("nic campaign report", &[of::<nic::campaign::lines::TableLine>]),
     ("nic campaign blocks", &[of::<nic::campaign::lines::BlockLine<'_>>, of::<nic::campaign::lines::BlocksLine>]),
-    ("nic bench", &[of::<nic::bench::lines::BenchLine>]),
     ("nic inject", &[of::<nic::inject::lines::SceneLine<'_>>, of::<nic::campaign::lines::FaultLine>]),
     ("disturb run", &[of::<disturb::run::lines::Line>]),
     ("disturb report", &[of::<rooms::disturb::Line>, of::<disturb::report::Line>]),
@@ -132,8 +131,6 @@ const LISTED: &[Of] =
 const CHECKED: &[Of] =
     &[of::<checkpoint::verify::Line>, of::<checkpoint::verify::MissingLine>, of::<checkpoint::list::ProblemLine>];
 
-const BENCH: &[Of] = &[of::<checkpoint::bench::tiers::TierLine>, of::<checkpoint::bench::output::Line>];
-
 /// Adds the field `type` to the structs that are lines, which schemars leaves out. Their definitions, and no others, have
 /// names in lower case: the word in `type`, by which serde renames them. Lines of two commands may have one word and other
 /// fields; schemars puts a number behind the second.
@@ -148,8 +145,8 @@ fn tag(definitions: &mut Map<String, Value>) {
 fn written() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut commands = Map::new();
-    let mut all = vec![of::<output::Stream>(&mut generator)];
-    for (command, types) in COMMANDS.into_iter().chain([("checkpoint bench", BENCH)]) {
+    let mut all = vec![of::<surefoot_console::output::Stream>(&mut generator)];
+    for (command, types) in COMMANDS {
         let lines: Vec<Schema> = types.iter().map(|of| of(&mut generator)).collect();
         for line in &lines {
             if !all.contains(line) {

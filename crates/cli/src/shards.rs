@@ -2,7 +2,6 @@
 //!
 //! A file has a JSON line with everything that the run depends on, then what its part found.
 
-use crate::output;
 use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use std::io::{Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::{FromStr, Lines};
+use surefoot_console::output;
 
 /// More shards than this are no array job any more.
 const SHARDS_MAX: u32 = 4096;

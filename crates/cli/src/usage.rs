@@ -1,12 +1,12 @@
 //! The command line: read it, and say what is wrong with it.
 
 use crate::args::Arguments;
-use crate::people;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use surefoot_console::people;
 use surefoot_model::one_line;
 
 /// What a command line names.

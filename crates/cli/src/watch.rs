@@ -1,18 +1,19 @@
 //! `surefoot watch`: the live table in the terminal and the page on 127.0.0.1.
 
 use crate::args::{RUN_DIRECTORY, WatchOptions};
-use crate::exit::Outcome;
 use crate::privileges::Privileges;
 use crate::rooms::{self, Summary};
 use crate::running;
-use crate::units::duration;
-use crate::{output, people, record, report, table, who};
+use crate::stall::{record, report, text, who};
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::units::duration;
+use surefoot_console::{output, people};
 use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
@@ -371,7 +372,9 @@ impl Screen {
     /// Sentences go on in the next line where the terminal ends; tables are cut there.
     fn text(&self, headline: &Headline, findings: &[Finding], width: usize) -> String {
         let wrapped = |text: &str| -> String {
-            text.lines().map(|line| table::paragraph(line, 0, INDENT, width.saturating_add(1))).collect()
+            text.lines()
+                .map(|line| surefoot_console::table::paragraph(line, 0, INDENT, width.saturating_add(1)))
+                .collect()
         };
         let mut sum = Report::default();
         self.windows.iter().for_each(|window| sum.add_window(window));
@@ -391,22 +394,22 @@ impl Screen {
         }
         let cores = sum.cores();
         text += "\n";
-        text += &table::cores(&cores, self.host.as_ref());
-        text += &wrapped(&table::faulty(&sum));
+        text += &text::cores(&cores, self.host.as_ref());
+        text += &wrapped(&text::faulty(&sum));
         text += "\n";
         let causes: Vec<Lost> = sum.causes().into_iter().take(LIVE_CAUSES).collect();
-        text += &table::causes(&causes, &cores, self.host.as_ref(), |_| true);
+        text += &text::causes(&causes, &cores, self.host.as_ref(), |_| true);
         let mut longest: Vec<Gap> = self.gaps.iter().cloned().collect();
         longest.sort_by_key(|gap| std::cmp::Reverse(gap.duration_ns));
         longest.truncate(5);
         text += &format!("\nThe longest of {} recent gaps (time against now):\n", self.gaps.len());
-        text += &if longest.is_empty() { "none\n".to_owned() } else { table::gap_table(&longest, sum.end_ns) };
+        text += &if longest.is_empty() { "none\n".to_owned() } else { text::gap_table(&longest, sum.end_ns) };
         if !self.who.is_empty() {
             text += "\nWho interrupted the cores since the start:\n";
             text += &self.who;
         }
         text += "\n";
-        text += &wrapped(&table::cost(&sum.cost, sum.duration_ns()));
+        text += &wrapped(&text::cost(&sum.cost, sum.duration_ns()));
         for notice in &self.notices {
             text += &wrapped(&format!("Notice: {notice}"));
         }

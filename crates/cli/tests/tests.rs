@@ -18,7 +18,6 @@ mod suite {
     mod memory_import;
     mod memory_simulate;
     mod memory_status;
-    mod nic_bench;
     mod nic_campaign;
     mod nic_guide;
     mod nic_health;

@@ -1,7 +1,7 @@
 //! How fast a hang is found and mended by the clock, between processes.
 //!
 //! `cargo bench -p surefoot-nic --bench hang`. Prints the median and the lowest and the highest. What fault tolerance costs while
-//! nothing fails, `surefoot nic bench` measures.
+//! nothing fails, `surefoot-bench nic` measures.
 #![allow(clippy::unwrap_used, reason = "a benchmark stops at the first thing that is wrong")]
 
 use std::path::Path;

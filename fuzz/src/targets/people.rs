@@ -1,11 +1,6 @@
-use self::writer::{Clean, clean, escaped};
 use std::io::Write;
+use surefoot_console::people::{Clean, clean, escaped};
 use surefoot_model::{is_harmful, one_line};
-
-// The command is a program and no library, so its one way of text to people is taken from its source.
-#[allow(dead_code, unused_imports, unused_macros)]
-#[path = "../../../crates/cli/src/people.rs"]
-mod writer;
 
 /// Text on its way to people: nothing that commands a terminal goes through, wherever it is cut, and JSON stays what it was.
 pub fn people(bytes: &[u8]) {

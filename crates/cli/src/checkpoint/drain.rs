@@ -2,10 +2,6 @@
 
 use super::options::{DrainOptions, durable_of, own_memory};
 use super::progress::Bar;
-use super::words::{size, utc};
-use crate::exit::Outcome;
-use crate::output;
-use crate::units::rfc3339;
 use anyhow::Context;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -14,6 +10,10 @@ use surefoot_checkpoint::Error;
 use surefoot_checkpoint::inspect::{self, Drains};
 use surefoot_checkpoint::medium::Medium;
 use surefoot_checkpoint::tier::DurableOptions;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::units::rfc3339;
+use surefoot_console::words::{size, utc};
 
 /// A checkpoint that was copied to the durable tier.
 #[derive(Serialize)]
@@ -60,16 +60,16 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
     drop(bar);
     let drained = match drained {
         Err(error) if inspect::is_running(&error) => {
-            crate::people::tell!("surefoot: {}: left alone: {error}; its own `finish` does this", options.job);
+            surefoot_console::tell!("surefoot: {}: left alone: {error}; its own `finish` does this", options.job);
             return Ok(Outcome::Found);
         }
         Err(Error::NothingIntact { why }) => {
-            crate::people::tell!("surefoot: nothing of {} is drained: {why}", options.job);
+            surefoot_console::tell!("surefoot: nothing of {} is drained: {why}", options.job);
             return Ok(Outcome::Found);
         }
         other => other?,
     };
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     let number = drained.generation.number;
     if options.json {
         output::stream(&mut out, "checkpoint drain")?;

@@ -1,10 +1,6 @@
 //! `surefoot checkpoint drive`: reads how worn the drives are, and publishes it for jobs without privilege.
 
 use super::options::DriveOptions;
-use super::words::{size, time};
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
 use anyhow::Context;
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
@@ -13,6 +9,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use surefoot_checkpoint::controller::{Endurance, of_wear};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::words::{size, time};
 use surefoot_hostfs::drive::{Identity, Kind, survey};
 use surefoot_hostfs::privilege::Capabilities;
 use surefoot_hostfs::{Error, Root, Unsupported};
@@ -35,7 +35,7 @@ pub fn run(options: &DriveOptions) -> anyhow::Result<Outcome> {
     if let Some(path) = &options.write {
         publish(path, &report).with_context(|| format!("--write: cannot write {}", path.display()))?;
     }
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint drive")?;
         for wear in &report.drives {
@@ -45,7 +45,7 @@ pub fn run(options: &DriveOptions) -> anyhow::Result<Outcome> {
     } else {
         out.write_all(text(&report).as_bytes())?;
         if let Some(path) = &options.write {
-            writeln!(out, "Published in {}", crate::people::path(path))?;
+            writeln!(out, "Published in {}", surefoot_console::people::path(path))?;
         }
     }
     out.flush()?;

@@ -1,12 +1,12 @@
 //! What jobs occupy, for `list` and `remove`.
 
-use super::words::{moment, size, time};
-use crate::table::Table;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use surefoot_checkpoint::inspect::Job;
 use surefoot_checkpoint::session::journal::{self, JournalEvent};
+use surefoot_console::table::Table;
+use surefoot_console::words::{moment, size, time};
 
 /// What a job of one user occupies in the directories that were looked at.
 #[derive(Serialize)]

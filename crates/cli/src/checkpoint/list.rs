@@ -2,11 +2,6 @@
 
 use super::jobs::{self, JobLine};
 use super::options::DirectoriesOptions;
-use super::words::{size, utc};
-use crate::exit::Outcome;
-use crate::table::Table;
-use crate::units::rfc3339;
-use crate::{output, people};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,6 +10,11 @@ use std::path::{Path, PathBuf};
 use surefoot_checkpoint::inspect::{self, Copy, Survey, Tier};
 use surefoot_checkpoint::medium::Medium;
 use surefoot_checkpoint::{Error, GenerationId, Manifest};
+use surefoot_console::exit::Outcome;
+use surefoot_console::table::Table;
+use surefoot_console::units::rfc3339;
+use surefoot_console::words::{size, utc};
+use surefoot_console::{output, people};
 use surefoot_model::one_line;
 
 /// Copies of one checkpoint in one tier.
@@ -53,7 +53,7 @@ pub struct ProblemLine<'a> {
 
 pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
     let survey = inspect::survey(&options.directories()?)?;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     let rows = rows(&survey);
     let mut problems = problems(&survey);
     let jobs = inspect::jobs(&survey, &mut |error| problems.push(split(error)));

@@ -1,8 +1,6 @@
 //! `surefoot checkpoint`: looks at checkpoints of any job and at drives, ends jobs, protects files of other programs, plans and
 //! simulates.
 
-pub mod bench;
-pub mod chart;
 pub mod drain;
 pub mod drive;
 pub mod jobs;
@@ -16,10 +14,9 @@ pub mod restore;
 pub mod settings;
 pub mod simulate;
 pub mod verify;
-pub mod words;
 
-use crate::exit::Outcome;
 use options::CheckpointCommand;
+use surefoot_console::exit::Outcome;
 
 pub fn run(command: &CheckpointCommand) -> anyhow::Result<Outcome> {
     match command {
@@ -35,6 +32,5 @@ pub fn run(command: &CheckpointCommand) -> anyhow::Result<Outcome> {
         CheckpointCommand::Simulate(options) => simulate::run(options),
         CheckpointCommand::Settings(options) => settings::run(options),
         CheckpointCommand::Drive(options) => drive::run(options),
-        CheckpointCommand::Bench(options) => bench::run(options),
     }
 }

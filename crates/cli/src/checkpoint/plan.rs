@@ -1,18 +1,18 @@
 //! `surefoot checkpoint plan`.
 
-use super::chart::{self, Line, Panel, Scale};
 use super::drive;
 use super::options::PlanOptions;
-use super::words::{date, percent, size, time};
-use crate::destination::Destination;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 use surefoot_checkpoint::controller::{Drive, Endurance, Surefoot, YEAR_S, of_drives};
 use surefoot_checkpoint::plan::{self, Bound, Job, Plan};
+use surefoot_console::chart::{self, Line, Panel, Scale};
+use surefoot_console::destination::Destination;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::words::{date, percent, size, time};
 
 /// Points of a line in the chart.
 const POINTS: usize = 120;
@@ -54,7 +54,7 @@ pub fn run(options: &PlanOptions) -> anyhow::Result<Outcome> {
     if let Some(chart) = chart {
         chart.write(|out| out.write_all(picture(&job, &plan).as_bytes()))?;
     }
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint plan")?;
         for (choice, outcome, is_chosen) in choices(&plan) {

@@ -1,8 +1,8 @@
 //! A bar on the terminal for what takes long.
 
-use super::words::{size, time};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
+use surefoot_console::words::{size, time};
 
 const WIDTH: usize = 30;
 

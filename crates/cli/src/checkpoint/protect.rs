@@ -2,13 +2,13 @@
 
 use super::options::{ProtectOptions, RepairOptions};
 use super::progress::Bar;
-use super::words::{size, utc};
-use crate::exit::Outcome;
-use crate::output;
-use crate::units::counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::units::counted;
+use surefoot_console::words::{size, utc};
 use surefoot_heal::sidecar::{self, Findings, Protected, Repaired, Trust, sidecar_path};
 
 #[derive(Serialize)]
@@ -41,12 +41,12 @@ pub struct CheckedLine<'a> {
 }
 
 pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
-    let mut out = crate::people::stdout();
+    let mut out = surefoot_console::people::stdout();
     if options.json {
         output::stream(&mut out, "checkpoint protect")?;
     }
     each(&options.files, |path| {
-        let mut bar = Bar::new(crate::people::path(path));
+        let mut bar = Bar::new(surefoot_console::people::path(path));
         let done = sidecar::protect(path, options.force, trust(options.trust_directory_owner), &mut |done, total| {
             bar.show(done, total)
         });
@@ -62,23 +62,23 @@ pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
             writeln!(
                 out,
                 "{}: {file_size} protected by {size} in {}",
-                crate::people::path(path),
-                crate::people::path(&sidecar_path(path))
+                surefoot_console::people::path(path),
+                surefoot_console::people::path(&sidecar_path(path))
             )?;
         } else {
-            writeln!(out, "{}: protected already, and not written to since", crate::people::path(path))?;
+            writeln!(out, "{}: protected already, and not written to since", surefoot_console::people::path(path))?;
         }
         Ok(Outcome::Done)
     })
 }
 
 pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
-    let mut out = crate::people::stdout();
+    let mut out = surefoot_console::people::stdout();
     if options.json {
         output::stream(&mut out, "checkpoint repair")?;
     }
     each(&options.files, |path| {
-        let mut bar = Bar::new(crate::people::path(path));
+        let mut bar = Bar::new(surefoot_console::people::path(path));
         let progress = &mut |done, total| bar.show(done, total);
         let (state, findings) = if options.check {
             let findings = sidecar::check(path, progress)?;
@@ -95,7 +95,7 @@ pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
         if options.json {
             output::line(&mut out, &line(path, state, &findings))?;
         } else {
-            write!(out, "{}: {}", crate::people::path(path), text(state, &findings, path))?;
+            write!(out, "{}: {}", surefoot_console::people::path(path), text(state, &findings, path))?;
         }
         Ok(if matches!(state, "whole" | "repaired") { Outcome::Done } else { Outcome::Found })
     })
@@ -119,7 +119,7 @@ fn each(
             // The last failure is printed where all are.
             Err(error) => {
                 if let Some(former) = failed.replace(error) {
-                    crate::people::tell!("surefoot: {former}");
+                    surefoot_console::tell!("surefoot: {former}");
                 }
             }
         }

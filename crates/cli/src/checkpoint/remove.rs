@@ -2,14 +2,14 @@
 
 use super::jobs::{JobLine, now_ns};
 use super::options::{RemoveOptions, own_memory};
-use super::words::size;
-use crate::exit::Outcome;
-use crate::output;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::inspect::{self, Job};
 use surefoot_checkpoint::settings::{Told, read_published};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::words::size;
 
 /// What became of a job.
 #[derive(Serialize)]
@@ -74,7 +74,7 @@ pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
         jobs.retain(|job| now_ns.saturating_sub(job.newest_realtime_ns()) as f64 >= age_s * 1e9);
     }
     let lines: Vec<Outcomes> = jobs.into_iter().map(|job| one(job, options, now_ns)).collect();
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint remove")?;
         lines.iter().try_for_each(|line| output::line(&mut out, &line.line()))?;
@@ -88,7 +88,7 @@ pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
         }
     }
     out.flush()?;
-    problems.iter().for_each(|problem| crate::people::tell!("surefoot: left alone: {problem}"));
+    problems.iter().for_each(|problem| surefoot_console::tell!("surefoot: left alone: {problem}"));
     let is_left = lines.iter().any(|line| line.outcome == "left_alone" || !line.left.is_empty());
     Ok(if is_left || !problems.is_empty() { Outcome::Found } else { Outcome::Done })
 }

@@ -3,15 +3,15 @@
 use super::list::is_durable;
 use super::options::RestoreOptions;
 use super::progress::Bar;
-use super::words::{size, utc};
-use crate::exit::Outcome;
-use crate::output;
-use crate::units::rfc3339;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use surefoot_checkpoint::Error;
 use surefoot_checkpoint::inspect::{self, RankFiles, Tier, Wanted};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::units::rfc3339;
+use surefoot_console::words::{size, utc};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -45,12 +45,12 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
     drop(bar);
     let restored = match restored {
         Err(Error::NothingIntact { why }) => {
-            crate::people::tell!("surefoot: no checkpoint of {:?} can be restored: {why}", options.job);
+            surefoot_console::tell!("surefoot: no checkpoint of {:?} can be restored: {why}", options.job);
             return Ok(Outcome::Found);
         }
         other => other?,
     };
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint restore")?;
     }
@@ -88,14 +88,14 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
             files.file_count,
             size(files.payload_bytes as f64),
             place(files),
-            crate::people::path(&files.job_directory),
+            surefoot_console::people::path(&files.job_directory),
             files.owner
         )?;
     }
     if !options.json {
         restored.refused.iter().try_for_each(|refused| writeln!(out, "Refused: {refused}"))?;
         let (number, taken) = (restored.generation.number, utc(restored.taken_realtime_ns));
-        writeln!(out, "Generation {number} of {taken} UTC is in {}", crate::people::path(&options.to))?;
+        writeln!(out, "Generation {number} of {taken} UTC is in {}", surefoot_console::people::path(&options.to))?;
     }
     out.flush()?;
     Ok(Outcome::Done)

@@ -1,9 +1,6 @@
 //! `surefoot checkpoint settings`: which settings are in force, and where each was said.
 
 use super::options::SettingsOptions;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
 use anyhow::Context;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +12,9 @@ use surefoot_checkpoint::config::{memory_default, memory_of};
 use surefoot_checkpoint::inspect;
 use surefoot_checkpoint::medium::Media;
 use surefoot_checkpoint::settings::{Settings, Surroundings, Told, read_published};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
 use surefoot_model::CheckpointTier;
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ pub struct SettingLine<'a> {
 }
 
 pub fn run(options: &SettingsOptions) -> anyhow::Result<Outcome> {
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint settings")?;
     }

@@ -1,16 +1,16 @@
 //! `surefoot checkpoint simulate`.
 
-use super::chart::{self, Line, Panel, Scale};
 use super::options::SimulateOptions;
-use super::words::{size, time};
-use crate::destination::Destination;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_checkpoint::controller::{Drive, YEAR_S};
 use surefoot_checkpoint::simulate::{Kind, POWER, Run, Settings, run as simulate};
+use surefoot_console::chart::{self, Line, Panel, Scale};
+use surefoot_console::destination::Destination;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::words::{size, time};
 
 /// More runs than this are no table any more.
 const RUNS_MAX: usize = 1_000;
@@ -53,7 +53,7 @@ pub fn run(options: &SimulateOptions) -> anyhow::Result<Outcome> {
     if let Some(chart) = chart {
         chart.write(|out| out.write_all(picture(&runs).as_bytes()))?;
     }
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint simulate")?;
         runs.iter().try_for_each(|run| output::line(&mut out, &line(run)))?;

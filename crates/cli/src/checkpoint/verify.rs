@@ -3,13 +3,13 @@
 use super::list::{ProblemLine, is_durable, tier_words};
 use super::options::DirectoriesOptions;
 use super::progress::Bar;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use surefoot_checkpoint::inspect::{self, Copy, Locks, Missing, State, Survey, Verdict};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
 use surefoot_model::one_line;
 
 /// What is done with each copy.
@@ -71,14 +71,14 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     let locks = if act == Act::Scrub { inspect::lock(&survey.copies).map(Some) } else { Ok(None) };
     let locks = match locks {
         Err(error) if inspect::is_running(&error) => {
-            crate::people::tell!("surefoot: left alone: {error}");
+            surefoot_console::tell!("surefoot: left alone: {error}");
             return Ok(Outcome::Found);
         }
         other => other?,
     };
     let verdicts = read_all(&survey, locks.as_ref());
     let missing = inspect::missing(&survey);
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, if act == Act::Verify { "checkpoint verify" } else { "checkpoint scrub" })?;
         for (copy, verdict) in survey.copies.iter().zip(&verdicts) {
@@ -157,15 +157,19 @@ fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
     }
     let mut text = if survey.copies.is_empty() { String::new() } else { table.text() };
     for (copy, verdict) in survey.copies.iter().zip(verdicts).filter(|(_, verdict)| !verdict.why.is_empty()) {
-        text +=
-            &format!("{}: {}: {}\n", crate::people::path(&copy.image), verdict.state.label(), one_line(&verdict.why));
+        text += &format!(
+            "{}: {}: {}\n",
+            surefoot_console::people::path(&copy.image),
+            verdict.state.label(),
+            one_line(&verdict.why)
+        );
     }
     for row in missing {
         let named: Vec<String> = row.first_missing.iter().map(u32::to_string).collect();
         let more = if row.missing_count > named.len() as u64 { ", ..." } else { "" };
         text += &format!(
             "{}: lost: generation {} has {} rank{}, and {} of them should be here and {} not: rank {}{more}\n",
-            crate::people::path(&row.directory),
+            surefoot_console::people::path(&row.directory),
             row.generation.number,
             row.ranks,
             if row.ranks == 1 { "" } else { "s" },
@@ -175,7 +179,7 @@ fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
         );
     }
     for problem in &survey.problems {
-        text += &format!("Problem: {}: {}\n", crate::people::path(&problem.path), one_line(&problem.why));
+        text += &format!("Problem: {}: {}\n", surefoot_console::people::path(&problem.path), one_line(&problem.why));
     }
     let count = |state| verdicts.iter().filter(|verdict| verdict.state == state).count();
     let states = [State::Whole, State::Repaired, State::Repairable, State::Lost, State::Unfinished, State::Changed];

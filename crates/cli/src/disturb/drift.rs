@@ -10,12 +10,12 @@ pub use measuring::{Measuring, of_preset};
 pub use options::{DriftOptions, HELP};
 pub use reference::ReferenceChoice;
 
-use crate::exit::Outcome;
-use crate::units::counted;
-use crate::{output, people};
 use lines::{ComparedLine, DriftLine};
 use std::io::{self, Write};
 use std::time::Duration;
+use surefoot_console::exit::Outcome;
+use surefoot_console::units::counted;
+use surefoot_console::{output, people};
 use surefoot_disturb::Fault;
 use surefoot_disturb::disturbance::choose;
 use surefoot_disturb::drift::Compared;

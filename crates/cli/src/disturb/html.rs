@@ -7,11 +7,11 @@ mod predictions;
 
 pub use predictions::picture;
 
-use crate::checkpoint::words::utc;
-use crate::destination::Destination;
-use crate::units::{counted, duration};
 use std::fmt::Write as _;
 use std::io::Write as _;
+use surefoot_console::destination::Destination;
+use surefoot_console::units::{counted, duration};
+use surefoot_console::words::utc;
 use surefoot_daemon::rooms::disturb::{Experiment, PredictionView, State};
 use surefoot_model::{ExperimentBegan, ExperimentEffect, one_line};
 

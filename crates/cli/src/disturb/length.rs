@@ -6,12 +6,12 @@ mod text;
 
 pub use options::{HELP, LengthOptions};
 
-use crate::exit::Outcome;
-use crate::{output, people};
 use lines::{LengthLine, StepLine};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use surefoot_console::exit::Outcome;
+use surefoot_console::{output, people};
 use surefoot_disturb::Fault;
 use surefoot_disturb::length::{Driver, Step, Timer, fit};
 use surefoot_disturb::safety::{self, Permit};

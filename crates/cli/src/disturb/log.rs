@@ -4,11 +4,11 @@
 mod journal;
 
 use super::html;
-use crate::destination::Destination;
-use crate::people::tell;
 use clap::Args;
 use journal::Journal;
 use std::path::{Path, PathBuf};
+use surefoot_console::destination::Destination;
+use surefoot_console::people::tell;
 use surefoot_daemon::rooms::disturb::State;
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::{Root, clock, privilege};

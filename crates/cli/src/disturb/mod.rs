@@ -11,8 +11,8 @@ pub mod report;
 pub mod run;
 pub mod work;
 
-use crate::exit::Outcome;
 use clap::{Args, Subcommand};
+use surefoot_console::exit::Outcome;
 
 #[derive(Subcommand)]
 pub enum DisturbCommand {

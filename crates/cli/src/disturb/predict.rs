@@ -9,12 +9,12 @@ mod text;
 
 pub use options::PredictOptions;
 
-use crate::exit::Outcome;
-use crate::units::counted;
-use crate::{output, people};
 use anyhow::Context;
 use shard_file::Shard;
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::units::counted;
+use surefoot_console::{output, people};
 use surefoot_disturb::predict::Prediction;
 
 /// Fewer periods of the noise than this, and the moment at which a job begins matters.

@@ -3,16 +3,17 @@
 mod reading;
 
 use super::html;
-use crate::destination::Destination;
-use crate::exit::Outcome;
-use crate::units::counted;
-use crate::{output, people, rooms};
+use crate::rooms;
 use anyhow::{Context, ensure};
 use clap::Args;
 use reading::Reading;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
+use surefoot_console::destination::Destination;
+use surefoot_console::exit::Outcome;
+use surefoot_console::units::counted;
+use surefoot_console::{output, people};
 use surefoot_daemon::rooms::disturb::PredictionView;
 use surefoot_model::one_line;
 

@@ -1,12 +1,12 @@
 //! `surefoot disturb work`: what ready-made workloads do that no kept tool measures. Other commands start it.
 
 use crate::args::{CpuList, cpu_list};
-use crate::exit::Outcome;
-use crate::people;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
+use surefoot_console::exit::Outcome;
+use surefoot_console::people;
 use surefoot_disturb::workload::own::{Pace, Service, connect, deadline, pipe, process};
 
 /// The requests of the deadline service, as its ready-made workload says.

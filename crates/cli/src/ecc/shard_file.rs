@@ -2,13 +2,13 @@
 //! counts of each cell.
 
 use super::cells::{Key, Selection};
-use crate::output;
 use crate::shards::{ShardChoice, ShardFiles};
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::{FromStr, Lines};
+use surefoot_console::output;
 use surefoot_ecc::coverage::monte_carlo::Outcomes;
 
 const FILES: ShardFiles = ShardFiles {

@@ -1,7 +1,7 @@
 //! The table for people, 110 columns wide at most.
 
 use super::cells::{Cell, Selection};
-use crate::table::Table;
+use surefoot_console::table::Table;
 use surefoot_ecc::coverage::printed::PRINTED;
 use surefoot_ecc::coverage::{Convention, Fault, Method, Scheme};
 

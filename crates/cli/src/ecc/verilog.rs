@@ -1,12 +1,12 @@
 //! `surefoot ecc verilog`: the decoders as hardware.
 
-use crate::exit::Outcome;
 use anyhow::Context;
 use clap::Args;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use surefoot_console::exit::Outcome;
 use surefoot_ecc::{Code, hardware};
 
 #[derive(Args)]
@@ -60,7 +60,7 @@ pub fn run(options: &VerilogOptions) -> anyhow::Result<Outcome> {
     match &options.out {
         Some(path) => write("--out", path, &text, options.force)?,
         None => {
-            let mut out = crate::people::stdout();
+            let mut out = surefoot_console::people::stdout();
             out.write_all(text.as_bytes())?;
             out.flush()?;
         }

@@ -2,10 +2,10 @@
 
 use super::past::{Past, Question};
 use super::when;
-use crate::output::{line, stream};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::ops::Range;
+use surefoot_console::output::{line, stream};
 use surefoot_model::{
     CauseKind, CoreLedger, CpuId, FaultySum, Finding, Gap, HostDescription, Lost, Room, Subject, Waiting,
 };

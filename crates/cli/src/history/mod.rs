@@ -7,13 +7,13 @@ mod past;
 mod text;
 pub mod when;
 
-use crate::exit::Outcome;
 use anyhow::ensure;
 use options::{FILE_DEFAULT, HistoryOptions};
 use past::{Past, Question};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use surefoot_console::exit::Outcome;
 use surefoot_store::history::View;
 
 /// The range unless another is asked for.
@@ -25,10 +25,10 @@ const READINGS_MAX: usize = 3;
 pub fn run(options: &HistoryOptions) -> anyhow::Result<Outcome> {
     let question = question(options, now_ns())?;
     let past = read(&options.file, &question)?;
-    let mut out = crate::people::stdout();
+    let mut out = surefoot_console::people::stdout();
     if options.json {
         // The lines are for programs, which ask for what they know.
-        past.strangers(&question).iter().for_each(|stranger| crate::people::tell!("surefoot: {stranger}"));
+        past.strangers(&question).iter().for_each(|stranger| surefoot_console::tell!("surefoot: {stranger}"));
         lines::write(&mut out, &past, &question)?;
     } else {
         out.write_all(text::of(&past, &question).as_bytes())?;

@@ -1,10 +1,10 @@
 //! The command line of `surefoot history`.
 
 use crate::args::{CpuList, cpu_list};
-use crate::units::parse_duration;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
+use surefoot_console::units::parse_duration;
 use surefoot_model::Room;
 
 /// Where `watch` keeps the history when it runs as root and no other file is named.

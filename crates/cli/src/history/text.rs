@@ -3,9 +3,10 @@
 use super::happened;
 use super::past::{Past, Question};
 use super::when;
-use crate::table::{self, Table};
-use crate::units::{counted, duration, percent};
+use crate::stall::text;
 use std::ops::Range;
+use surefoot_console::table::Table;
+use surefoot_console::units::{counted, duration, percent};
 use surefoot_model::{CoreLedger, Lost, Room};
 use surefoot_store::history::KeptFinding;
 
@@ -26,7 +27,7 @@ pub fn of(past: &Past, question: &Question) -> String {
     let mut text = headline(past, question);
     if question.asks_for(Room::Stall) && past.sum.windows > 0 {
         let cores: Vec<CoreLedger> = past.sum.cores().into_iter().map(named_plainly).collect();
-        let (table, faulty) = (table::cores(&cores, past.host.as_ref()), table::faulty(&past.sum));
+        let (table, faulty) = (text::cores(&cores, past.host.as_ref()), text::faulty(&past.sum));
         text += &format!("\n{table}{faulty}\n{}", causes(past, &cores));
     }
     if question.asks_for(Room::Stall) && question.gap_count > 0 {
@@ -68,7 +69,7 @@ fn headline(past: &Past, question: &Question) -> String {
     let cores = past.sum.cores();
     let sum = |of: fn(&CoreLedger) -> u64| cores.iter().fold(0u64, |sum, core| sum.saturating_add(of(core)));
     let (wall_ns, busy_ns, lost_ns) = (sum(|core| core.wall_ns), sum(CoreLedger::busy_ns), sum(CoreLedger::lost_ns));
-    if lost_ns == 0 && !table::is_traced(past.host.as_ref()) {
+    if lost_ns == 0 && !text::is_traced(past.host.as_ref()) {
         let busy = percent(busy_ns, wall_ns);
         text +=
             &format!("{} busy {busy} of the time; what was lost is not seen without eBPF.\n", cores_were(cores.len()));
@@ -141,7 +142,7 @@ fn causes(past: &Past, cores: &[CoreLedger]) -> String {
     let wall_ns = cores.iter().fold(0u64, |sum, core| sum.saturating_add(core.wall_ns));
     let causes = past.sum.causes();
     if causes.is_empty() {
-        return table::no_cause(past.host.as_ref()).to_owned();
+        return text::no_cause(past.host.as_ref()).to_owned();
     }
     let mut table = Table::new(
         &["cause", "count", "total", "share", "while idle", "max so far", "worst minute", "lost in it"],
@@ -182,11 +183,11 @@ fn gaps(past: &Past) -> String {
             when::second(kept.start_ns),
             gap.cpu.to_string(),
             duration(gap.duration_ns),
-            table::found_by(gap.source).to_owned(),
+            text::found_by(gap.source).to_owned(),
             gap.verdict.label().to_owned(),
             gap.certainty.label().to_owned(),
             duration(gap.unexplained_ns),
-            plain(&table::inside(gap)),
+            plain(&text::inside(gap)),
         ]);
     }
     format!("\nThe longest gaps:\n{}", table.text())

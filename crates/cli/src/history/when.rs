@@ -4,8 +4,8 @@ use std::time::Duration;
 use time::format_description::well_known::Rfc3339;
 use time::{Date, OffsetDateTime, UtcOffset};
 
-use crate::units::parse_duration;
-pub use crate::units::rfc3339;
+use surefoot_console::units::parse_duration;
+pub use surefoot_console::units::rfc3339;
 
 const FORM: &str = "write a time such as 2026-11-21T03:00:00Z, '2026-11-21 03:00', 'yesterday 03:00', -2h or now";
 

@@ -1,14 +1,14 @@
 //! `surefoot memory doctor`.
 
 use super::status::root;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::paragraph;
-use crate::units::counted;
 use clap::Args;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::paragraph;
+use surefoot_console::units::counted;
 use surefoot_memory::doctor;
 use surefoot_model::{Certainty, CheckResult, MemoryCheck, Severity};
 
@@ -33,7 +33,7 @@ pub struct CheckLine<'a> {
 
 pub fn run(options: &DoctorOptions) -> anyhow::Result<Outcome> {
     let checks = doctor::check(&root(options.host_root.as_ref())?)?;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "memory doctor")?;
         checks.iter().try_for_each(|check| output::line(&mut out, &CheckLine { check }))?;

@@ -1,8 +1,8 @@
 //! The fault of a module for people: what, why, where and what to do.
 
-use crate::table::paragraph;
-use crate::units::counted;
 use std::collections::{BTreeMap, BTreeSet};
+use surefoot_console::table::paragraph;
+use surefoot_console::units::counted;
 use surefoot_model::{Dimm, DimmFault, ErrorCell, FaultMode, Persistence, Severity, Spread, one_line};
 
 /// How many rows and columns of a bank the map shows: those with the most errors.

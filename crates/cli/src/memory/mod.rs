@@ -11,8 +11,8 @@ pub mod status;
 pub mod tune;
 pub mod watch;
 
-use crate::exit::Outcome;
 use clap::Subcommand;
+use surefoot_console::exit::Outcome;
 
 #[derive(Subcommand)]
 pub enum MemoryCommand {

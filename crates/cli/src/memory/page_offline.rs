@@ -1,16 +1,16 @@
 //! `surefoot memory page-offline`.
 
 use super::import::{FormatName, Hosts, clock};
-use crate::exit::Outcome;
 use crate::memory::fault;
-use crate::output;
-use crate::table::Table;
-use crate::units::counted;
 use anyhow::ensure;
 use clap::Args;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::units::counted;
 use surefoot_memory::import::Modules;
 use surefoot_memory::pages::{Offline, SeenPages, command};
 use surefoot_model::{Dimm, FaultMode, MemoryAction, one_line};
@@ -106,7 +106,7 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
             if known.is_empty() { "none".to_owned() } else { known.join(", ") }
         );
     }
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "memory page-offline")?;
     }

@@ -3,8 +3,8 @@
 //! Three may know: a watch that runs, the history that one keeps, and the trace in a recorded tree.
 
 use crate::running;
-use crate::units::counted;
 use std::path::{Path, PathBuf};
+use surefoot_console::units::counted;
 use surefoot_hostfs::{Root, clock};
 use surefoot_memory::follow::Follower;
 use surefoot_memory::look::Looker;
@@ -65,7 +65,7 @@ pub fn complete(look: &mut MemoryLook, looker: &Looker, root: &Root, limit: Limi
 fn problem(path: &Path, why: String) -> MemoryProblem {
     let path = path.display().to_string();
     let words = why.strip_prefix(&format!("{path}: ")).unwrap_or(&why);
-    MemoryProblem { source: MemorySource::McEvent, why: crate::exit::without_number(words), path }
+    MemoryProblem { source: MemorySource::McEvent, why: surefoot_console::exit::without_number(words), path }
 }
 
 /// Adds a report whose module is here, or is one that only reports know.

@@ -10,11 +10,11 @@ pub mod text;
 pub mod work;
 
 use crate::ecc::options::ShardChoice;
-use crate::exit::Outcome;
-use crate::output;
 pub use options::SimulateOptions;
 use shard_file::Run;
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 use surefoot_memory::simulate::{Fleet, FleetOutcome, run as simulate};
 use work::Load;
 
@@ -26,7 +26,7 @@ pub fn run(options: &SimulateOptions) -> anyhow::Result<Outcome> {
     if let Some(number) = options.figure {
         return figure::run(options, number);
     }
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     let (run, found) = match options.fleet.merge.as_slice() {
         [] => match simulated(options)? {
             (run, found, Some(shard)) => {

@@ -3,17 +3,17 @@
 use super::bmc::BmcOptions;
 use super::{fault, reported};
 use crate::args::RUN_DIRECTORY;
-use crate::exit::Outcome;
 use crate::history::options::FILE_DEFAULT;
-use crate::output;
-use crate::table::{Table, paragraph};
-use crate::units::{self, counted};
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::{Table, paragraph};
+use surefoot_console::units::{self, counted};
 use surefoot_daemon::rooms::memory::{CountsFile, State, findings};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_memory::bmc::join_all;
@@ -88,7 +88,7 @@ pub struct ProblemLine<'a> {
 pub fn run(options: &StatusOptions) -> anyhow::Result<Outcome> {
     let seen = look(options)?;
     let look = &seen.look;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "memory status")?;
         look.dimms.iter().try_for_each(|dimm| output::line(&mut out, &DimmLine { dimm }))?;

@@ -8,17 +8,17 @@ use super::simulate::lines as simulate_lines;
 use super::simulate::options::{ErrorOptions, PathOptions};
 use super::simulate::text::{assumed, days};
 use super::simulate::work::Load;
-use crate::destination::Destination;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::{Table, paragraph};
-use crate::units::{counted, duration, parse_ns, percent};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use surefoot_console::destination::Destination;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::{Table, paragraph};
+use surefoot_console::units::{counted, duration, parse_ns, percent};
 use surefoot_hostfs::{Root, signals};
 use surefoot_journal::deeds::Record;
 use surefoot_memory::look::Looker;
@@ -121,7 +121,7 @@ pub fn run(options: &TuneOptions) -> anyhow::Result<Outcome> {
         let picture = super::simulate::chart::curve(&found.points, found.choice.interval_ns);
         chart.write(|out| out.write_all(picture.as_bytes()))?;
     }
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "memory tune")?;
         simulate_lines::costs_of(&found.path).iter().try_for_each(|cost| output::line(&mut out, cost))?;
@@ -285,7 +285,7 @@ fn platform(platform: &Platform) -> String {
     }
     if let Some(knob) = &platform.knob {
         let now = knob.now_ns.map_or("not readable".into(), duration);
-        text += &format!("  the interval is {}, now {now}\n", crate::people::path(&knob.path));
+        text += &format!("  the interval is {}, now {now}\n", surefoot_console::people::path(&knob.path));
     }
     if let Some(lever) = &platform.log_lever {
         let state = if lever.is_on { "on; --apply --log off saves what each line takes" } else { "off" };
@@ -331,7 +331,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
             writeln!(
                 out,
                 "\nWriting {}; its effect is looked for up to {}.",
-                crate::people::path(&step.path),
+                surefoot_console::people::path(&step.path),
                 duration(wait)
             )?;
             out.flush()?;
@@ -346,7 +346,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         if let Some(why) = unusable {
             anyhow::bail!(
                 "{} was not changed, because that cannot be recorded: {why}",
-                crate::people::path(&step.path)
+                surefoot_console::people::path(&step.path)
             );
         }
         all_stand &= matches!(outcome, Applied::Verified { .. } | Applied::ReadBack);
@@ -354,7 +354,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         // What was not begun is none of this process's deeds, and would hide another's that goes on.
         if has_begun {
             record.append(&log::ends(&begun, &outcome)).with_context(|| {
-                format!("the outcome of the change of {} is not recorded", crate::people::path(&step.path))
+                format!("the outcome of the change of {} is not recorded", surefoot_console::people::path(&step.path))
             })?;
         }
         if stop.load(Ordering::Relaxed) {
@@ -370,7 +370,7 @@ fn tell_unfinished(record: &Record, platform: &Platform) {
     let read = match record.look() {
         Ok(read) => read,
         Err(why) => {
-            crate::people::tell!("surefoot: whether an earlier change was cut short is not known: {why}");
+            surefoot_console::tell!("surefoot: whether an earlier change was cut short is not known: {why}");
             return;
         }
     };
@@ -382,7 +382,7 @@ fn tell_unfinished(record: &Record, platform: &Platform) {
             _ => None,
         });
         if let Some((Deed { outcome: DeedOutcome::Begun, .. }, from, to)) = last {
-            crate::people::tell!(
+            surefoot_console::tell!(
                 "surefoot: an earlier change of {name} from {from} to {to} was cut short before its effect was seen, or another process still verifies it. If none does, `echo {from} > {name}` takes it back"
             );
         }

@@ -2,11 +2,7 @@
 
 use super::bmc::BmcOptions;
 use super::{fault, status};
-use crate::checkpoint::words::utc;
-use crate::exit::Outcome;
-use crate::output;
 use crate::rooms::memory::{happened, of_bad, table};
-use crate::units::{self, duration};
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -14,6 +10,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::units::{self, duration};
+use surefoot_console::words::utc;
 use surefoot_daemon::rooms::memory::State;
 use surefoot_daemon::rooms::memory::findings;
 use surefoot_hostfs::{Unsupported, signals};

@@ -8,14 +8,14 @@ pub mod options;
 mod report;
 mod text;
 
-use crate::exit::Outcome;
-use crate::output;
 use anyhow::{Context, bail, ensure};
 use lines::FaultLine;
 use options::{CampaignCommand, CampaignOptions, Choice};
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::trial::Lab;
 use surefoot_nic::campaign::whole::Place;
@@ -92,7 +92,7 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
         }
         None => 0,
     };
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "nic campaign")?;
     }
@@ -132,18 +132,18 @@ impl Progress {
             return;
         }
         self.shown = Some(Instant::now());
-        let _ = write!(crate::people::stderr(), "\r{done} of {} faults", self.total);
+        let _ = write!(surefoot_console::people::stderr(), "\r{done} of {} faults", self.total);
     }
 
     /// Says how quick it was; to people, and so not part of what is the same for the same seed.
     fn end(&self, lab: &Lab, count: usize) {
         if self.shown.is_some() {
-            let _ = write!(crate::people::stderr(), "\r");
+            let _ = write!(surefoot_console::people::stderr(), "\r");
         }
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-9);
         let rate = count as f64 / seconds;
         let digits = if rate < 10.0 { 1 } else { 0 };
-        crate::people::tell!(
+        surefoot_console::tell!(
             "{count} faults in {seconds:.2} s, {rate:.digits$} per second on one core: {} run ({} of them ended early, as the run without the fault would go on), {} masked by construction",
             lab.run_count,
             lab.early_count,

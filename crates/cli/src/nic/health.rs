@@ -9,13 +9,13 @@ mod watch;
 
 pub use options::HealthOptions;
 
-use crate::exit::Outcome;
-use crate::output;
 use anyhow::ensure;
 use lines::{DeedLine, InterfaceLine, ProblemLine};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 use surefoot_hostfs::privilege::{self, Capabilities};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_interfaces::baseline::Baselines;
@@ -72,7 +72,7 @@ impl Health {
     fn open(options: &HealthOptions) -> anyhow::Result<Self> {
         let root = crate::memory::status::root(options.host_root.as_ref())?;
         if presence::of_another(&root) && presence::unsupported(&root).is_none() {
-            crate::people::tell!(
+            surefoot_console::tell!(
                 "surefoot: this process is in a network namespace: interfaces of the host and of other namespaces are not seen"
             );
         }
@@ -177,7 +177,7 @@ fn once(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outcome>
     health.learn(options, true)?;
     let (steps, stopped) =
         if options.recover { recover::run(options, &health.root, &look)? } else { Default::default() };
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "nic health")?;
         look.interfaces.iter().try_for_each(|interface| output::line(&mut out, &InterfaceLine { interface }))?;

@@ -7,12 +7,12 @@ mod text;
 
 use super::campaign::options::Choice;
 use super::campaign::{self, lines::FaultLine};
-use crate::exit::Outcome;
-use crate::output;
 use anyhow::ensure;
 use clap::Args;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 use surefoot_nic::campaign::fault::FaultId;
 use surefoot_nic::campaign::movie::{SCENES_MAX, What};
 use surefoot_nic::campaign::trial::Lab;
@@ -65,7 +65,7 @@ pub fn run(options: &InjectOptions) -> anyhow::Result<Outcome> {
     experiment.must_have(golden.firmware(), &id.fault)?;
     let mut lab = Lab::new(golden);
     let movie = lab.movie(&id.fault, usize::from(options.scenes))?;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     let line = FaultLine::of(&movie.record, None);
     if options.json {
         output::stream(&mut out, "nic inject")?;

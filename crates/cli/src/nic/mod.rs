@@ -1,6 +1,5 @@
 //! `surefoot nic`: network interfaces.
 
-pub mod bench;
 pub mod campaign;
 pub mod health;
 pub mod inject;
@@ -8,8 +7,8 @@ pub mod page;
 pub mod part;
 pub mod run;
 
-use crate::exit::Outcome;
 use clap::Subcommand;
+use surefoot_console::exit::Outcome;
 
 #[derive(Subcommand)]
 pub enum NicCommand {
@@ -20,9 +19,6 @@ pub enum NicCommand {
     Campaign(Box<campaign::options::CampaignOptions>),
     /// Send messages between two programmable interfaces that may hang on the way, and judge what arrived.
     Run(Box<run::RunOptions>),
-    /// Measure what fault tolerance costs an interface: bandwidth, latency, host cost and self-test of GM and FTGM, with the
-    /// kernel's own ways beside them.
-    Bench(Box<bench::BenchOptions>),
     /// Replay one fault of a campaign, and show step by step what it does: the flip, the first difference, detection,
     /// recovery. Or make an interface of a run by the clock hang.
     Inject(Box<inject::InjectOptions>),
@@ -36,7 +32,6 @@ pub fn run(command: &NicCommand) -> anyhow::Result<Outcome> {
         NicCommand::Health(options) => health::run(options),
         NicCommand::Campaign(options) => campaign::run(options),
         NicCommand::Run(options) => run::run(options),
-        NicCommand::Bench(options) => bench::run(options),
         NicCommand::Inject(options) => inject::run(options),
         NicCommand::Part(options) => part::run(options),
     }

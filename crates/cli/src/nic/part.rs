@@ -1,7 +1,7 @@
 //! `surefoot nic part`: this program as an interface, a daemon or an application of a run.
 
-use crate::exit::Outcome;
 use clap::Args;
+use surefoot_console::exit::Outcome;
 use surefoot_hostfs::Unsupported;
 use surefoot_nic::live::Error;
 use surefoot_nic::live::part::{self, Program};

@@ -9,10 +9,10 @@ pub use options::RunOptions;
 #[cfg(test)]
 pub use result::ResultLine;
 
-use crate::exit::Outcome;
-use crate::output;
 use options::Clock;
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 
 pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
     options.check()?;
@@ -20,7 +20,7 @@ pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
         Clock::Virtual => virtual_time::run(options)?,
         Clock::Wall => wall::run(options)?,
     };
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "nic run")?;
         output::line(&mut out, &result)?;

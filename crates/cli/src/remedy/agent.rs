@@ -1,10 +1,8 @@
 //! `surefoot remedy agent`.
 
 use super::place::{Server, ServerOptions};
-use crate::exit::Outcome;
 use crate::privileges;
 use crate::spaces;
-use crate::units::{counted, parse_duration};
 use anyhow::Context;
 use clap::Args;
 use std::collections::hash_map::RandomState;
@@ -14,6 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::units::{counted, parse_duration};
 use surefoot_daemon::fleet::{Accepted, Agent, Exchange, HostFindings, OrderAnswer, Recorded};
 use surefoot_daemon::rooms::remedy::checks;
 use surefoot_hostfs::namespaces::Namespaces;
@@ -111,7 +111,7 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     } else {
         let does = if options.orders { "does what it orders" } else { "changes nothing" };
         let with = counted(checks.names.len() as u64, "check", "checks");
-        crate::people::tell!("surefoot remedy agent: reports {host}, with {with}, and {does}");
+        surefoot_console::tell!("surefoot remedy agent: reports {host}, with {with}, and {does}");
         let journal = Lost { count: &lost, path: record.path(), told: 0 };
         go_on(&mut agent, &server, &mut checks, journal, options.period.max(PERIOD_MIN), stop);
     }
@@ -153,7 +153,7 @@ fn go_on(
     while !stop.load(Ordering::Relaxed) {
         checks.turn();
         if let Some(words) = lost.news() {
-            crate::people::tell!("surefoot remedy agent: {words}");
+            surefoot_console::tell!("surefoot remedy agent: {words}");
         }
         let are_known = checks.are_known();
         // What the watch finds does not wait for the checks, which are told as soon as each has ended.
@@ -167,8 +167,8 @@ fn go_on(
             were_known = are_known;
             match &told {
                 // Said once, and tried with each period.
-                Err(why) if !is_refused => crate::people::tell!("surefoot remedy agent: {why}; it is tried again"),
-                Ok(_) if is_refused => crate::people::tell!("surefoot remedy agent: the controller answers again"),
+                Err(why) if !is_refused => surefoot_console::tell!("surefoot remedy agent: {why}; it is tried again"),
+                Ok(_) if is_refused => surefoot_console::tell!("surefoot remedy agent: the controller answers again"),
                 _ => {}
             }
             is_refused = told.is_err();

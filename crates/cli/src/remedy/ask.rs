@@ -2,10 +2,10 @@
 
 use super::lines::{CaseRow, EverythingLine};
 use super::place::{PlaceOptions, word};
-use crate::exit::Outcome;
-use crate::output;
 use clap::Args;
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 use surefoot_daemon::fleet::{CaseLine, Reason, words};
 use surefoot_remedy::decide::Request;
 
@@ -63,7 +63,7 @@ pub fn all(options: &AskAllOptions, asked: Request) -> anyhow::Result<Outcome> {
     let Some(id) = options.id else {
         let is_paused = asked == Request::Pause;
         options.how.place.open()?.pause(is_paused, &options.how.reason)?;
-        let mut out = crate::people::stdout();
+        let mut out = surefoot_console::people::stdout();
         if options.how.json {
             output::stream(&mut out, &format!("remedy {}", word(asked)))?;
             output::line(&mut out, &EverythingLine { is_paused })?;
@@ -82,7 +82,7 @@ pub fn all(options: &AskAllOptions, asked: Request) -> anyhow::Result<Outcome> {
 
 fn of_case(id: u64, how: &HowOptions, asked: Request, step: Option<String>) -> anyhow::Result<Outcome> {
     let case: CaseLine = how.place.open()?.request(id, asked, &Reason { reason: how.reason.clone(), step })?;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if how.json {
         output::stream(&mut out, &format!("remedy {}", word(asked)))?;
         output::line(&mut out, &CaseRow::of(&case))?;

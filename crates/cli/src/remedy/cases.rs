@@ -3,12 +3,12 @@
 use super::lines::CaseRow;
 use super::place::PlaceOptions;
 use super::words::age;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
-use crate::units::counted;
 use clap::Args;
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::units::counted;
 use surefoot_daemon::fleet::{CaseLine, CaseList, words};
 use surefoot_hostfs::clock;
 use surefoot_model::one_line;
@@ -30,7 +30,7 @@ pub struct CasesOptions {
 
 pub fn run(options: &CasesOptions) -> anyhow::Result<Outcome> {
     let list = options.place.open()?.cases(!options.all, options.limit as usize)?;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy cases")?;
         list.cases.iter().try_for_each(|case| output::line(&mut out, &CaseRow::of(case)))?;

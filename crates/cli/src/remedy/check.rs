@@ -1,12 +1,12 @@
 //! `surefoot remedy check run`: the periodic checks of this host, each once and now.
 
-use crate::exit::Outcome;
 use crate::rooms::remedy::table;
-use crate::{output, people};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use surefoot_console::exit::Outcome;
+use surefoot_console::{output, people};
 use surefoot_daemon::rooms::remedy::checks;
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{CheckState, HostCheck, one_line};

@@ -1,7 +1,7 @@
 //! The JSON lines of `surefoot remedy`. What comes from the model stays as it is; each moment is given once more as text.
 
-use crate::units::rfc3339;
 use serde::Serialize;
+use surefoot_console::units::rfc3339;
 use surefoot_daemon::fleet::CaseLine;
 use surefoot_model::{AuditEntry, Case};
 

@@ -13,8 +13,8 @@ pub mod simulate;
 mod trail;
 mod words;
 
-use crate::exit::Outcome;
 use clap::Subcommand;
+use surefoot_console::exit::Outcome;
 
 #[derive(Subcommand)]
 pub enum RemedyCommand {

@@ -3,15 +3,15 @@
 use super::node_name;
 use super::place::{self, LISTEN, StoreOptions};
 use crate::args::record;
-use crate::exit::Outcome;
 use crate::privileges::OfController;
-use crate::units::parse_duration;
 use anyhow::{anyhow, bail, ensure};
 use clap::Args;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::units::parse_duration;
 use surefoot_daemon::fleet::{self, Config, Fleet, Listen, Notifier, TlsFiles};
 use surefoot_hostfs::{Root, signals};
 use surefoot_outside::address::shown;
@@ -141,8 +141,8 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
     for address in fleet.addresses() {
         match address {
-            Listen::Tcp(address) => crate::people::tell!("surefoot remedy: listening on {scheme}://{address}"),
-            Listen::Unix(path) => crate::people::tell!("surefoot remedy: listening on unix:{}", path.display()),
+            Listen::Tcp(address) => surefoot_console::tell!("surefoot remedy: listening on {scheme}://{address}"),
+            Listen::Unix(path) => surefoot_console::tell!("surefoot remedy: listening on unix:{}", path.display()),
         }
     }
     tell_doubts(&fleet);
@@ -162,20 +162,20 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         looked = Instant::now();
         match fleet.alertmanager_error() {
             Some(why) if !is_unheard => {
-                crate::people::tell!(
+                surefoot_console::tell!(
                     "surefoot remedy: Alertmanager: {why}; what it said last holds, and it is asked again"
                 );
                 is_unheard = true;
             }
             None if is_unheard => {
-                crate::people::tell!("surefoot remedy: Alertmanager answers again");
+                surefoot_console::tell!("surefoot remedy: Alertmanager answers again");
                 is_unheard = false;
             }
             _ => {}
         }
         let lost = fleet.lost_deed_count();
         if lost > 0 && lost_told == 0 {
-            crate::people::tell!(
+            surefoot_console::tell!(
                 "surefoot remedy: steps cannot be recorded in this host's journal of deeds (--journal); they are in the store's trail"
             );
         }
@@ -192,10 +192,10 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             }
             match outcome {
                 Ok(()) => {
-                    crate::people::tell!("surefoot remedy: policies reloaded");
+                    surefoot_console::tell!("surefoot remedy: policies reloaded");
                     tell_doubts(&fleet);
                 }
-                Err(error) => crate::people::tell!("surefoot remedy: {error}; the policies from before go on"),
+                Err(error) => surefoot_console::tell!("surefoot remedy: {error}; the policies from before go on"),
             }
         }
     }
@@ -206,7 +206,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
 /// Says what looks like a slip in the policies, and what their steps need that is not here.
 fn tell_doubts(fleet: &Fleet) {
     for doubt in fleet.doubts() {
-        crate::people::tell!("surefoot remedy: note: {doubt}");
+        surefoot_console::tell!("surefoot remedy: note: {doubt}");
     }
 }
 

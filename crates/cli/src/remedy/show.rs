@@ -3,12 +3,12 @@
 use super::lines::{AuditLine, DetailLine, PartLine};
 use super::place::PlaceOptions;
 use super::{trail, words};
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
-use crate::units::duration;
 use clap::Args;
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::units::duration;
 use surefoot_daemon::fleet::{self, CaseStory};
 use surefoot_hostfs::clock;
 use surefoot_model::{Case, CaseStep, StepState, one_line};
@@ -27,7 +27,7 @@ pub struct ShowOptions {
 
 pub fn run(options: &ShowOptions) -> anyhow::Result<Outcome> {
     let story = options.place.open()?.story(options.id)?;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy show")?;
         output::line(&mut out, &DetailLine::of(&story.case))?;

@@ -1,14 +1,14 @@
 //! `surefoot remedy simulate`.
 
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
-use crate::units::counted;
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::units::counted;
 use surefoot_model::Alert;
 use surefoot_remedy::policy::Policies;
 use surefoot_remedy::simulate::{Assumed, Plan, Simulated, simulate};
@@ -103,14 +103,14 @@ pub fn run(options: &SimulateOptions) -> anyhow::Result<Outcome> {
     );
     let policies = Policies::read(&options.policy)?;
     for doubt in policies.doubts() {
-        crate::people::tell!("surefoot remedy: note: {doubt}");
+        surefoot_console::tell!("surefoot remedy: note: {doubt}");
     }
     let recorded = options.fleet.as_deref().map(recorded).transpose()?.unwrap_or_default();
     let mut assumed = Assumed::default();
     assumed.kinds.iter_mut().for_each(|kind| kind.per_host_year *= options.faults);
     let plan = Plan { hosts: options.hosts, days: options.days, seed: options.seed, assumed, recorded };
     let result = simulate(&policies, &plan);
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         lines(&mut out, &result, options)?;
     } else {

@@ -3,11 +3,11 @@
 use super::lines::AuditLine;
 use super::place::PlaceOptions;
 use super::words;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
 use clap::Args;
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
 use surefoot_model::AuditEntry;
 
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub struct TrailOptions {
 
 pub fn run(options: &TrailOptions) -> anyhow::Result<Outcome> {
     let trail = options.place.open()?.trail(options.limit as usize)?;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy trail")?;
         trail.iter().try_for_each(|entry| output::line(&mut out, &AuditLine::of(entry)))?;

@@ -2,11 +2,11 @@
 
 pub mod happened;
 
-use crate::checkpoint::words::{size, utc};
-use crate::output;
-use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::words::{size, utc};
 use surefoot_daemon::rooms::checkpoint::{Answer, JobView, State, findings};
 use surefoot_model::{Severity, one_line};
 

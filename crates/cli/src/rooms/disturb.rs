@@ -2,12 +2,12 @@
 
 pub mod happened;
 
-use crate::checkpoint::words::utc;
-use crate::output;
-use crate::table::Table;
-use crate::units::counted;
 use serde::Serialize;
 use std::io::{self, Write};
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::units::counted;
+use surefoot_console::words::utc;
 use surefoot_daemon::rooms::disturb::{Answer, Experiment, ExperimentView, State, findings};
 use surefoot_model::{ExperimentRow, Severity, one_line};
 

@@ -2,13 +2,13 @@
 
 pub mod happened;
 
-use crate::checkpoint::words::utc;
 use crate::memory::status::{number, rate};
-use crate::output;
-use crate::table::Table;
-use crate::units::{counted, duration};
 use serde::Serialize;
 use std::io::{self, Write};
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::units::{counted, duration};
+use surefoot_console::words::utc;
 use surefoot_daemon::rooms::memory::{Answer, State, findings};
 use surefoot_model::{CostBasis, Dimm, Severity, one_line};
 

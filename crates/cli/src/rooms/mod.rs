@@ -11,18 +11,19 @@ pub mod remedy;
 use crate::args::{Filter, Source, What, can_attach};
 use crate::checkpoint::options::CheckpointCommand;
 use crate::disturb::DisturbCommand;
-use crate::exit::Outcome;
 use crate::memory::MemoryCommand;
 use crate::memory::bmc::BmcOptions;
 use crate::nic::NicCommand;
 use crate::remedy::RemedyCommand;
-use crate::{report, settle};
+use crate::settle;
+use crate::stall::report;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use surefoot_console::exit::Outcome;
 use surefoot_daemon::rooms::{
     Options, checkpoint as checkpoints, disturb as experiments, memory as memory_errors, nic as interfaces,
     remedy as remedies, stall, watch,
@@ -40,7 +41,7 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
     let config = report::config(what, window).checked(root)?;
     // The counters follow no workload, which is refused when they are started.
     if what.source != Source::Counters {
-        crate::threads::tell_comm(what.comm.as_deref(), root);
+        crate::stall::threads::tell_comm(what.comm.as_deref(), root);
     }
     settle::settle_for(what, root);
     let mut sources = Sources::new().with("stall", stall::source(root, config));
@@ -68,7 +69,7 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
 pub fn forewarn_of_memory(root: &Root) {
     if presence::unsupported(root).is_none() && can_attach(root) {
         let cores = surefoot_hostfs::cpus::possible(root).map_or(0, |cores| cores.len());
-        crate::people::tell!("{}", follow::forewarning(cores));
+        surefoot_console::tell!("{}", follow::forewarning(cores));
     }
 }
 
@@ -242,7 +243,7 @@ pub fn start(sources: Sources, statistics: &Statistics, duration: Option<Duratio
 /// Ends the sources, and says which of them do not end.
 pub fn end(running: Running) {
     for source in running.end() {
-        crate::people::tell!(
+        surefoot_console::tell!(
             "surefoot: the source '{source}' did not end: it waits for a file system, a device or a program that does not answer, and is \
              left behind"
         );

@@ -2,11 +2,11 @@
 
 pub mod happened;
 
-use crate::checkpoint::words::utc;
-use crate::output;
-use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::words::utc;
 use surefoot_daemon::rooms::nic::{Answer, State, findings};
 use surefoot_model::Severity;
 

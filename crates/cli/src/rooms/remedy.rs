@@ -1,10 +1,10 @@
 //! Periodic checks in the report of a run or of a recording, and in the history.
 
-use crate::output;
-use crate::table::Table;
-use crate::units::duration;
 use serde::Serialize;
 use std::io::{self, Write};
+use surefoot_console::output;
+use surefoot_console::table::Table;
+use surefoot_console::units::duration;
 use surefoot_daemon::rooms::remedy::{Answer, State};
 use surefoot_model::{HostCheck, one_line};
 use surefoot_store::history::KeptRecord;

@@ -3,9 +3,9 @@
 use super::EVERY_LEAST;
 use super::reference::ReferenceChoice;
 use crate::disturb::run::SpecChoice;
-use crate::units::parse_duration;
 use clap::Args;
 use std::time::Duration;
+use surefoot_console::units::parse_duration;
 use surefoot_disturb::Fault;
 
 /// What help says at its end.

@@ -1,7 +1,7 @@
 //! The drift in words.
 
 use super::lines::{DriftLine, RateLine};
-use crate::units::{counted, duration};
+use surefoot_console::units::{counted, duration};
 use surefoot_hostfs::cpus;
 
 pub fn of(line: &DriftLine) -> String {

@@ -1,9 +1,9 @@
 //! The pictures of a page of experiments.
 
 use super::text;
-use crate::checkpoint::chart::{Line, Panel, Scale, svg};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use surefoot_console::chart::{Line, Panel, Scale, svg};
 use surefoot_daemon::rooms::disturb::Experiment;
 use surefoot_model::{CpuId, ExperimentRow};
 

@@ -2,9 +2,9 @@
 
 use super::super::run::CONFIDENCE_ENOUGH;
 use super::{charts, interval, said, text, value};
-use crate::units::{counted, duration};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use surefoot_console::units::{counted, duration};
 use surefoot_daemon::rooms::disturb::{CoreStalls, Experiment};
 use surefoot_model::{ExperimentEffect, ExperimentRow, ExperimentRun};
 

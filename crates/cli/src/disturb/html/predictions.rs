@@ -1,9 +1,9 @@
 //! Predictions as a picture: slowdown over the number of nodes, both logarithmic, with the interval in which one more run would lie.
 
 use super::text;
-use crate::units::duration;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use surefoot_console::units::duration;
 use surefoot_daemon::rooms::disturb::PredictionView;
 
 const WIDTH: f64 = 900.0;

@@ -1,8 +1,8 @@
 //! The options of `surefoot disturb length`.
 
-use crate::units::{parse_duration, parse_ns};
 use clap::Args;
 use std::time::Duration;
+use surefoot_console::units::{parse_duration, parse_ns};
 use surefoot_disturb::disturbance::{Method, Phase, Spec, What};
 use surefoot_disturb::length::Sweep;
 use surefoot_model::CpuId;

@@ -1,8 +1,8 @@
 //! The length in words.
 
 use super::lines::{LengthLine, StepLine};
-use crate::table::Table;
-use crate::units::{counted, duration};
+use surefoot_console::table::Table;
+use surefoot_console::units::{counted, duration};
 use surefoot_disturb::length::Step;
 use surefoot_model::time_words;
 

@@ -2,7 +2,6 @@
 
 use super::super::run::{RunOptions, SpecChoice, guard};
 use super::named;
-use crate::units::parse_duration;
 use anyhow::Context;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
@@ -11,6 +10,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
+use surefoot_console::units::parse_duration;
 use surefoot_disturb::disturbance::Spec;
 use surefoot_disturb::plan::{Case, Compared, Measure, Plan, Treatment};
 use surefoot_disturb::workload::ready::{self, Setting};

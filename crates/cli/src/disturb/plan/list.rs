@@ -3,10 +3,10 @@
 use super::super::WorkloadsOptions;
 use super::lines::WorkloadLine;
 use super::setting;
-use crate::exit::Outcome;
-use crate::table::Table;
-use crate::{output, people};
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::table::Table;
+use surefoot_console::{output, people};
 use surefoot_disturb::workload::ready;
 use surefoot_hostfs::Root;
 

@@ -2,9 +2,9 @@
 
 use super::super::log::Log;
 use super::lines::{DifferenceLine, EffectLine, GivenUpLine, RowLine, SummaryLine};
-use crate::output;
 use std::io::{self, Write};
 use std::time::Duration;
+use surefoot_console::output;
 use surefoot_disturb::plan::{Outcome, Plan};
 use surefoot_disturb::preset::{Preset, Row};
 use surefoot_model::ExperimentRow;

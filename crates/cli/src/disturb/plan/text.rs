@@ -1,8 +1,8 @@
 //! The report of several workloads as text.
 
 use super::report::Report;
-use crate::table::{Table, paragraph};
-use crate::units::{counted, duration};
+use surefoot_console::table::{Table, paragraph};
+use surefoot_console::units::{counted, duration};
 use surefoot_disturb::plan::{Case, CaseOutcome, Compared, Found, Measure, MeasureOutcome};
 use surefoot_disturb::preset::{Row, Verdict};
 

@@ -1,8 +1,8 @@
 //! What a reader of several workloads' results must keep in mind.
 
 use super::super::run::losses;
-use crate::units::counted;
 use std::collections::BTreeSet;
+use surefoot_console::units::counted;
 use surefoot_disturb::disturbance::Losses;
 use surefoot_disturb::plan::{Outcome, Plan};
 use surefoot_disturb::safety::Permit;

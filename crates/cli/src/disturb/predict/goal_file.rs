@@ -1,13 +1,13 @@
 //! `--goal` and `--write-goal`: jobs as GOAL files.
 
 use super::options::PredictOptions;
-use crate::people;
-use crate::units::counted;
 use anyhow::Context;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use surefoot_console::people;
+use surefoot_console::units::counted;
 use surefoot_disturb::predict::goal::{self, Goal};
 
 pub fn read(path: &Path) -> anyhow::Result<Goal> {

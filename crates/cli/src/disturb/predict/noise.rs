@@ -1,11 +1,11 @@
 //! What `--noise` says.
 
-use crate::record;
-use crate::units::{counted, duration, parse_ns};
+use crate::stall::record;
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use surefoot_console::units::{counted, duration, parse_ns};
 use surefoot_disturb::predict::{Freeze, Group, Noise, Phase, Recorded};
 use surefoot_model::{CpuId, Event};
 

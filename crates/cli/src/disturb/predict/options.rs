@@ -4,10 +4,10 @@ use super::goal_file;
 use super::lines::About;
 use super::noise::NoiseChoice;
 use crate::ecc::options::ShardChoice;
-use crate::units::parse_ns;
 use clap::Args;
 use std::ops::Range;
 use std::path::PathBuf;
+use surefoot_console::units::parse_ns;
 use surefoot_disturb::Error;
 use surefoot_disturb::predict::goal::{Goal, GoalSetting, predict_goal};
 use surefoot_disturb::predict::{

@@ -3,11 +3,11 @@
 
 use super::lines::About;
 use crate::ecc::options::ShardChoice;
-use crate::output;
 use crate::shards::expect_same_release;
 use anyhow::{Context, bail, ensure};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use surefoot_console::output;
 use surefoot_disturb::predict::shard::{self, DrawLine, Header};
 use surefoot_disturb::predict::{Draw, Prediction};
 

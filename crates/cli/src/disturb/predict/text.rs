@@ -1,8 +1,8 @@
 //! A prediction in words.
 
 use super::lines::{About, PredictionLine};
-use crate::units::{counted, duration};
 use std::fmt::Write;
+use surefoot_console::units::{counted, duration};
 use surefoot_disturb::predict::DRAWS_FOR_ANY;
 
 pub fn of(about: &About, result: &PredictionLine) -> String {

@@ -3,13 +3,14 @@
 use super::super::plan::lines::{DifferenceLine, EffectLine, GivenUpLine, PlanLine, RowLine, RunLine, SummaryLine};
 use super::super::plan::record;
 use super::super::run::lines::Line;
-use crate::exit::Outcome;
-use crate::{people, record as recording};
+use crate::stall::record as recording;
 use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use surefoot_console::exit::Outcome;
+use surefoot_console::people;
 use surefoot_daemon::rooms::disturb::{PredictionView, State};
 use surefoot_model::{
     CpuId, DisturbEvent, Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentOutcome, ExperimentRow,

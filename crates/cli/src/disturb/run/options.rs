@@ -3,11 +3,11 @@
 use super::spec::SpecChoice;
 use crate::disturb::drift::ReferenceChoice;
 use crate::disturb::log::LogOptions;
-use crate::units::parse_duration;
 use clap::Args;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use surefoot_console::units::parse_duration;
 use surefoot_disturb::preset::Preset;
 use surefoot_disturb::workload::Metric;
 

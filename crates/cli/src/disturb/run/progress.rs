@@ -1,9 +1,9 @@
 //! How far an experiment is, on a terminal.
 
-use crate::people::tell;
-use crate::units::duration;
 use std::io::IsTerminal;
 use std::time::Instant;
+use surefoot_console::people::tell;
+use surefoot_console::units::duration;
 use surefoot_disturb::experiment::Run;
 
 pub struct Progress {

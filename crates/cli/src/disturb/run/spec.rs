@@ -1,9 +1,9 @@
 //! What `--disturbance` says.
 
 use crate::args::cpu_list;
-use crate::units::parse_ns;
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use surefoot_console::units::parse_ns;
 use surefoot_disturb::disturbance::{Guest, GuestStop, Method, Phase, Spec, What};
 
 const FORM: &str = "write freeze:length=2ms,period=1s, and cores=0-1, phase=random or method=spin where needed";

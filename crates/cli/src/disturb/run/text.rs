@@ -1,6 +1,6 @@
 //! The effect in words.
 
-use crate::units::{counted, duration};
+use surefoot_console::units::{counted, duration};
 use surefoot_hostfs::cpus;
 use surefoot_model::ExperimentEffect;
 

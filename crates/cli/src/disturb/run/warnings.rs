@@ -1,6 +1,6 @@
 //! What a reader of a result must keep in mind.
 
-use crate::units::counted;
+use surefoot_console::units::counted;
 use surefoot_disturb::disturbance::{Chosen, Losses};
 use surefoot_disturb::experiment::{Condition, Experiment, Outcome};
 use surefoot_hostfs::{Root, cpus};

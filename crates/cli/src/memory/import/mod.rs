@@ -9,10 +9,7 @@ mod text;
 pub use hosts::Hosts;
 pub use read::{FormatName, Reading};
 
-use crate::exit::Outcome;
 use crate::memory::status::DimmLine;
-use crate::output;
-use crate::units::rfc3339;
 use anyhow::ensure;
 use clap::Args;
 use into::{Into, Kept};
@@ -20,6 +17,9 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::units::rfc3339;
 use surefoot_hostfs::stamp;
 use surefoot_memory::import::{Clock, Modules, NotUnderstood};
 use surefoot_model::{Dimm, ErrorReport};
@@ -109,7 +109,7 @@ pub struct ImportLine<'a> {
 
 pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
     let clock = clock(options.booted.as_deref())?;
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "memory import")?;
     }

@@ -1,12 +1,12 @@
 //! Reading a file of any of the formats.
 
 use super::rasdaemon;
-use crate::units::counted;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use surefoot_console::units::counted;
 use surefoot_memory::import::{Clock, Format, Host, Import, LINE_BYTES_MAX, Totals, detect, unread_form};
 use surefoot_model::ErrorReport;
 

@@ -3,8 +3,8 @@
 use super::into::Kept;
 use super::read::Reading;
 use crate::memory::fault;
-use crate::table::Table;
-use crate::units::counted;
+use surefoot_console::table::Table;
+use surefoot_console::units::counted;
 use surefoot_model::{Dimm, Fidelity, one_line};
 
 pub fn of(dimms: &[Dimm], readings: &[Reading], show: usize, kept: Option<Kept>) -> String {

@@ -1,6 +1,6 @@
 //! Figures as SVG pictures.
 
-use crate::checkpoint::chart::{self, Line, Panel, Scale};
+use surefoot_console::chart::{self, Line, Panel, Scale};
 use surefoot_memory::simulate::{Diagram, Figure, Series};
 use surefoot_memory::tune::Point;
 

@@ -1,11 +1,11 @@
 //! When errors arrive, as an option says it.
 
-use crate::units::parse_duration;
 use anyhow::{Context, bail, ensure};
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use surefoot_console::units::parse_duration;
 use surefoot_memory::simulate::{Arrival, LINE_BYTES_MAX, MEAN_OVER_MEDIAN, Pattern, Trace};
 use surefoot_model::{ErrorSeverity, Event, MemoryEvent};
 use surefoot_store::recording::{End, Reader};
@@ -124,7 +124,7 @@ fn read_recording(path: &Path) -> anyhow::Result<Vec<Arrival>> {
     }
     if reader.end() != End::Complete {
         let file = path.display();
-        crate::people::tell!("surefoot: {file}: the recording is not complete; what is intact of it is used");
+        surefoot_console::tell!("surefoot: {file}: the recording is not complete; what is intact of it is used");
     }
     trace.finish().map_err(anyhow::Error::msg)
 }

@@ -4,12 +4,12 @@ use super::SimulateOptions;
 use super::text::{assumed, days};
 use super::work::Load;
 use super::{chart, lines};
-use crate::destination::Destination;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
+use surefoot_console::destination::Destination;
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
 use surefoot_memory::simulate::{Figure, Mechanism, Path, Scene, Service, Work, figure};
 use surefoot_memory::tune::{Bins, Choice, Wish, choose};
 
@@ -57,7 +57,7 @@ pub fn run(options: &SimulateOptions, number: u32) -> anyhow::Result<Outcome> {
         let marks: Vec<(f64, String)> = best_s.map(|s| (s, format!("{s} s"))).into_iter().collect();
         file.write(|out| out.write_all(chart::figure(&drawn, &marks).as_bytes()))?;
     }
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "memory simulate")?;
         lines::costs(&scene.path.costs, &Work::ALL).iter().try_for_each(|cost| output::line(&mut out, cost))?;

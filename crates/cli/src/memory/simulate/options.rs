@@ -2,9 +2,9 @@
 
 use super::errors::Errors;
 use crate::ecc::options::ShardChoice;
-use crate::units::{parse_duration, parse_ns};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use surefoot_console::units::{parse_duration, parse_ns};
 use surefoot_memory::simulate::{Costs, Mechanism, Path, StormRule};
 use surefoot_memory::tune::CORES_ASSUMED;
 
@@ -221,7 +221,7 @@ impl SimulateOptions {
             ("--interval", self.interval.is_some() && !is_polling),
         ] {
             if is_given {
-                crate::people::tell!("surefoot: {option} means nothing with --mechanism {name} and was not used");
+                surefoot_console::tell!("surefoot: {option} means nothing with --mechanism {name} and was not used");
             }
         }
         Ok(())

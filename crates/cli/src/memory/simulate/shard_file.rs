@@ -2,13 +2,13 @@
 //! shard's hosts.
 
 use super::errors::{Errors, Kind};
-use crate::output;
 use crate::shards::{ShardChoice, ShardFiles};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::Lines;
+use surefoot_console::output;
 use surefoot_memory::simulate::{Costs, Fleet, FleetOutcome, Mechanism, Outcome, Path, StormRule, Work};
 
 const FILES: ShardFiles = ShardFiles {

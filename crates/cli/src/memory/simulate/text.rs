@@ -2,8 +2,8 @@
 
 use super::lines::{CostLine, ResultLine};
 use super::shard_file::Run;
-use crate::table::Table;
-use crate::units::{counted, duration, percent};
+use surefoot_console::table::Table;
+use surefoot_console::units::{counted, duration, percent};
 use surefoot_memory::simulate::Mechanism;
 
 /// A run and what came of it.

@@ -41,7 +41,7 @@ impl Load {
                 arrivals.retain(|arrival| arrival.at_ns < path.duration_ns);
                 if arrivals.len() < before {
                     let beyond = before - arrivals.len();
-                    crate::people::tell!("surefoot: {beyond} of {before} lines of the trace are beyond --duration");
+                    surefoot_console::tell!("surefoot: {beyond} of {before} lines of the trace are beyond --duration");
                 }
                 let named = arrivals.iter().map(|arrival| arrival.bank + 1).max().unwrap_or(1);
                 path.banks = banks.banks.unwrap_or(named);

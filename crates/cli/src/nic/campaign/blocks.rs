@@ -2,18 +2,18 @@
 
 use super::lines::{BlockLine, BlocksLine};
 use super::options::BlocksOptions;
-use crate::exit::Outcome;
-use crate::output;
-use crate::table::Table;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::table::Table;
 use surefoot_nic::campaign::blocks::{Block, blocks_of_run};
 
 pub fn run(options: &BlocksOptions) -> anyhow::Result<Outcome> {
     let experiment = super::chosen(&options.choice)?;
     let found = blocks_of_run(&super::golden(&options.choice, &experiment, options.seed)?)?;
     let summary = BlocksLine::of(&experiment.name, &found);
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "nic campaign blocks")?;
         found.iter().try_for_each(|block| output::line(&mut out, &BlockLine::of(block)))?;

@@ -4,11 +4,11 @@ use super::file::LINE_BYTES_MAX;
 use super::lines::{FaultLine, TableLine};
 use super::options::ReportOptions;
 use super::text;
-use crate::exit::Outcome;
-use crate::output;
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 use surefoot_nic::campaign::experiment::FAULTS_MAX;
 use surefoot_nic::campaign::table::Table;
 use surefoot_nic::campaign::whole::Whole;
@@ -88,7 +88,7 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
             ensure!(seen.len() as u64 <= FAULTS_MAX, "more than {FAULTS_MAX} faults; report fewer files at once");
         }
     }
-    let mut out = io::BufWriter::new(crate::people::stdout());
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     ensure!(!seen.is_empty(), "the files have no fault in them; `surefoot nic campaign --output FILE` writes some");
     if options.json {
         output::stream(&mut out, "nic campaign report")?;

@@ -1,8 +1,8 @@
 //! The tables of `surefoot nic campaign` for people.
 
 use super::lines::{MissingRow, ShareRow, TableLine};
-use crate::table::Table;
-use crate::units::duration;
+use surefoot_console::table::Table;
+use surefoot_console::units::duration;
 
 /// One experiment, beside the paper's numbers where it made it.
 pub fn of(line: &TableLine) -> String {

@@ -2,11 +2,11 @@
 
 use super::lines::AnsweringLine;
 use super::{HealthOptions, told};
-use crate::exit::Outcome;
-use crate::output;
 use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
 use surefoot_hostfs::{Root, signals};
 use surefoot_interfaces::answer::{Answered, Answerer};
 use surefoot_interfaces::probe::{address_text, own_address};

@@ -1,10 +1,10 @@
 //! The options of `surefoot nic health`.
 
-use crate::units;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use surefoot_console::units;
 use surefoot_interfaces::decide::Policy;
 use surefoot_interfaces::judge::Limits;
 use surefoot_interfaces::probe::{COUNT_MAX, Round};

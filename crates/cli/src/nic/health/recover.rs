@@ -1,7 +1,7 @@
 //! `--recover` of `nic health`: the options as the library wants them.
 
 use super::{HealthOptions, told};
-use crate::units::counted;
+use surefoot_console::units::counted;
 use surefoot_hostfs::Root;
 use surefoot_interfaces::recover::{Recovery, Stopped};
 use surefoot_model::{Actor, Deed, InterfaceLook};
@@ -14,8 +14,8 @@ pub fn run(options: &HealthOptions, root: &Root, look: &InterfaceLook) -> anyhow
     let steps = if options.yes { recovery.run(look) } else { recovery.plan(look) }.map_err(told)?;
     if steps.unread_count > 0 {
         let lines = counted(steps.unread_count, "line", "lines");
-        let path = crate::people::path(&recovery.record.path());
-        crate::people::tell!("surefoot: {lines} of {path} cannot be read, and may be steps");
+        let path = surefoot_console::people::path(&recovery.record.path());
+        surefoot_console::tell!("surefoot: {lines} of {path} cannot be read, and may be steps");
     }
     Ok((steps.deeds, steps.stopped))
 }

@@ -1,7 +1,7 @@
 //! What is found of interfaces, for people.
 
-use crate::table::Table;
-use crate::units::{counted, duration};
+use surefoot_console::table::Table;
+use surefoot_console::units::{counted, duration};
 use surefoot_daemon::rooms::nic::findings;
 use surefoot_model::{Carried, Deed, DeedOutcome, Interface, InterfaceLook, ReporterState, one_line};
 

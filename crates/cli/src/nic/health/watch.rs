@@ -2,13 +2,13 @@
 
 use super::lines::{DeedLine, InterfaceLine, ProblemLine};
 use super::{Health, HealthOptions, problem, recover, text};
-use crate::checkpoint::words::utc;
-use crate::exit::Outcome;
-use crate::output;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::output;
+use surefoot_console::words::utc;
 use surefoot_hostfs::signals;
 use surefoot_model::{Deed, Interface, InterfaceLook, InterfaceProblem, one_line};
 

@@ -1,6 +1,5 @@
 //! `surefoot nic inject --run DIR --node N`: an interface of a run that goes on hangs.
 
-use crate::exit::Outcome;
 use crate::nic::part::told;
 use anyhow::{bail, ensure};
 use clap::Args;
@@ -8,6 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
 use surefoot_nic::host::layout::{control, inject};
 use surefoot_nic::live::directory::RunDirectory;
 
@@ -46,6 +46,6 @@ pub fn run(options: &RunningOptions, is_json: bool) -> anyhow::Result<Outcome> {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    writeln!(crate::people::stdout(), "node {node}: its interface hangs")?;
+    writeln!(surefoot_console::people::stdout(), "node {node}: its interface hangs")?;
     Ok(Outcome::Done)
 }

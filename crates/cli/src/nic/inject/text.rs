@@ -1,8 +1,8 @@
 //! A fault movie for people.
 
 use crate::nic::campaign::lines::FaultLine;
-use crate::table::Table;
-use crate::units::duration;
+use surefoot_console::table::Table;
+use surefoot_console::units::duration;
 use surefoot_daemon::rooms::nic::campaign::words::words;
 use surefoot_nic::campaign::movie::Movie;
 

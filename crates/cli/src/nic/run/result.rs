@@ -1,8 +1,8 @@
 //! What came of a run, as a line and as text.
 
-use crate::units::{counted, duration};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use surefoot_console::units::{counted, duration};
 use surefoot_nic::check::Verdict;
 
 /// The last line of `nic run`.

@@ -3,12 +3,12 @@
 use super::options::{Link, RunOptions};
 use super::result::{ResultLine, Spread};
 use crate::nic::part::{program, told};
-use crate::people::tell;
 use anyhow::{Context, bail};
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use surefoot_console::people::tell;
 use surefoot_hostfs::signals;
 use surefoot_nic::firmware::Build;
 use surefoot_nic::live::directory::{self, RunDirectory};
@@ -97,7 +97,7 @@ impl Progress {
         let rate = f64::from(delivered) / self.begun.elapsed().as_secs_f64().max(1e-3);
         let hung = if failures == 0 { String::new() } else { format!(", {failures} hangs") };
         let _ = write!(
-            crate::people::stderr(),
+            surefoot_console::people::stderr(),
             "\r{delivered} of {} messages delivered, {rate:.0} in a second{hung} ",
             self.total
         );

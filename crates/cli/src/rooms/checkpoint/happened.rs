@@ -1,6 +1,6 @@
 //! What a line of a job's journal says, in one line for people.
 
-use crate::units::duration;
+use surefoot_console::units::duration;
 use surefoot_model::{JournalEntry, JournalEvent};
 use surefoot_store::history::KeptRecord;
 

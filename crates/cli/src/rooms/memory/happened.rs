@@ -1,6 +1,6 @@
 //! What a report of a memory error says, in one line for people.
 
-use crate::units::counted;
+use surefoot_console::units::counted;
 use surefoot_model::{DramLocation, ErrorReport, ErrorSeverity, one_line};
 use surefoot_store::history::KeptRecord;
 

@@ -1,8 +1,8 @@
 //! What a preset's source published beside what was found here, and what all of it comes to.
 
 use super::super::report::Report;
-use crate::units::{counted, duration};
 use serde::{Deserialize, Serialize};
+use surefoot_console::units::{counted, duration};
 use surefoot_disturb::preset::{Preset, Row, Verdict};
 use surefoot_model::ExperimentRow;
 
