@@ -48,6 +48,10 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Modules of the same kind that wait for what does not answer, or for deadlines, and compute next to nothing: a lane of their own, so
+/// that they hold no place of one that computes.
+const WAITING: (&str, &[&str]) = ("e2e tests that wait", &["answering::", "file_limits::", "namespaces::"]);
+
 /// What takes longest begins first, so that nothing long is left for the end.
 const LONGEST_FIRST: &[&str] = &[
     "e2e tests beside others",
@@ -131,6 +135,8 @@ fn test_binary(message: &Value, package: &dyn Fn(&Path) -> Option<String>) -> Op
 pub struct Groups {
     /// May run at the same time.
     pub beside_others: Vec<Job>,
+    /// May run beside those, and wait more than they compute.
+    pub waiting: Vec<Job>,
     /// The tests in the documentation, which cargo compiles.
     pub documentation: Job,
     /// Load eBPF programs and measure.
@@ -147,17 +153,23 @@ pub fn groups(workspace: &Workspace, binaries: &[Binary], command: &Path, root: 
         cargo.args(["test", "--doc", "--workspace", "--locked", "--no-fail-fast"]);
         cargo
     });
-    let (beside_others, kernel, end_to_end) = (Vec::new(), Vec::new(), Vec::new());
-    let mut groups = Groups { beside_others, documentation, kernel, end_to_end };
+    let mut groups = Groups {
+        beside_others: Vec::new(),
+        waiting: Vec::new(),
+        documentation,
+        kernel: Vec::new(),
+        end_to_end: Vec::new(),
+    };
     for binary in binaries {
         if KERNEL_PACKAGES.contains(&binary.package.as_str()) {
             groups.kernel.push(start.as_root(&binary.name, binary, &["--test-threads=1"]));
         } else if binary.package == END_TO_END && !binary.name.ends_with("unit tests") {
             // Each run leaves out what the runs before it choose, by the same words, so each test runs once.
             let mut chosen = vec!["--test-threads=1"];
-            for (name, modules) in BESIDE_OTHERS {
+            for (name, modules) in BESIDE_OTHERS.iter().chain([&WAITING]) {
                 let words = [&chosen, *modules].concat();
-                groups.beside_others.push(start.as_root(name, binary, &words));
+                let lane = if *name == WAITING.0 { &mut groups.waiting } else { &mut groups.beside_others };
+                lane.push(start.as_root(name, binary, &words));
                 chosen.extend(modules.iter().flat_map(|module| ["--skip", module]));
             }
             groups.end_to_end.push(start.as_root(&binary.name, binary, &chosen));
@@ -274,6 +286,7 @@ mod tests {
             "e2e tests in a browser",
         ];
         assert_eq!(names(&groups.beside_others), [&beside[..], &["ecc tests", "e2e unit tests"]].concat());
+        assert_eq!(names(&groups.waiting), [WAITING.0]);
         assert_eq!(names(&groups.kernel), ["stall unit tests", "probes tests"]);
         assert_eq!(names(&groups.end_to_end), ["e2e tests"]);
     }
@@ -281,7 +294,7 @@ mod tests {
     #[test]
     fn the_modules_that_run_beside_others_are_there() {
         let folder = Workspace::here().root.join("e2e/tests");
-        for module in BESIDE_OTHERS.iter().flat_map(|(_, modules)| *modules) {
+        for module in BESIDE_OTHERS.iter().chain([&WAITING]).flat_map(|(_, modules)| *modules) {
             let place = folder.join(module.trim_end_matches("::").replace("::", "/"));
             let is_there = place.with_extension("rs").is_file() || place.join("mod.rs").is_file();
             assert!(is_there, "{} is gone; what it was runs alone", place.display());

@@ -48,7 +48,8 @@ pub fn test(workspace: &Workspace) -> ExitCode {
         let groups = binaries::groups(workspace, &binaries, &command, &root);
         // Cargo lets one of these wait for the other, so they have a lane of their own.
         let cargo = Lane { jobs: lints.into_iter().chain([groups.documentation]).collect(), at_once: 1 };
-        suite.lanes("tests", vec![cargo, Lane { jobs: groups.beside_others, at_once: AT_ONCE }]);
+        let waiting = Lane { jobs: groups.waiting, at_once: 1 };
+        suite.lanes("tests", vec![cargo, waiting, Lane { jobs: groups.beside_others, at_once: AT_ONCE }]);
         suite.tests("kernel tests", groups.kernel, 1);
         suite.tests("end-to-end tests", groups.end_to_end, 1);
     } else {
