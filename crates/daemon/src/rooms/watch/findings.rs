@@ -6,6 +6,8 @@ use surefoot_model::{Finding, Room, Severity, Subject, SubjectKind};
 
 /// A loss is told of for so long.
 const RECENT_NS: u64 = 60_000_000_000;
+/// So much that was not traced in this time is a notice: one a second. Less changes no sum that is shown.
+const UNTRACED_MAX: u64 = 60;
 
 /// Everything that is to be said at a moment.
 pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
@@ -32,16 +34,23 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
         let sentence = "The history is losing events; the past will have a hole.";
         findings.push(say("history", Subject::host(), Severity::Warning, sentence.to_owned()));
     }
+    let untraced = state.untraced_since(moment.now_ns.saturating_sub(RECENT_NS));
+    if untraced >= UNTRACED_MAX {
+        let what = "interrupts, exits and program runs";
+        let sentence =
+            format!("In the last minute the kernel did not trace {untraced} {what}; since the start {}.", lost(state));
+        findings.push(say("untraced", Subject::host(), Severity::Notice, sentence));
+    }
     if !moment.is_replay() {
         findings.extend(age(moment.age_ns, moment.stale_ns));
     }
     if findings.is_empty() && moment.age_ns.is_some() {
-        // What was lost stays lost: it is praised no more.
-        let (severity, sentence) = match lost(state) {
-            lost if lost.is_empty() => (Severity::Ok, "Every source works, and nothing was lost.".to_owned()),
-            lost => (Severity::Notice, format!("Every source works; since the start {lost}.")),
+        // The total stays, and is no notice once nothing is being lost.
+        let sentence = match lost(state) {
+            lost if lost.is_empty() => "Every source works, and nothing was lost.".to_owned(),
+            lost => format!("Every source works; since the start {lost}, few or none of them in the last minute."),
         };
-        findings.push(say("sources", Subject::host(), severity, sentence));
+        findings.push(say("sources", Subject::host(), Severity::Ok, sentence));
     }
     findings
 }
@@ -53,9 +62,9 @@ fn lost(state: &State) -> String {
     let counts = [
         (state.events_dropped(), ["event", "events"], "dropped"),
         (state.raisers_lost, ["record", "records"], "of raisers lost"),
-        (missed, ["run", "runs"], "of programs skipped by the kernel"),
+        (missed, ["program run", "program runs"], "skipped by the kernel"),
         (totals.untraced_interrupts, ["interrupt", "interrupts"], "not traced"),
-        (totals.unreported, ["end", "ends"], "of contexts not reported"),
+        (totals.unreported, ["exit", "exits"], "not traced"),
     ];
     let told = counts.iter().filter(|(count, ..)| *count > 0).map(|(count, [one, many], what)| {
         let things = if *count == 1 { one } else { many };
@@ -141,8 +150,8 @@ mod tests {
         moment.age_ns = Some(0);
         assert_eq!(keys(&state, &moment), ["watch/sources/host"]);
         let later = &of(&state, &moment)[0];
-        assert_eq!(later.severity, Severity::Notice, "what was lost stays lost");
-        assert_eq!(later.sentence, "Every source works; since the start 2 events dropped.");
+        assert_eq!(later.severity, Severity::Ok, "the cause has ended");
+        assert!(later.sentence.contains("since the start 2 events dropped, few or none"), "{later:?}");
     }
 
     #[test]
@@ -166,18 +175,23 @@ mod tests {
         moment.now_ns += 1;
         state.take(&Arc::new(Event::Window(Window {
             start_ns: 0,
-            end_ns: 1,
+            end_ns: 1_000,
             cores: Vec::new(),
             faulty: Vec::new(),
             untimed: Vec::new(),
             completeness: Vec::new(),
-            cost: SelfCost { untraced_interrupts: 7, ..SelfCost::default() },
+            cost: SelfCost { untraced_interrupts: 58, unreported: 2, ..SelfCost::default() },
         })));
-        assert_eq!(
-            sentence(&state, &moment),
-            "Every source works; since the start 4 records of raisers lost, 7 interrupts not traced."
-        );
-        assert_eq!(of(&state, &moment)[0].severity, Severity::Notice, "beside a loss nothing is praised");
+        moment.now_ns = 1_000 + RECENT_NS;
+        let lost = "since the start 4 records of raisers lost, 58 interrupts not traced, 2 exits not traced";
+        let now = "In the last minute the kernel did not trace 60 interrupts, exits and program runs";
+        assert_eq!(sentence(&state, &moment), format!("{now}; {lost}."));
+        let of_now = &of(&state, &moment)[0];
+        assert_eq!((of_now.key.as_str(), of_now.severity), ("watch/untraced/host", Severity::Notice));
+        moment.now_ns += 1;
+        let ended = &of(&state, &moment)[0];
+        assert_eq!((ended.key.as_str(), ended.severity), ("watch/sources/host", Severity::Ok));
+        assert!(ended.sentence.contains(&format!("{lost}, few or none")), "{ended:?}");
     }
 
     #[test]

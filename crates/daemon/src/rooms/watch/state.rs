@@ -1,5 +1,5 @@
 use crate::keep::drops::Dropped;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use surefoot_model::{Event, ProbeCost, SelfCost, SourceReport, SourceState};
 
@@ -8,6 +8,8 @@ const PROBES_MAX: usize = 64;
 const OTHER: &str = "other";
 /// Sources that are told apart; a recording may name any number.
 const SOURCES_MAX: usize = 64;
+/// Windows whose losses are told apart: more than end in a minute.
+const WINDOWS_MAX: usize = 128;
 /// Characters of a name.
 const NAME_CHARACTERS_MAX: usize = 128;
 
@@ -24,6 +26,8 @@ pub(super) struct State {
     /// Records and marks of raisers that were lost since the start, and when that was last.
     pub(super) raisers_lost: u64,
     pub(super) raisers_ns: Option<u64>,
+    /// Of the newest windows: when each ended, and what the kernel did not trace in it.
+    untraced: VecDeque<(u64, u64)>,
     /// Of the newest report of raisers: when its watch began, and what it had lost until then.
     raisers_before: (u64, u64),
 }
@@ -46,7 +50,11 @@ pub(super) struct Totals {
 impl State {
     pub(super) fn take(&mut self, event: &Arc<Event>) {
         match &**event {
-            Event::Window(window) => self.totals.add(&window.cost),
+            Event::Window(window) => {
+                self.untraced.push_back((window.end_ns, untraced(&window.cost)));
+                self.untraced.drain(..self.untraced.len().saturating_sub(WINDOWS_MAX));
+                self.totals.add(&window.cost);
+            }
             Event::Who(who) => {
                 let lost = who.records_dropped.saturating_add(who.marks_lost);
                 let before = if self.raisers_before.0 == who.start_ns { self.raisers_before.1 } else { 0 };
@@ -79,6 +87,12 @@ impl State {
         self.before.unseen().saturating_add(self.before.history)
     }
 
+    /// What the kernel did not trace in the windows that ended at this time or later.
+    pub(super) fn untraced_since(&self, from_ns: u64) -> u64 {
+        let recent = self.untraced.iter().filter(|(end_ns, _)| *end_ns >= from_ns);
+        recent.fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
     pub(super) fn totals(&self) -> &Totals {
         &self.totals
     }
@@ -108,6 +122,12 @@ impl Totals {
         self.self_interrupts = self.self_interrupts.saturating_add(cost.self_interrupts);
         self.attach_interrupts = self.attach_interrupts.saturating_add(cost.attach_interrupts.unwrap_or(0));
     }
+}
+
+/// Interrupts and exits of a window that were not traced, and program runs that were skipped.
+fn untraced(cost: &SelfCost) -> u64 {
+    let missed = cost.probes.iter().fold(0u64, |sum, probe| sum.saturating_add(probe.missed));
+    missed.saturating_add(cost.unreported).saturating_add(cost.untraced_interrupts)
 }
 
 fn shortened(name: &str) -> String {
