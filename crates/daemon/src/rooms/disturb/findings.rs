@@ -73,16 +73,21 @@ fn running(one: &Experiment) -> Finding {
 fn went_wrong(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
     let newest: BTreeMap<Option<u32>, &Experiment> =
         state.experiments().map(|one| (one.began.stranger(), one)).collect();
-    newest.into_values().filter_map(|one| one_went_wrong(one, now_realtime_ns)).collect()
+    let since_ns = state.since_realtime_ns;
+    newest.into_values().filter_map(|one| one_went_wrong(one, since_ns, now_realtime_ns)).collect()
 }
 
-fn one_went_wrong(newest: &Experiment, now_realtime_ns: u64) -> Option<Finding> {
+fn one_went_wrong(newest: &Experiment, since_realtime_ns: Option<u64>, now_realtime_ns: u64) -> Option<Finding> {
     let ended = newest.ended.as_ref()?;
     if now_realtime_ns.saturating_sub(ended.at_realtime_ns) > TOLD_FOR_NS {
         return None;
     }
     let (rule, sentence) = match ended.outcome {
         ExperimentOutcome::Finished => return None,
+        // Nothing was disturbed, and the command told its user: a watch that starts later does not tell it once more.
+        ExperimentOutcome::Refused if since_realtime_ns.is_none_or(|since| ended.at_realtime_ns < since) => {
+            return None;
+        }
         ExperimentOutcome::Refused => ("refused", "The newest experiment was refused"),
         ExperimentOutcome::Failed => ("failed", "The newest experiment failed"),
         ExperimentOutcome::Vanished => ("vanished", "The newest experiment was killed before it reported a result"),
@@ -123,7 +128,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::state::tests::{folded, told};
     use super::*;
-    use surefoot_model::DisturbEvent;
+    use surefoot_model::{DisturbEvent, ExperimentLook};
 
     #[test]
     fn one_that_runs_says_what_it_does_to_the_cores_and_hides_what_it_runs() {
@@ -148,13 +153,36 @@ mod tests {
         assert!(of(&State::default(), 0).is_empty());
     }
 
+    /// An experiment that is refused while the watch looks is a finding; the watch that is started next says nothing of it.
+    #[test]
+    fn a_refused_experiment_is_not_told_again_by_the_next_watch() {
+        let events = told("a", Some(ExperimentOutcome::Refused));
+        let ended_ns = events.iter().find_map(|event| match event {
+            DisturbEvent::Ended(ended) => Some(ended.at_realtime_ns),
+            _ => None,
+        });
+        let ended_ns = ended_ns.unwrap();
+        let rules = |first_look_ns: Option<u64>| {
+            let look = |at| DisturbEvent::Look(ExperimentLook { looked_realtime_ns: at, ..ExperimentLook::default() });
+            let mut state = State::default();
+            first_look_ns.into_iter().for_each(|at| state.take(&look(at)));
+            events.iter().for_each(|event| state.take(event));
+            state.take(&look(ended_ns + 500));
+            of(&state, ended_ns + 1_000).into_iter().map(|finding| finding.rule.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(rules(Some(ended_ns - 500)), ["refused"], "it ended while the watch looked");
+        assert_eq!(rules(None), ["experiments"], "it had ended before the first look");
+    }
+
     /// `health.json` and the overview of a user without rights have the public words.
     #[test]
     fn nothing_that_an_experiment_of_root_said_is_public() {
         let public = |outcome| {
             let mut events = told("a", Some(outcome));
             of_root(&mut events);
-            let finding = of(&folded(&events), 9_000).remove(0);
+            let mut state = folded(&events);
+            state.since_realtime_ns = Some(1);
+            let finding = of(&state, 9_000).remove(0);
             assert_eq!(finding.uid, None, "health.json takes it");
             finding.for_everybody().sentence
         };

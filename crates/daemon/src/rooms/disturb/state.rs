@@ -85,6 +85,8 @@ pub(super) struct Totals {
 pub struct State {
     /// The newest look; `None` where nothing lies that could be looked at.
     pub(super) look: Option<ExperimentLook>,
+    /// When the first look was: what ended before ended before this watch.
+    pub(super) since_realtime_ns: Option<u64>,
     /// By their names, which are in the order of time.
     pub(super) experiments: BTreeMap<String, Experiment>,
     /// Experiments that had no room here.
@@ -96,7 +98,10 @@ impl State {
     /// Takes in what was said.
     pub fn take(&mut self, seen: &DisturbEvent) {
         match seen {
-            DisturbEvent::Look(look) => self.look = Some(look.clone()),
+            DisturbEvent::Look(look) => {
+                self.since_realtime_ns.get_or_insert(look.looked_realtime_ns);
+                self.look = Some(look.clone());
+            }
             DisturbEvent::Began(began) => self.begin(began),
             // Each look counts those that are left out.
             DisturbEvent::Gone { experiment } | DisturbEvent::LeftOut { experiment } => {
@@ -222,6 +227,7 @@ impl State {
         let kept = self.experiments.iter().filter_map(|(name, one)| Some((name.clone(), each(name, one)?)));
         State {
             look: self.look.clone(),
+            since_realtime_ns: self.since_realtime_ns,
             experiments: kept.collect(),
             dropped: self.dropped,
             totals: self.totals.clone(),
