@@ -55,9 +55,15 @@ pub trait Source {
 pub type Start = Box<dyn FnOnce() -> Result<Box<dyn Source>, StartError> + Send>;
 
 /// The sources of a run before it starts, in the order in which they open the stream.
-#[derive(Default)]
 pub struct Sources {
     planned: Vec<(&'static str, Start)>,
+    start_patience: Duration,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Sources { planned: Vec::new(), start_patience: PATIENCE }
+    }
 }
 
 impl Sources {
@@ -73,12 +79,18 @@ impl Sources {
         self
     }
 
+    #[cfg(test)]
+    fn starting_within(self, start_patience: Duration) -> Self {
+        Sources { start_patience, ..self }
+    }
+
     /// What the sources do, to be shown while they do it.
     pub fn statistics(&self) -> Statistics {
         Statistics::of(self.planned.iter().map(|(name, _)| *name))
     }
 
-    /// Starts the sources one after another. They run until `stop` is set, or for this time from now.
+    /// Starts the sources one after another. They run until `stop` is set, or for this time from now. One that takes longer than
+    /// [`PATIENCE`] to start is reported as failed, and the others start.
     ///
     /// # Errors
     /// That of the first source that cannot start; those before it are ended.
@@ -88,6 +100,6 @@ impl Sources {
         stop: &'static AtomicBool,
         duration: Option<Duration>,
     ) -> Result<Running, StartError> {
-        Running::start(self.planned, statistics, stop, duration)
+        Running::start(self.planned, statistics, stop, duration, self.start_patience)
     }
 }

@@ -26,6 +26,8 @@ const ENDED: &str =
 /// this is for those that rest.
 const WAIT: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether a source that starts is overdue.
+const START_WAIT: Duration = Duration::from_millis(100);
 /// How long sources may take to end after they were asked to. One that waits in the kernel then is left behind.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 /// The reason of a source whose turn is overdue.
@@ -85,12 +87,13 @@ impl Running {
         statistics: &Statistics,
         stop: &'static AtomicBool,
         duration: Option<Duration>,
+        start_patience: Duration,
     ) -> Result<Self, StartError> {
         let (sender, turns) = sync_channel(TURNS_MAX);
         let end = End { stop, is_closed: Arc::default(), deadline: None };
         let (closed, threads, statistics) = (OnceLock::new(), Vec::new(), statistics.clone());
         let mut running = Running { turns, end, closed, threads, statistics };
-        let waiting = running.start_each(planned, sender)?;
+        let waiting = running.start_each(planned, sender, start_patience)?;
         // The time counts from when all of them watch.
         running.end.deadline = duration.map(|duration| Instant::now() + duration);
         for go in waiting {
@@ -99,36 +102,68 @@ impl Running {
         Ok(running)
     }
 
-    /// Starts one source after another; each then waits for the word to go.
+    /// Starts one source after another; each then waits for the word to go. One that hangs while it starts fails, and begins its
+    /// turns when it has started.
     fn start_each(
         &mut self,
         planned: Vec<(&'static str, Start)>,
         sender: SyncSender<Vec<Event>>,
+        patience: Duration,
     ) -> Result<Vec<SyncSender<End>>, StartError> {
         let mut waiting = Vec::new();
         for (at, (name, start)) in planned.into_iter().enumerate() {
             let (ready, started) = sync_channel(1);
             let (go, gone) = sync_channel::<End>(1);
-            let worker =
+            let mut worker =
                 Worker { name, at, sender: sender.clone(), statistics: self.statistics.clone(), was_failed: false };
+            let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+            worker.counts().turns_until(clock::monotonic_ns().saturating_add(patience_ns));
             let thread = Builder::new().name(format!("surefoot-{name}")).spawn(move || {
-                let mut source = match start() {
+                let started = start();
+                worker.was_failed = worker.counts().rests();
+                let mut source = match started {
                     Ok(source) => source,
-                    Err(error) => return drop(ready.send(Err(error))),
+                    Err(error) => return worker.cannot_start(&ready, error),
                 };
                 worker.send(source.opening());
-                // Who starts the run may have given up meanwhile; then there is nothing to do.
-                if ready.send(Ok(())).is_ok()
-                    && let Ok(end) = gone.recv()
-                {
+                // Nobody waits for one that is late.
+                let _ = ready.send(Ok(()));
+                // Where another source cannot start, no word comes.
+                if let Ok(end) = gone.recv() {
                     worker.run(&mut *source, &end);
                 }
             })?;
             self.threads.push((name, thread));
-            started.recv()??;
+            self.wait_for(at, &started, &sender)?;
             waiting.push(go);
         }
         Ok(waiting)
+    }
+
+    /// Waits until a source has started, until that is overdue, or until the user wants the end.
+    fn wait_for(
+        &self,
+        at: usize,
+        started: &Receiver<Result<(), StartError>>,
+        sender: &SyncSender<Vec<Event>>,
+    ) -> Result<(), StartError> {
+        let source = &self.statistics.sources()[at];
+        while !self.end.stop.load(Ordering::Relaxed) {
+            match started.recv_timeout(START_WAIT) {
+                Ok(started) => return started,
+                // It panicked while it started.
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(format!("the source '{}' {ENDED}", source.name).into());
+                }
+                Err(RecvTimeoutError::Timeout) if source.is_overdue(clock::monotonic_ns()) => {
+                    // There is room: each source has opened its part at most.
+                    let failed = vec![changed(source.name, SourceState::Failed, OVERDUE.to_owned())];
+                    return sender.try_send(failed).map_err(Into::into);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        Ok(())
     }
 
     /// The events of the next turn of any source; `None` once all sources have ended, or have had their time to end.
@@ -249,6 +284,15 @@ impl Worker {
             end.rest(rest);
         }
         self.send(source.closing());
+    }
+
+    /// Tells that the source cannot start: who starts the run, or where it is late, the stream.
+    fn cannot_start(self, ready: &SyncSender<Result<(), StartError>>, error: StartError) {
+        if self.was_failed {
+            self.send(vec![changed(self.name, SourceState::Failed, error.to_string())]);
+        } else {
+            let _ = ready.send(Err(error));
+        }
     }
 
     /// A word about the source if its state is another than before.
@@ -386,6 +430,41 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         drop(all(&running));
         assert_eq!(running.end(), ["stuck"]);
+    }
+
+    #[test]
+    fn a_source_that_hangs_while_it_starts_fails_and_the_others_start() {
+        let (go_on, waits) = sync_channel::<()>(1);
+        let late: Start = Box::new(move || {
+            let _ = waits.recv();
+            Ok(Box::new(Counter { turns: 0, fails_at: 0, rest: Duration::from_millis(20) }))
+        });
+        let never: Start = Box::new(|| {
+            std::thread::sleep(Duration::from_secs(3600));
+            Err("never".into())
+        });
+        let sources = Sources::new()
+            .with("late", late)
+            .with("never", never)
+            .with("good", counter(0, Duration::from_millis(20)))
+            .starting_within(Duration::from_millis(200));
+        let (stop, statistics) = (flag(), sources.statistics());
+        let running = sources.start(&statistics, stop, None).unwrap();
+        let mut said = Vec::new();
+        let mut hear = |wanted: &str| {
+            while !said.iter().any(|word| word == wanted) {
+                said.extend(words(&running.next_turn().unwrap()));
+            }
+        };
+        hear(&format!("late Failed {OVERDUE}"));
+        hear(&format!("never Failed {OVERDUE}"));
+        hear("turn");
+        assert!(statistics.sources()[0].is_failed() && statistics.sources()[2].turns() > 0);
+        go_on.send(()).unwrap();
+        hear("late Works ");
+        stop.store(true, Ordering::Relaxed);
+        drop(all(&running));
+        assert_eq!(running.end(), ["never"]);
     }
 
     #[test]
