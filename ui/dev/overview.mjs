@@ -66,9 +66,9 @@ export function makeOverview(stream, ageNs) {
   const jobs = checkpoints.jobs.flatMap((job) => job.findings);
   const whyNot = scenario === "replay" ? "This recording holds no checkpoints." : WHY_NOT;
   const rooms = [
-    room("stall", "Lost time", lostTime(scenario, nowNs), { chart: windows.length > 0 ? { title: "Lost per second", unit: "ns_per_s", points: lostPoints(windows, host.realtime_offset_ns) } : null }),
+    room("stall", "Lost time", lostTime(scenario, nowNs), { chart: windows.length > 0 ? { title: "Lost per second", unit: "ns_per_s", points: lostPoints(windows, host.realtime_offset_ns), now: "last" } : null }),
     checkpoints.why === undefined
-      ? room("checkpoint", "Checkpoints", jobs.length > 0 ? jobs : [finding("checkpoint", "none", HOST, "ok", "No job has saved anything yet.")], { chart: jobs.length > 0 ? { title: "Age of the oldest durable copy", unit: "s", points: ages } : null })
+      ? room("checkpoint", "Checkpoints", jobs.length > 0 ? jobs : [finding("checkpoint", "none", HOST, "ok", "No job has saved anything yet.")], { chart: jobs.length > 0 ? { title: "Age of the oldest durable copy", unit: "s", points: ages, now: "ages" } : null })
       : room("checkpoint", "Checkpoints", [], { is_watched: false, why: whyNot }),
     room("watch", "Surefoot itself", scenario === "large" ? [finding("watch", "dropped", { kind: "source", name: "history" }, "notice", "12 events are not in the history: its disk was too slow.", { since_realtime_ns: nowNs - 7200e9 })] : [finding("watch", "sources", HOST, "ok", "All sources work; nothing was dropped.")]),
   ];

@@ -91,6 +91,10 @@ export type CauseKind =
  */
 export type Certainty = "certain" | "probable" | "cannot_tell_apart_here";
 /**
+ * What the last point of a chart says of the present.
+ */
+export type NowValue = "last" | "ages" | "none";
+/**
  * What became of a check of the accounting.
  */
 export type CheckResult = "passed" | "not_checked" | "found";
@@ -1173,6 +1177,7 @@ export interface Cause {
  * One line over time.
  */
 export interface Chart {
+  now: NowValue;
   /**
    * `CLOCK_REALTIME` nanoseconds and the value, oldest first.
    */

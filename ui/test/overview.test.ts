@@ -4,11 +4,11 @@ import { makeOverview, makePast } from "../dev/overview.mjs";
 import { makeStream } from "../dev/sample.mjs";
 import { checkOverview } from "../src/api.ts";
 import { roomsNow, roomsThen } from "../src/findings.ts";
-import { boxOf, pathsOf, runsOf, usable, valueWords } from "../src/overview/chart.ts";
+import { boxOf, nowWords, pathsOf, runsOf, usable, valueWords } from "../src/overview/chart.ts";
 import { lostChart } from "../src/rooms/stall/chart.ts";
 import { historyOf } from "../src/rooms/stall/state.ts";
 import { byUrgency, subjectWords } from "../src/severity.ts";
-import type { Finding, PastAnswer } from "../src/types.ts";
+import type { Chart, Finding, PastAnswer } from "../src/types.ts";
 
 function finding(change: Partial<Finding>): Finding {
   return { key: "stall/x/host", rule: "x", room: "stall", subject: { kind: "host", name: "" }, severity: "notice", certainty: "certain", sentence: "It is.", since_realtime_ns: 5, ...change };
@@ -82,7 +82,7 @@ test("a small picture joins neighbours, leaves holes open, and stays within its 
   assert.ok(!`${line}${area}`.includes("NaN"));
   const ys = [...line.matchAll(/[ML][\d.]+ ([\d.]+)/g)].map((found) => Number(found[1]));
   assert.deepEqual([Math.min(...ys), Math.max(...ys)], [1, 49], "the largest touches the top, zero the bottom");
-  assert.deepEqual(usable({ title: "", unit: "", points: [[2, 1], [1, NaN], [0, 3], [5, -1]] }), [[0, 3], [2, 1]]);
+  assert.deepEqual(usable({ title: "", unit: "", points: [[2, 1], [1, NaN], [0, 3], [5, -1]], now: "last" }), [[0, 3], [2, 1]]);
   assert.equal(boxOf([], 10, 10).full, 1);
   assert.ok(!pathsOf([[5, 0]], boxOf([[5, 0]], 100, 50)).line.includes("NaN"));
   // A nanosecond after a time of today is the same number.
@@ -97,4 +97,12 @@ test("the units of a picture are words", () => {
   assert.equal(valueWords("count", 1234), "1\u202f234");
   assert.equal(valueWords("something new", 1.23456), "1.23");
   assert.equal(valueWords("count", NaN), "–");
+});
+
+test("an age grows between two answers, and a value that is over is not said to be now", () => {
+  const chart = (now: Chart["now"]): Chart => ({ title: "Age", unit: "s", points: [[5e9, 40]], now });
+  assert.equal(nowWords(chart("ages"), [5e9, 40], 12e9), valueWords("s", 47));
+  assert.equal(nowWords(chart("ages"), [5e9, 40], 4e9), valueWords("s", 40), "the page's estimate may lag");
+  assert.equal(nowWords(chart("last"), [5e9, 40], 12e9), valueWords("s", 40));
+  assert.equal(nowWords(chart("none"), [5e9, 40], 12e9), null);
 });

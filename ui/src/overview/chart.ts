@@ -23,6 +23,12 @@ export function valueWords(unit: string, value: number): string {
   return Number.isInteger(value) ? count(value) : value.toPrecision(3);
 }
 
+/** The value now, in words; `null` where the chart has none. An age grows until the next point comes. */
+export function nowWords({ unit, now }: Chart, [at, value]: readonly [number, number], realtimeNs: number): string | null {
+  if (now === "none") return null;
+  return valueWords(unit, now === "ages" ? value + Math.max(0, realtimeNs - at) / 1e9 : value);
+}
+
 /** The points that can be drawn, by time. */
 export function usable({ points }: Chart): [number, number][] {
   return points.filter(([at, value]) => Number.isFinite(at) && Number.isFinite(value) && value >= 0).sort((a, b) => a[0] - b[0]);

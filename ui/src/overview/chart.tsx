@@ -1,12 +1,31 @@
 // A small picture over time, drawn by the page; its numbers stand beside it in words.
 
 import { useSignal } from "@preact/signals";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Chart } from "../types.ts";
 import { clock, day } from "../format.ts";
-import { boxOf, pathsOf, usable, valueWords } from "./chart.ts";
+import { realtimeNow } from "../state.ts";
+import { boxOf, nowWords, pathsOf, usable, valueWords } from "./chart.ts";
 
 const HEIGHT_PX = 56;
+
+/** The value now, which ages on the page between two answers. */
+function Now({ chart, last }: { chart: Chart; last: readonly [number, number] }) {
+  const tick = useSignal(0);
+  tick.value;
+  useEffect(() => {
+    if (chart.now !== "ages") return undefined;
+    const timer = setInterval(() => (tick.value += 1), 1000);
+    return () => clearInterval(timer);
+  }, [chart.now]);
+  const words = nowWords(chart, last, realtimeNow());
+  if (words === null) return null;
+  return (
+    <>
+      <strong data-testid="chart-now">{words}</strong> now,{" "}
+    </>
+  );
+}
 
 export function SmallChart({ chart, isPast }: { chart: Chart; isPast: boolean }) {
   const frame = useRef<HTMLDivElement>(null);
@@ -30,11 +49,7 @@ export function SmallChart({ chart, isPast }: { chart: Chart; isPast: boolean })
       <figcaption>
         <span>{chart.title}</span>
         <span class="figures muted">
-          {!isPast && (
-            <>
-              <strong>{valueWords(chart.unit, last[1])}</strong> now,{" "}
-            </>
-          )}
+          {!isPast && <Now chart={chart} last={last} />}
           at most <strong>{valueWords(chart.unit, most[1])}</strong> <span class="chart-when">at {clock(most[0], 0, 0)}</span>
         </span>
       </figcaption>

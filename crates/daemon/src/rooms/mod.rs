@@ -169,6 +169,20 @@ pub(crate) struct Chart {
     pub(crate) unit: &'static str,
     /// `CLOCK_REALTIME` nanoseconds and the value, oldest first.
     pub(crate) points: Vec<(u64, f64)>,
+    /// The value now.
+    pub(crate) now: NowValue,
+}
+
+/// What the last point of a chart says of the present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NowValue {
+    /// The value is still that of the last point.
+    Last,
+    /// The value is an age: it has grown by the time since the last point.
+    Ages,
+    /// There is no value now.
+    None,
 }
 
 /// Points of a chart: the newest.

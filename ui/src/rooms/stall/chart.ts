@@ -19,5 +19,5 @@ export function lostChart({ windows }: PastAnswer): Chart | null {
     }
     if (spanNs > 0) points.push([joined[joined.length - 1].end_realtime_ns, (lostNs / spanNs) * 1e9]);
   }
-  return { title: "Lost per second", unit: "ns_per_s", points };
+  return { title: "Lost per second", unit: "ns_per_s", points, now: "none" };
 }

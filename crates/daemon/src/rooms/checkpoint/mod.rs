@@ -16,7 +16,7 @@ use crate::http::access::Viewer;
 use crate::http::{json_text, parameters};
 use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
-use crate::rooms::{Chart, Room, Route, Taken};
+use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -105,8 +105,7 @@ impl Room for Checkpoint {
         if !viewer.sees_all {
             return None;
         }
-        let points: Vec<(u64, f64)> = lock(&self.state).ages.iter().copied().collect();
-        (!points.is_empty()).then_some(Chart { title: "Age of the oldest durable copy", unit: "s", points })
+        age_chart(&lock(&self.state))
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {
@@ -114,5 +113,34 @@ impl Room for Checkpoint {
         let is_watched = has_looked || (!moment.is_replay() && !self.directories.is_empty());
         let why = if moment.is_replay() { NOT_RECORDED } else { NOT_NAMED };
         (!is_watched).then(|| why.to_owned())
+    }
+}
+
+/// The age of the oldest durable copy of a running job; it grows until the next look.
+fn age_chart(state: &State) -> Option<Chart> {
+    let points: Vec<(u64, f64)> = state.ages.iter().copied().collect();
+    let (newest_ns, _) = *points.last()?;
+    // A look at which no job runs has no point.
+    let is_newest = state.look().is_some_and(|look| look.looked_realtime_ns == newest_ns);
+    let now = if is_newest { NowValue::Ages } else { NowValue::None };
+    Some(Chart { title: "Age of the oldest durable copy", unit: "s", points, now })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_model::{CheckpointEvent, CheckpointLook};
+
+    #[test]
+    fn the_age_grows_until_a_look_finds_no_running_job() {
+        let mut state = State::default();
+        let look = |at| CheckpointLook { looked_realtime_ns: at, ..CheckpointLook::default() };
+        assert_eq!(age_chart(&state), None);
+        state.ages.push_back((7, 40.0));
+        state.take(&CheckpointEvent::Look(look(7)));
+        let now = |state: &State| age_chart(state).map(|chart| chart.now);
+        assert_eq!(now(&state), Some(NowValue::Ages));
+        state.take(&CheckpointEvent::Look(look(8)));
+        assert_eq!(now(&state), Some(NowValue::None));
     }
 }

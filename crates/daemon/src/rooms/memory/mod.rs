@@ -18,7 +18,7 @@ use crate::http::access::Viewer;
 use crate::http::{ApiError, json_text, parameters};
 use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
-use crate::rooms::{Chart, Room, Route, Taken};
+use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use crate::sources::Start;
 use axum::body::Bytes;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -176,6 +176,7 @@ impl Room for Memory {
             title: "Corrected memory errors since the look before",
             unit: "count",
             points,
+            now: NowValue::Last,
         })
     }
 

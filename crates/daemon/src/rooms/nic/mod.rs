@@ -16,7 +16,7 @@ use crate::http::access::Viewer;
 use crate::http::{json_text, parameters};
 use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
-use crate::rooms::{Chart, Room, Route, Taken};
+use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
@@ -97,7 +97,12 @@ impl Room for Nic {
         let points: Vec<(u64, f64)> = lock(&self.state).bad.iter().copied().collect();
         // A line at zero says nothing that the findings do not say.
         let is_any = points.iter().any(|(_, bad)| *bad > 0.0);
-        is_any.then_some(Chart { title: "Network interfaces that are slow, losing or hung", unit: "count", points })
+        is_any.then_some(Chart {
+            title: "Network interfaces that are slow, losing or hung",
+            unit: "count",
+            points,
+            now: NowValue::Last,
+        })
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {

@@ -22,7 +22,7 @@ use crate::http::json_text;
 use crate::keep::drops::Drops;
 use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
-use crate::rooms::{CHART_POINTS_MAX, Chart, Room, Route, Taken};
+use crate::rooms::{CHART_POINTS_MAX, Chart, NowValue, Room, Route, Taken};
 use filter::Filter;
 use prometheus_client::encoding::DescriptorEncoder;
 use state::State;
@@ -114,6 +114,11 @@ impl Room for Stall {
         });
         let mut points: Vec<(u64, f64)> = newest.collect();
         points.reverse();
-        (!points.is_empty()).then_some(Chart { title: "Lost per second, all cores", unit: "ns_per_s", points })
+        (!points.is_empty()).then_some(Chart {
+            title: "Lost per second, all cores",
+            unit: "ns_per_s",
+            points,
+            now: NowValue::Last,
+        })
     }
 }
