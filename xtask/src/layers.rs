@@ -201,10 +201,18 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[ASYNC, DATABASE, &["clap"]]),
         silent_on: &[ASYNC_CODE, BY_NAME],
     },
+    // Experiments that are kept. Of ours also the store of recordings, and the room whose state the page of HTML shows.
+    Layer {
+        folder: "crates/experiment",
+        uses: &["foreign", "journal", "model", "hostfs", "disturb", "store", "console", "daemon"],
+        externals: Externals::AllBut(&[ASYNC, DATABASE, &["clap"]]),
+        silent_on: QUIET,
+    },
     Layer {
         folder: "crates/cli",
         uses: &[
             "console",
+            "experiment",
             "foreign",
             "journal",
             "model",

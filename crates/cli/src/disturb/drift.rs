@@ -3,12 +3,10 @@
 pub mod lines;
 mod measuring;
 mod options;
-mod reference;
 mod text;
 
 pub use measuring::{Measuring, of_preset};
 pub use options::{DriftOptions, HELP};
-pub use reference::ReferenceChoice;
 
 use lines::{ComparedLine, DriftLine};
 use std::io::{self, Write};

@@ -1,7 +1,6 @@
 //! `surefoot disturb`: what stalls do to a workload.
 
 pub mod drift;
-mod html;
 pub mod length;
 pub mod log;
 pub mod page;

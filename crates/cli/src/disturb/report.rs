@@ -1,12 +1,9 @@
 //! `surefoot disturb report`: what an experiment came to, from what was kept of it.
 
-mod reading;
-
-use super::html;
 use crate::rooms;
+use crate::stall::record;
 use anyhow::{Context, ensure};
 use clap::Args;
-use reading::Reading;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,6 +12,8 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::units::counted;
 use surefoot_console::{output, people};
 use surefoot_daemon::rooms::disturb::PredictionView;
+use surefoot_experiment::html;
+use surefoot_experiment::reading::Reading;
 use surefoot_model::one_line;
 
 #[derive(Args)]
@@ -53,7 +52,9 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     ensure!(!is_one, "--html and --svg name the same file; name two");
     let (html, svg) = (open("--html", &options.html)?, open("--svg", &options.svg)?);
     let mut read = Reading::default();
-    let outcome = read.file(&options.file).with_context(|| options.file.display().to_string())?;
+    let outcome = read.file(&options.file, |path, each| record::read(path, each));
+    read.notices.iter().for_each(|notice| people::tell!("surefoot: {notice}"));
+    let outcome = outcome.with_context(|| options.file.display().to_string())?;
     let predictions = &read.predictions;
     let is_nothing = read.state.is_empty() && predictions.is_empty();
     ensure!(!is_nothing, "{}: it holds no experiment and no prediction", options.file.display());

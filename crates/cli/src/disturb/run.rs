@@ -1,22 +1,13 @@
 //! `surefoot disturb run`.
 
-pub mod lines;
 mod options;
 mod progress;
-mod spec;
-mod text;
-mod warnings;
 
 pub use options::{HELP, RunOptions};
-pub use spec::SpecChoice;
-pub use text::CONFIDENCE_ENOUGH;
-pub use warnings::losses;
 
 use super::plan;
 use crate::args::GUARD_WORKLOAD;
-use crate::disturb::log::Log;
 use anyhow::Context;
-use lines::Line;
 use progress::Progress;
 use std::io::{self, Write};
 use surefoot_console::exit::Outcome;
@@ -27,6 +18,10 @@ use surefoot_disturb::experiment::{Experiment, Names, Told};
 use surefoot_disturb::safety::{self, Permit};
 use surefoot_disturb::workload::ready::Ready;
 use surefoot_disturb::workload::{Guard, Metric, Workload, ready};
+use surefoot_experiment::log::Log;
+use surefoot_experiment::plan::file::no_preset;
+use surefoot_experiment::run::lines::{self, Line};
+use surefoot_experiment::run::{text, warnings};
 use surefoot_hostfs::{Root, privilege, signals};
 use surefoot_model::InjectedStall;
 
@@ -40,7 +35,7 @@ pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
         return plan::run(options);
     }
     let root = Root::host();
-    let mut log = Log::open(&options.log, &root)?;
+    let mut log = options.log.open(&root)?;
     let experiment = options.experiment(&root)?;
     let done = told(options, &experiment, &root, &mut log);
     if let Err(error) = &done {
@@ -141,7 +136,7 @@ impl RunOptions {
     /// A ready-made workload that can run here.
     fn ready(&self, name: &str, root: &Root) -> anyhow::Result<Ready> {
         let ready = ready::named(name, &plan::setting(self.quick, root)?);
-        let ready = ready.ok_or_else(|| Fault::Refused(plan::no_preset(name)))?;
+        let ready = ready.ok_or_else(|| Fault::Refused(no_preset(name)))?;
         if let Some(why) = &ready.unsupported {
             let remedy = "surefoot disturb workloads tells of all".to_owned();
             return Err(Fault::Unsupported { why: format!("{name}: {why}"), remedy }.into());

@@ -164,7 +164,7 @@ impl RoomOptions {
         };
         let is_named = !self.experiments.is_empty();
         let directories = match is_named {
-            false => crate::disturb::log::directory(&Root::host()).into_iter().collect(),
+            false => surefoot_experiment::log::directory(&Root::host()).into_iter().collect(),
             // The child that looks there has another working directory.
             true => absolute("--experiments", &self.experiments)?,
         };

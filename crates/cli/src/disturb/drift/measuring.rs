@@ -1,6 +1,5 @@
 //! The wall clock beside a reference, undisturbed and then disturbed.
 
-use super::reference::{Reference, ReferenceChoice};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use surefoot_disturb::Fault;
 use surefoot_disturb::disturbance::{Chosen, Losses, Phase, Spec, Stall, choose, schedule};
 use surefoot_disturb::drift::{Compared, Drift, drift};
 use surefoot_disturb::random::Random;
+use surefoot_experiment::reference::{Reference, ReferenceChoice};
 use surefoot_hostfs::{Root, clock};
 
 /// From arming to the earliest stall.

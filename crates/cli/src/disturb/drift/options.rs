@@ -1,12 +1,12 @@
 //! The options of `surefoot disturb drift`.
 
 use super::EVERY_LEAST;
-use super::reference::ReferenceChoice;
-use crate::disturb::run::SpecChoice;
 use clap::Args;
 use std::time::Duration;
 use surefoot_console::units::parse_duration;
 use surefoot_disturb::Fault;
+use surefoot_experiment::reference::ReferenceChoice;
+use surefoot_experiment::run::spec::SpecChoice;
 
 /// What help says at its end.
 pub const HELP: &str = "It compares the wall clock with the reference for --duration, and then again under the disturbance. It stops cores of \

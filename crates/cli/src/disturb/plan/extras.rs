@@ -1,13 +1,14 @@
 //! Numbers of a preset that no workload gives: the length of stalls by counting them, what they do to the wall clock, and figures of a
 //! model.
 
-use super::super::drift::{self, ReferenceChoice};
+use super::super::drift;
 use crate::memory::simulate::figure::shape;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_disturb::Fault;
 use surefoot_disturb::length::{Length, Sweep, Timer, fit};
 use surefoot_disturb::preset::{Extra, Preset};
+use surefoot_experiment::reference::ReferenceChoice;
 use surefoot_hostfs::{Root, cpus};
 
 /// Figures of ICPE'20 that a model draws.

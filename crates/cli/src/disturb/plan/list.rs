@@ -1,13 +1,13 @@
 //! `surefoot disturb workloads`.
 
 use super::super::WorkloadsOptions;
-use super::lines::WorkloadLine;
 use super::setting;
 use std::io::{self, Write};
 use surefoot_console::exit::Outcome;
 use surefoot_console::table::Table;
 use surefoot_console::{output, people};
 use surefoot_disturb::workload::ready;
+use surefoot_experiment::plan::lines::WorkloadLine;
 use surefoot_hostfs::Root;
 
 /// Lists the ready-made workloads.

@@ -1,26 +1,12 @@
 //! `surefoot disturb run --experiment FILE` and `--preset NAME`: several workloads under several disturbances.
 
 mod extras;
-mod file;
-pub mod lines;
 mod list;
-pub mod record;
-mod report;
-mod resume;
-mod text;
-mod warnings;
 
-pub use file::no_preset;
 pub use list::list;
 
-use super::log::Log;
-use super::run::lines::stall as stall_of;
 use super::run::{RunOptions, guard, person};
-use lines::{PlanLine, RunLine, StallLine};
-use report::Report;
-use resume::Kept;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::people::tell;
@@ -31,6 +17,13 @@ use surefoot_disturb::plan::{self, Done, Plan, Told};
 use surefoot_disturb::preset::Preset;
 use surefoot_disturb::safety::{self, Permit};
 use surefoot_disturb::workload::ready::Setting;
+use surefoot_experiment::log::Log;
+use surefoot_experiment::plan::file::{self, Beside};
+use surefoot_experiment::plan::lines::{PlanLine, RunLine, StallLine};
+use surefoot_experiment::plan::report::Report;
+use surefoot_experiment::plan::resume::Kept;
+use surefoot_experiment::plan::{record, text, warnings};
+use surefoot_experiment::run::lines::stall as stall_of;
 use surefoot_hostfs::{Root, cpus, signals};
 use surefoot_model::InjectedStall;
 
@@ -73,16 +66,21 @@ fn asked(options: &RunOptions, root: &Root) -> anyhow::Result<Asked> {
             Ok(Asked { name: preset.name().into(), preset: Some(preset), is_quick, plan })
         }
         (None, Some(path)) => {
-            let (name, plan) = file::read(path, options, &setting)?;
+            let (name, plan) = file::read(path, &beside(options), &setting)?;
             Ok(Asked { name, preset: None, is_quick, plan })
         }
         (None, None) => anyhow::bail!("neither --preset nor --experiment is there"),
     }
 }
 
+fn beside(options: &RunOptions) -> Beside {
+    let &RunOptions { repetitions, seed, time_limit, total_limit, .. } = options;
+    Beside { repetitions, seed, time_limit, total_limit, guard: guard() }
+}
+
 pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
-    let mut log = Log::open(&options.log, &root)?;
+    let mut log = options.log.open(&root)?;
     let asked = asked(options, &root)?;
     let head = PlanLine::of(&asked.name, asked.preset, asked.is_quick, &asked.plan);
     let done = told(options, &asked, &head, &root, &mut log);
@@ -197,9 +195,4 @@ impl Progress<'_> {
             Told::GaveUp { case, why } => tell!("{} is left out from now on: {why}", self.plan.cases[*case].name),
         }
     }
-}
-
-/// A file name as errors say it.
-fn named(path: &Path) -> String {
-    path.display().to_string()
 }

@@ -1,7 +1,5 @@
 //! The options of `surefoot disturb run`.
 
-use super::spec::SpecChoice;
-use crate::disturb::drift::ReferenceChoice;
 use crate::disturb::log::LogOptions;
 use clap::Args;
 use std::path::PathBuf;
@@ -10,6 +8,8 @@ use std::time::Duration;
 use surefoot_console::units::parse_duration;
 use surefoot_disturb::preset::Preset;
 use surefoot_disturb::workload::Metric;
+use surefoot_experiment::reference::ReferenceChoice;
+use surefoot_experiment::run::spec::SpecChoice;
 
 /// What help says at its end.
 pub const HELP: &str = "It stops cores of this machine for everybody who uses it. It is refused on a host that looks as if it were in \

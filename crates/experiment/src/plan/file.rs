@@ -1,7 +1,7 @@
 //! An experiment file: JSON that names disturbances, workloads and how often.
 
-use super::super::run::{RunOptions, SpecChoice, guard};
 use super::named;
+use crate::run::spec::SpecChoice;
 use anyhow::Context;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
@@ -14,7 +14,7 @@ use surefoot_console::units::parse_duration;
 use surefoot_disturb::disturbance::Spec;
 use surefoot_disturb::plan::{Case, Compared, Measure, Plan, Treatment};
 use surefoot_disturb::workload::ready::{self, Setting};
-use surefoot_disturb::workload::{Metric, Workload};
+use surefoot_disturb::workload::{Guard, Metric, Workload};
 
 /// A file may be so large.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -126,8 +126,26 @@ impl TryFrom<String> for Time {
     }
 }
 
-/// Reads it; options of the command go before what it says.
-pub fn read(path: &Path, options: &RunOptions, setting: &Setting) -> anyhow::Result<(String, Plan)> {
+/// What is asked for beside the file.
+#[derive(Debug, Clone)]
+pub struct Beside {
+    /// Goes before what the file says.
+    pub repetitions: Option<usize>,
+    /// Where the file has none.
+    pub seed: u64,
+    /// Where the file has none.
+    pub time_limit: Duration,
+    /// Where the file has none.
+    pub total_limit: Duration,
+    /// What ends a workload when this process ends.
+    pub guard: Guard,
+}
+
+/// Reads it: its name and its plan.
+///
+/// # Errors
+/// It cannot be read, or what is wrong in it, with its line or field.
+pub fn read(path: &Path, beside: &Beside, setting: &Setting) -> anyhow::Result<(String, Plan)> {
     let file = surefoot_foreign::hold(path).and_then(|held| held.regular()?.open());
     let file = file.with_context(|| format!("--experiment: {}", named(path)))?;
     let mut text = String::new();
@@ -139,25 +157,26 @@ pub fn read(path: &Path, options: &RunOptions, setting: &Setting) -> anyhow::Res
         "--experiment: {} has more than {FILE_BYTES_MAX} bytes",
         named(path)
     );
-    let plan = plan(&text, options, setting);
+    let plan = plan(&text, beside, setting);
     plan.map_err(|why| anyhow::anyhow!("{}: {why}", named(path)))
 }
 
-fn plan(text: &str, options: &RunOptions, setting: &Setting) -> Result<(String, Plan), String> {
+fn plan(text: &str, beside: &Beside, setting: &Setting) -> Result<(String, Plan), String> {
     let file: ExperimentFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let treatments: Vec<Treatment> =
         file.disturbances.into_iter().map(|one| Treatment { name: one.name, spec: one.spec.0 }).collect();
     distinct("disturbances", treatments.iter().map(|treatment| treatment.name.as_str()))?;
-    let cases = file.workloads.into_iter().enumerate().map(|(place, one)| one.case(place, &treatments, setting));
+    let cases =
+        file.workloads.into_iter().enumerate().map(|(place, one)| one.case(place, &treatments, setting, &beside.guard));
     let cases = cases.collect::<Result<Vec<Case>, String>>()?;
     distinct("workloads", cases.iter().map(|case| case.name.as_str()))?;
     let plan = Plan {
         cases,
-        repetitions: options.repetitions.or(file.repetitions.map(|number| number.0 as usize)).unwrap_or(10),
+        repetitions: beside.repetitions.or(file.repetitions.map(|number| number.0 as usize)).unwrap_or(10),
         warms_up: file.warm_up.unwrap_or(true),
-        seed: file.seed.map_or(options.seed, |number| number.0),
-        time_limit: file.time_limit.map_or(options.time_limit, |time| time.0),
-        total_limit: file.total_limit.map_or(options.total_limit, |time| time.0),
+        seed: file.seed.map_or(beside.seed, |number| number.0),
+        time_limit: file.time_limit.map_or(beside.time_limit, |time| time.0),
+        total_limit: file.total_limit.map_or(beside.total_limit, |time| time.0),
     };
     Ok((file.name.unwrap_or_else(|| "experiment".into()), plan))
 }
@@ -176,7 +195,7 @@ fn distinct<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), 
 }
 
 impl CaseFile {
-    fn case(self, place: usize, treatments: &[Treatment], setting: &Setting) -> Result<Case, String> {
+    fn case(self, place: usize, treatments: &[Treatment], setting: &Setting, guard: &Guard) -> Result<Case, String> {
         let field = format!("workloads[{place}]");
         let own = self.measures.map(|measures| measures.into_iter().map(MeasureFile::measure).collect::<Vec<_>>());
         let treatments = match &self.disturbances {
@@ -192,14 +211,14 @@ impl CaseFile {
             (Some(command), None) if command.trim().is_empty() => Err(format!("{field}.command: it is empty")),
             (Some(command), None) => Ok(Case {
                 name: self.name.unwrap_or_else(|| short(&command)),
-                workload: Workload::new(command, guard()),
+                workload: Workload::new(command, guard.clone()),
                 measures: own.unwrap_or_else(|| vec![wall()]),
                 treatments,
                 unsupported: None,
                 lasts: None,
             }),
             (None, Some(preset)) => {
-                let known = surefoot_disturb::preset::case(&preset, treatments, setting, &guard());
+                let known = surefoot_disturb::preset::case(&preset, treatments, setting, guard);
                 let mut case = known.ok_or_else(|| format!("{field}.preset: {}", no_preset(&preset)))?;
                 case.name = self.name.unwrap_or(case.name);
                 case.measures = own.unwrap_or(case.measures);
@@ -245,20 +264,13 @@ impl MeasureFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disturb::DisturbCommand;
-    use clap::Parser;
     use surefoot_model::CpuId;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(subcommand)]
-        command: DisturbCommand,
-    }
-
-    fn plan_of(text: &str, more: &[&str]) -> Result<(String, Plan), String> {
-        let words = [&["disturb", "run", "--experiment", "x.json"], more].concat();
-        let DisturbCommand::Run(options) = Line::parse_from(words).command else { panic!("not run") };
-        plan(text, &options, &Setting { cores: vec![CpuId(0), CpuId(1)], is_quick: true })
+    fn plan_of(text: &str, repetitions: Option<usize>) -> Result<(String, Plan), String> {
+        let guard = Guard { program: "none".into(), arguments: vec![] };
+        let (time_limit, total_limit) = (Duration::from_secs(600), Duration::from_secs(3_600));
+        let beside = Beside { repetitions, seed: 1, time_limit, total_limit, guard };
+        plan(text, &beside, &Setting { cores: vec![CpuId(0), CpuId(1)], is_quick: true })
     }
 
     const GOOD: &str = r#"{
@@ -279,12 +291,12 @@ mod tests {
 
     #[test]
     fn a_file_says_what_is_run_and_options_go_before_it() {
-        let (name, plan) = plan_of(GOOD, &[]).unwrap();
+        let (name, plan) = plan_of(GOOD, None).unwrap();
         assert_eq!((name.as_str(), plan.repetitions, plan.time_limit), ("both", 4, Duration::from_secs(30)));
         assert_eq!((plan.cases.len(), plan.cases[0].treatments.len(), plan.cases[1].treatments.len()), (2, 2, 1));
         assert_eq!(plan.cases[0].measures[1].compared, Compared::Difference);
         assert_eq!(plan.cases[1].name, "cpu-integer");
-        assert_eq!(plan_of(GOOD, &["--repetitions", "7"]).unwrap().1.repetitions, 7);
+        assert_eq!(plan_of(GOOD, Some(7)).unwrap().1.repetitions, 7);
     }
 
     #[test]
@@ -310,12 +322,12 @@ mod tests {
         ] {
             let text = GOOD.replacen(old, new, 1);
             if text != GOOD {
-                let error = plan_of(&text, &[]).unwrap_err();
+                let error = plan_of(&text, None).unwrap_err();
                 assert!(error.contains(said), "{old} -> {new}: {error}");
             }
         }
-        assert!(plan_of("", &[]).unwrap_err().contains("line 1"));
-        let list = plan_of("[]", &[]).unwrap_err();
+        assert!(plan_of("", None).unwrap_err().contains("line 1"));
+        let list = plan_of("[]", None).unwrap_err();
         assert!(list.contains("expected an object with \"disturbances\" and \"workloads\""), "{list}");
     }
 }

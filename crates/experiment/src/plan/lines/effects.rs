@@ -1,13 +1,13 @@
 //! What disturbances do to each measure, and what there is no answer of.
 
-use super::super::super::run::lines::measured;
+use crate::run::lines::measured;
 use serde::{Deserialize, Serialize};
 use surefoot_disturb::plan::{Case, Found, Measure, MeasureOutcome, Plan, Treatment, TreatmentOutcome};
 use surefoot_model::{ExperimentEffect, ExperimentRow};
 
 /// A workload, or one of its disturbances, that there is no answer of.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "given_up")]
 pub struct GivenUpLine {
     workload: String,
@@ -19,6 +19,7 @@ pub struct GivenUpLine {
 }
 
 impl GivenUpLine {
+    /// The line of what was given up, if anything was.
     pub fn of(case: &Case, disturbance: Option<String>, found: Option<&Found>) -> Option<GivenUpLine> {
         let (unsupported, why) = match found? {
             Found::Unsupported(why) => (true, why),
@@ -27,11 +28,13 @@ impl GivenUpLine {
         Some(GivenUpLine { workload: case.name.clone(), disturbance, unsupported, why: why.clone() })
     }
 
+    /// The same of a disturbance that this host cannot do to the workload.
     pub fn of_treatment(case: &Case, treatment: &Treatment, treated: &TreatmentOutcome) -> Option<GivenUpLine> {
         let found = treated.unsupported.clone().map(Found::Unsupported);
         GivenUpLine::of(case, Some(treatment.name.clone()), found.as_ref())
     }
 
+    /// As the journal has it.
     pub fn told(&self) -> ExperimentRow {
         let kind = if self.unsupported { "unsupported" } else { "failed" };
         ExperimentRow {
@@ -46,16 +49,20 @@ impl GivenUpLine {
 /// What a disturbance does to a measure that is compared by ratio. The workload is its name here, and its notes and warnings are those of
 /// this disturbance of it.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "effect")]
 pub struct EffectLine {
+    /// The name of the disturbance.
     pub disturbance: String,
+    /// The name of the measure.
     pub measure: String,
+    /// The effect.
     #[serde(flatten)]
     pub effect: ExperimentEffect,
 }
 
 impl EffectLine {
+    /// The line of a measure that is compared by ratio; `None` of others, and without a result.
     pub fn of(
         plan: &Plan,
         case: &Case,
@@ -89,6 +96,7 @@ impl EffectLine {
         Some(EffectLine { disturbance: treatment.name.clone(), measure: measure.name.clone(), effect })
     }
 
+    /// As the journal has it.
     pub fn told(&self) -> ExperimentRow {
         let effect = &self.effect;
         ExperimentRow {
@@ -113,7 +121,7 @@ impl EffectLine {
 
 /// What a disturbance does to a share or a count, which may be 0.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "difference")]
 pub struct DifferenceLine {
     workload: String,
@@ -136,6 +144,7 @@ pub struct DifferenceLine {
 }
 
 impl DifferenceLine {
+    /// The line of a measure that is compared by difference; `None` of others, and without a result.
     pub fn of(
         case: &Case,
         treatment: &Treatment,
@@ -162,6 +171,7 @@ impl DifferenceLine {
         })
     }
 
+    /// As the journal has it.
     pub fn told(&self) -> ExperimentRow {
         ExperimentRow {
             case: self.workload.clone(),

@@ -55,6 +55,10 @@ enum Kind {
 }
 
 impl ReferenceChoice {
+    /// Opens it. A comparison waits as long as `patience`.
+    ///
+    /// # Errors
+    /// The server has no address, or the machine has no clock chip.
     pub fn open(&self, patience: Duration) -> anyhow::Result<Reference> {
         match self {
             ReferenceChoice::Ntp(name, port) => {
@@ -79,6 +83,7 @@ impl ReferenceChoice {
 }
 
 impl Reference {
+    /// Its name for people.
     pub fn words(&self) -> &str {
         &self.words
     }

@@ -1,10 +1,11 @@
 //! What `--disturbance` says.
 
-use crate::args::cpu_list;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use surefoot_console::units::parse_ns;
 use surefoot_disturb::disturbance::{Guest, GuestStop, Method, Phase, Spec, What};
+use surefoot_hostfs::cpus;
+use surefoot_model::CpuId;
 
 const FORM: &str = "write freeze:length=2ms,period=1s, and cores=0-1, phase=random or method=spin where needed";
 
@@ -50,6 +51,11 @@ fn guest(values: &mut BTreeMap<&str, String>) -> Result<Option<Guest>, String> {
     }
 }
 
+fn cores(list: &str) -> Result<Vec<CpuId>, String> {
+    let cores = cpus::parse_list(list).map_err(|error| error.to_string())?;
+    if cores.is_empty() { Err("name at least one core, such as 1 or 0-3,8".into()) } else { Ok(cores) }
+}
+
 /// The keys and values; a value may hold commas where they are followed by a number, as in `cores=0,2-3`.
 fn values(text: &str) -> Result<BTreeMap<&str, String>, String> {
     let mut values: BTreeMap<&str, String> = BTreeMap::new();
@@ -87,7 +93,7 @@ impl FromStr for SpecChoice {
             None => None,
             Some(name) => Some(method(name).ok_or_else(|| format!("'{name}' is no method: {}", METHODS))?),
         };
-        let cores = values.remove("cores").map(|list| cpu_list(&list)).transpose()?.map_or(vec![], |list| list.0);
+        let cores = values.remove("cores").map(|list| cores(&list)).transpose()?.unwrap_or_default();
         let guest_stop = GuestStop::ALL.into_iter().find(|how| how.name() == kind);
         let guest = guest_stop.and_then(|_| guest(&mut values).transpose()).transpose()?;
         if guest_stop.is_some() && (guest.is_none() || method.is_some()) {
@@ -127,7 +133,6 @@ impl FromStr for SpecChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::CpuId;
 
     #[test]
     fn a_disturbance_is_read_as_it_is_written() {

@@ -1,6 +1,6 @@
 //! The lines of `--json`, which are also what the text, the journal and the page tell.
 
-use super::super::plan::record::is_of_cores;
+use crate::plan::record::is_of_cores;
 use serde::{Deserialize, Serialize};
 use surefoot_disturb::disturbance::{Chosen, Losses, Stall};
 use surefoot_disturb::effect::Effect;
@@ -9,8 +9,8 @@ use surefoot_model::{ExperimentBegan, ExperimentEffect, ExperimentRun, InjectedS
 
 /// A line of an experiment.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "DisturbRunLine"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "DisturbRunLine"))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
     /// A stall that was injected.
@@ -21,11 +21,13 @@ pub enum Line {
     Effect(Box<ExperimentEffect>),
 }
 
+/// A stall as the lines have it.
 pub fn stall(run: &Run, stall: &Stall) -> InjectedStall {
     let &Stall { cpu, target_ns, start_ns, length_ns } = stall;
     InjectedStall { run: run.number, core: cpu, start_ns, length_ns, target_ns }
 }
 
+/// A run as the lines have it.
 pub fn run(run: &Run) -> ExperimentRun {
     ExperimentRun {
         run: run.number,
@@ -86,6 +88,7 @@ pub fn measured(effect: &Effect, timing: &Timing, losses: Losses) -> ExperimentE
     }
 }
 
+/// The effect, which ends the lines.
 pub fn effect(experiment: &Experiment, chosen: &Chosen, found: &Outcome, warnings: Vec<String>) -> ExperimentEffect {
     let far = found.runs.iter().zip(&found.outliers).filter(|(_, is_far)| **is_far);
     let [undisturbed_median, disturbed_median] = found.medians();

@@ -1,7 +1,7 @@
 //! All that is told at the end of several workloads.
 
-use super::super::log::Log;
 use super::lines::{DifferenceLine, EffectLine, GivenUpLine, RowLine, SummaryLine};
+use crate::log::Log;
 use std::io::{self, Write};
 use std::time::Duration;
 use surefoot_console::output;
@@ -9,13 +9,21 @@ use surefoot_disturb::plan::{Outcome, Plan};
 use surefoot_disturb::preset::{Preset, Row};
 use surefoot_model::ExperimentRow;
 
+/// What is found at the end.
 pub struct Report<'a> {
+    /// The name of the experiment.
     pub name: &'a str,
+    /// The preset, if it is one.
     pub preset: Option<Preset>,
+    /// What was planned.
     pub plan: &'a Plan,
+    /// What was found.
     pub outcome: &'a Outcome,
+    /// The rows of the preset.
     pub rows: &'a [Row],
+    /// What a reader must keep in mind.
     pub warnings: &'a [String],
+    /// How long all of it took.
     pub took: Duration,
 }
 
@@ -27,12 +35,14 @@ enum Line {
     Row(RowLine),
 }
 
+/// All lines of a report.
 pub struct Lines {
     lines: Vec<Line>,
     summary: SummaryLine,
 }
 
 impl Report<'_> {
+    /// Its lines.
     pub fn lines(&self) -> Lines {
         let mut lines = Vec::new();
         for (case, found) in self.plan.cases.iter().zip(&self.outcome.cases) {

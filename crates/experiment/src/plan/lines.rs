@@ -8,7 +8,7 @@ pub use effects::{DifferenceLine, EffectLine, GivenUpLine};
 pub use head::{DisturbanceOfPlan, PlanLine};
 pub use rows::{RowLine, SummaryLine};
 
-use super::super::run::lines::run as run_of;
+use crate::run::lines::run as run_of;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use surefoot_disturb::plan::{Done, Plan};
@@ -17,28 +17,32 @@ use surefoot_model::{ExperimentRun, InjectedStall};
 
 /// A stall that was injected.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "stall")]
 pub struct StallLine {
+    /// The stall.
     #[serde(flatten)]
     pub stall: InjectedStall,
 }
 
 /// A run that is complete; its value is that of the first measure.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "run")]
 pub struct RunLine {
+    /// The name of its workload.
     pub workload: String,
     /// `null` for an undisturbed run.
     pub disturbance: Option<String>,
     /// Of each measure.
     pub values: BTreeMap<String, f64>,
+    /// The run.
     #[serde(flatten)]
     pub run: ExperimentRun,
 }
 
 impl RunLine {
+    /// The line of a run of this plan.
     pub fn of(plan: &Plan, done: &Done) -> RunLine {
         let case = &plan.cases[done.place.case];
         let values = case.measures.iter().zip(&done.values).map(|(measure, value)| (measure.name.clone(), *value));
@@ -58,7 +62,7 @@ impl RunLine {
 
 /// A ready-made workload.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "workload")]
 pub struct WorkloadLine {
     name: &'static str,
@@ -70,6 +74,7 @@ pub struct WorkloadLine {
 }
 
 impl WorkloadLine {
+    /// The line of a ready-made workload.
     pub fn of(ready: &Ready) -> WorkloadLine {
         WorkloadLine {
             name: ready.name,

@@ -11,6 +11,7 @@ const STAR: &str = " *";
 /// Where text ends.
 const COLUMNS: usize = 120;
 
+/// The report as text.
 pub fn of(report: &Report<'_>) -> String {
     let took = duration(u64::try_from(report.took.as_nanos()).unwrap_or(u64::MAX));
     let runs: usize = report.outcome.cases.iter().map(|case| case.runs.len()).sum();

@@ -1,7 +1,7 @@
 //! One experiment: what was done, the effect, the runs, the stalls core by core, and what to keep in mind.
 
-use super::super::run::CONFIDENCE_ENOUGH;
 use super::{charts, interval, said, text, value};
+use crate::run::text::CONFIDENCE_ENOUGH;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use surefoot_console::units::{counted, duration};

@@ -8,7 +8,7 @@ use surefoot_model::ExperimentRow;
 
 /// What a source published beside what was found here.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "row")]
 pub struct RowLine {
     /// `slides` or `icpe20`.
@@ -28,6 +28,7 @@ pub struct RowLine {
 }
 
 impl RowLine {
+    /// The line of a row.
     pub fn of(preset: Option<Preset>, row: &Row) -> RowLine {
         RowLine {
             preset: preset.map(|preset| preset.name().into()),
@@ -43,6 +44,7 @@ impl RowLine {
         }
     }
 
+    /// As the journal has it.
     pub fn told(&self) -> ExperimentRow {
         ExperimentRow {
             case: self.table.clone(),
@@ -61,9 +63,10 @@ impl RowLine {
 
 /// The last line.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "summary")]
 pub struct SummaryLine {
+    /// The name of the experiment.
     pub name: String,
     took_ns: u64,
     run_count: u64,
@@ -80,6 +83,7 @@ pub struct SummaryLine {
 }
 
 impl SummaryLine {
+    /// The line that ends the stream.
     pub fn of(report: &Report<'_>) -> SummaryLine {
         let count = |verdict: Verdict| report.rows.iter().filter(|row| row.verdict == Some(verdict)).count() as u64;
         let cases = &report.outcome.cases;

@@ -7,6 +7,7 @@ use surefoot_model::ExperimentEffect;
 /// With less an effect is shown too often where there is none.
 pub const CONFIDENCE_ENOUGH: f64 = 0.95;
 
+/// The effect as text.
 pub fn of(effect: &ExperimentEffect) -> String {
     let value = |value: f64| match effect.metric.as_str() {
         "wall" => duration(value as u64),

@@ -1,6 +1,6 @@
 //! What a reader of several workloads' results must keep in mind.
 
-use super::super::run::losses;
+use crate::run::warnings::losses;
 use std::collections::BTreeSet;
 use surefoot_console::units::counted;
 use surefoot_disturb::disturbance::Losses;
@@ -11,6 +11,7 @@ use surefoot_hostfs::{Root, cpus};
 /// Beyond this load for each core, other work is in the numbers.
 const LOAD_PER_CORE: f64 = 0.7;
 
+/// The warnings.
 pub fn of(plan: &Plan, outcome: &Outcome, permit: Option<&Permit>, root: &Root) -> Vec<String> {
     let mut warnings = Vec::new();
     let overruled = permit.map(|permit| permit.overruled.as_slice()).unwrap_or_default();

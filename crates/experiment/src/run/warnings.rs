@@ -10,6 +10,7 @@ const LOAD_PER_CORE: f64 = 0.7;
 /// Pairs for an interval of 95 %.
 const PAIRS_ENOUGH: usize = 6;
 
+/// The warnings.
 pub fn of(experiment: &Experiment, chosen: &Chosen, found: &Outcome, overruled: &[String], root: &Root) -> Vec<String> {
     let mut warnings = Vec::new();
     if !overruled.is_empty() {

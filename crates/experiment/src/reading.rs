@@ -1,16 +1,14 @@
 //! What is kept of experiments, line by line or event by event, as events.
 
-use super::super::plan::lines::{DifferenceLine, EffectLine, GivenUpLine, PlanLine, RowLine, RunLine, SummaryLine};
-use super::super::plan::record;
-use super::super::run::lines::Line;
-use crate::stall::record as recording;
+use crate::plan::lines::{DifferenceLine, EffectLine, GivenUpLine, PlanLine, RowLine, RunLine, SummaryLine};
+use crate::plan::record;
+use crate::run::lines::Line;
 use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use surefoot_console::exit::Outcome;
-use surefoot_console::people;
 use surefoot_daemon::rooms::disturb::{PredictionView, State};
 use surefoot_model::{
     CpuId, DisturbEvent, Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentOutcome, ExperimentRow,
@@ -27,10 +25,15 @@ const PREDICTIONS_MAX: usize = 2_000;
 const RECORDING: &[u8] = b"SUREFOOT";
 const NOT: &str = "not of `surefoot disturb run --json` or `disturb predict --json`, nor of a journal";
 
+/// Reads a recording: hands out each event, and says whether it is whole.
+pub type ReadRecording = fn(&Path, &mut dyn FnMut(Event)) -> anyhow::Result<Outcome>;
+
 /// What was read so far.
 #[derive(Default)]
 pub struct Reading {
+    /// The experiments.
     pub state: State,
+    /// The wall clock beside the monotonic one.
     pub clock: StreamClock,
     /// Lines of `--json` whose effect has not come yet.
     waiting: Vec<DisturbEvent>,
@@ -39,7 +42,10 @@ pub struct Reading {
     count: u32,
     /// Lines of other kinds.
     passed_over: u64,
+    /// The predictions.
     pub predictions: Vec<PredictionView>,
+    /// Messages of what was not as it should be.
+    pub notices: Vec<String>,
 }
 
 impl Reading {
@@ -47,13 +53,13 @@ impl Reading {
     ///
     /// # Errors
     /// It is nothing that is kept of an experiment.
-    pub fn file(&mut self, path: &Path) -> anyhow::Result<Outcome> {
+    pub fn file(&mut self, path: &Path, recording: ReadRecording) -> anyhow::Result<Outcome> {
         let found = surefoot_foreign::hold(path)?.regular()?;
         let file = found.open()?;
         ensure!(found.about().bytes <= FILE_BYTES_MAX, "larger than any experiment: {FILE_BYTES_MAX} bytes at most");
         let mut reader = BufReader::new(file.take(FILE_BYTES_MAX));
         if reader.fill_buf()?.starts_with(RECORDING) {
-            return recording::read(path, |event| self.event(&event));
+            return recording(path, &mut |event| self.event(&event));
         }
         let (mut number, mut is_torn) = (0u64, false);
         let mut line = Vec::new();
@@ -72,15 +78,16 @@ impl Reading {
             }
         }
         if self.passed_over > 0 {
-            people::tell!("surefoot: {} lines of other kinds are passed over", self.passed_over);
+            self.notices.push(format!("{} lines of other kinds are passed over", self.passed_over));
         }
         if is_torn {
-            people::tell!("surefoot: {}: its last line is cut off, and left out", path.display());
+            self.notices.push(format!("{}: its last line is cut off, and left out", path.display()));
         }
         if !self.cut_short() {
             return Ok(if is_torn { Outcome::Found } else { Outcome::Done });
         }
-        people::tell!("surefoot: {}: it ends before the effect; the experiment was cut short", path.display());
+        let path = path.display();
+        self.notices.push(format!("{path}: it ends before the effect; the experiment was cut short"));
         Ok(Outcome::Found)
     }
 
@@ -259,7 +266,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
         let mut reading = Reading::default();
-        let outcome = reading.file(file.path());
+        let outcome = reading.file(file.path(), |_, _| panic!("no recording"));
         (reading.state, outcome)
     }
 
@@ -294,7 +301,7 @@ mod tests {
             assert!(error.starts_with(said), "{error}");
         }
         let mut reading = Reading::default();
-        let error = reading.file(Path::new("/dev/zero")).unwrap_err();
+        let error = reading.file(Path::new("/dev/zero"), |_, _| panic!("no recording")).unwrap_err();
         assert!(error.to_string().starts_with("it is not a regular file"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use surefoot_model::CpuId;
 
 /// What is going to be run; the first line.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "plan")]
 pub struct PlanLine {
     /// The preset's name, or what the file calls itself.
@@ -19,12 +19,14 @@ pub struct PlanLine {
     seed: u64,
     /// A run of each workload comes before, which counts for nothing.
     warm_up: bool,
+    /// Runs of the whole plan, those for warming up included.
     pub run_count: u64,
+    /// The workloads, in their order.
     pub workloads: Vec<WorkloadOfPlan>,
 }
 
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkloadOfPlan {
     pub name: String,
     command: String,
@@ -35,7 +37,7 @@ pub struct WorkloadOfPlan {
 }
 
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MeasureOfPlan {
     name: String,
     metric: String,
@@ -43,13 +45,16 @@ pub struct MeasureOfPlan {
     compared: String,
 }
 
+/// A disturbance of a workload of the plan.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DisturbanceOfPlan {
     name: String,
     /// `freeze` or another one.
     pub kind: String,
+    /// The length of a stall; 0 of what has none.
     pub length_ns: u64,
+    /// From one stall to the next.
     pub period_ns: u64,
     /// None for all that are online.
     pub cores: Vec<CpuId>,
@@ -58,6 +63,7 @@ pub struct DisturbanceOfPlan {
 }
 
 impl PlanLine {
+    /// The line of a plan.
     pub fn of(name: &str, preset: Option<Preset>, is_quick: bool, plan: &Plan) -> PlanLine {
         PlanLine {
             name: name.to_owned(),
