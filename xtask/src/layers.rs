@@ -108,7 +108,7 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[ASYNC, COMMAND, DATABASE, SYSTEM]),
         silent_on: PURE,
     },
-    // System calls that open files, and nothing else of the system's; libraries that applications link use it, too.
+    // System calls that open files and the words of their errors, and nothing else of the system's; libraries that applications link use it, too.
     Layer { folder: "crates/foreign", uses: &[], externals: Externals::Only(&["libc"]), silent_on: QUIET },
     // Journals, of which the libraries that applications link write one, too.
     Layer {
@@ -119,8 +119,8 @@ const LAYERS: &[Layer] = &[
     },
     Layer { folder: "crates/hostfs", uses: &["foreign", "model"], externals: LIBRARY, silent_on: READERS },
     // Services of others: HTTP with TLS. Apart from `hostfs`, so that only those who ask wait for it to be built.
-    Layer { folder: "crates/outside", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: READERS },
-    Layer { folder: "crates/probes", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/outside", uses: &["foreign", "model", "hostfs"], externals: LIBRARY, silent_on: READERS },
+    Layer { folder: "crates/probes", uses: &["foreign", "model"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/inloop", uses: &["foreign"], externals: Externals::Only(&["libc"]), silent_on: QUIET },
     // Of ours also `inloop`, whose rings hold the gaps that polling threads note themselves; it uses nothing of ours.
     Layer {

@@ -1,5 +1,6 @@
 use std::io;
 use std::path::PathBuf;
+use surefoot_foreign::said;
 
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +21,7 @@ pub enum Error {
         port: u16,
     },
     /// The port could not be opened for another reason.
-    #[error("cannot listen on 127.0.0.1 port {port}: {source}")]
+    #[error("cannot listen on 127.0.0.1 port {port}: {}", said(source))]
     Listen {
         /// The port that was asked for.
         port: u16,
@@ -39,7 +40,7 @@ pub enum Error {
     #[error(transparent)]
     Remedy(#[from] surefoot_remedy::Error),
     /// A thread of the server could not be started.
-    #[error("cannot start the thread '{name}': {source}; the limit on processes (`ulimit -u`) may be reached")]
+    #[error("cannot start the thread '{name}': {}; the limit on processes (`ulimit -u`) may be reached", said(source))]
     Thread {
         /// The thread's name.
         name: &'static str,

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
+use surefoot_foreign::said;
 use surefoot_model::time_words;
 
 /// Why nothing was disturbed, or why what was begun did not come to its end.
@@ -36,7 +37,7 @@ pub enum Fault {
         owner: String,
     },
     /// A file or directory could not be used.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), said(source))]
     File {
         /// The file.
         path: PathBuf,

@@ -27,5 +27,7 @@ mod held;
 #[cfg(test)]
 mod openings;
 pub mod way;
+mod words;
 
 pub use held::{About, Held, Regular, hold, hold_beneath, hold_in, hold_link, hold_name, text};
+pub use words::said;

@@ -54,11 +54,7 @@ impl Error {
 
 /// What the system said, without its number, and what helps where that is known.
 pub fn said(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = match text.rfind(" (os error ") {
-        Some(at) if error.raw_os_error().is_some() => &text[..at],
-        _ => &text,
-    };
+    let text = surefoot_foreign::said(error);
     let remedy = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "; give this user the right to it, or name another directory",
         Some(libc::EIO) => "; the device failed: the kernel's log says more",

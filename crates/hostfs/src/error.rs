@@ -1,11 +1,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
+use surefoot_foreign::said;
 
 /// What can go wrong while reading the host. Every variant names the file or the call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be opened or read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {}", path.display(), said(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -39,7 +40,7 @@ pub enum Error {
         reason: String,
     },
     /// A system call failed.
-    #[error("cannot {action}: {source}{remedy}")]
+    #[error("cannot {action}: {}{remedy}", said(source))]
     System {
         /// What was tried, to follow "cannot".
         action: String,
@@ -119,10 +120,4 @@ pub(crate) fn shorten(text: &str) -> String {
         short.push('…');
     }
     short
-}
-
-/// The words of an error of the kernel; its number says nothing to a person.
-pub fn without_number(error: &std::io::Error) -> String {
-    let words = error.to_string();
-    words.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -66,5 +66,5 @@ pub mod terminal;
 pub mod thread;
 pub mod tracefs;
 
-pub use error::{Error, Unsupported, without_number};
+pub use error::{Error, Unsupported};
 pub use root::Root;

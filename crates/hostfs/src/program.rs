@@ -5,7 +5,6 @@
 mod pipes;
 
 use crate::children::{self, Signal};
-use crate::without_number;
 use pipes::Pipes;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use surefoot_foreign::said;
 
 /// The most text that is taken of an answer.
 pub const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -43,7 +43,7 @@ pub fn answer(mut command: Command, input: &[u8], patience: Duration) -> Result<
     let begun = Instant::now();
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| format!("{name} cannot be run: {}", without_number(&error)))?;
+    let mut child = command.spawn().map_err(|error| format!("{name} cannot be run: {}", said(&error)))?;
     let Some(pipe) = child.stdout.take() else { return Err(format!("{name} has no output")) };
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_owned();
@@ -62,7 +62,7 @@ pub fn answer(mut command: Command, input: &[u8], patience: Duration) -> Result<
     match answer {
         Err(_) if !ended => Err(format!("{name} gave no answer in {patience:?} and cannot be ended: the device hangs")),
         Err(_) => Err(format!("{name} gave no answer in {patience:?}")),
-        Ok(Err(error)) => Err(format!("{name}: {}", without_number(&error))),
+        Ok(Err(error)) => Err(format!("{name}: {}", said(&error))),
         Ok(Ok(text)) if text.len() as u64 > ANSWER_BYTES_MAX => {
             Err(format!("{name} said more than {ANSWER_BYTES_MAX} bytes"))
         }
@@ -125,9 +125,8 @@ pub fn run_up_to(
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     children::kill_with_starter(&mut command);
-    let mut child = command
-        .spawn()
-        .map_err(|error| Broken::NotStarted(format!("{name} cannot be run: {}", without_number(&error))))?;
+    let mut child =
+        command.spawn().map_err(|error| Broken::NotStarted(format!("{name} cannot be run: {}", said(&error))))?;
     let mut pipes = Pipes::of(&mut child, input, bytes_max);
     let (status, processor) = loop {
         let broken = match children::ended(child.id()) {

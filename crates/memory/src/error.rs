@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use surefoot_foreign::said;
 use surefoot_hostfs::Unsupported;
 
 /// What can go wrong with memory errors, beyond what one source says of itself.
@@ -9,7 +10,7 @@ pub enum Error {
     #[error(transparent)]
     Host(#[from] surefoot_hostfs::Error),
     /// A file that was named could not be read.
-    #[error("{path}: cannot be read: {source}")]
+    #[error("{path}: cannot be read: {}", said(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -17,7 +18,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file that was named could not be written.
-    #[error("{path}: cannot be written: {source}")]
+    #[error("{path}: cannot be written: {}", said(source))]
     Write {
         /// The file.
         path: PathBuf,

@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use surefoot_foreign::said;
 
 /// Why the probes cannot run or be read.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum Error {
         wanted_bytes: usize,
     },
     /// A map could not be mapped into memory.
-    #[error("cannot map eBPF map '{map}' into memory: {source}")]
+    #[error("cannot map eBPF map '{map}' into memory: {}", said(source))]
     Map {
         /// The map.
         map: String,
@@ -36,7 +37,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A tracepoint's format file could not be used.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {}", path.display(), said(source))]
     Format {
         /// The file.
         path: PathBuf,

@@ -1,3 +1,4 @@
+use surefoot_foreign::said;
 use surefoot_model::CpuId;
 
 /// Why lost time cannot be measured.
@@ -31,12 +32,12 @@ pub enum Error {
     #[error(transparent)]
     Probes(#[from] surefoot_probes::Error),
     /// The process that reads names has no connection to who asks.
-    #[error("cannot read names: {source}; this command is started by 'surefoot' itself")]
+    #[error("cannot read names: {}; this command is started by 'surefoot' itself", said(source))]
     Naming {
         /// Why.
         source: std::io::Error,
     },
     /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
+    #[error("cannot start a thread: {}", said(.0))]
     Thread(std::io::Error),
 }

@@ -1,12 +1,13 @@
 use std::io;
 use std::path::PathBuf;
+use surefoot_foreign::said;
 
 /// What can go wrong with a recording or a history. Each variant names its file and says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file system refused to open, create or inspect the file.
-    #[error("{}: cannot be opened: {source}", path.display())]
+    #[error("{}: cannot be opened: {}", path.display(), said(source))]
     Open {
         /// The file.
         path: PathBuf,

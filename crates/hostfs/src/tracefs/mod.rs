@@ -19,7 +19,7 @@ pub use format::{Field, Format};
 
 use crate::privilege;
 use crate::root::read_file;
-use crate::{Error, Root, Unsupported, without_number};
+use crate::{Error, Root, Unsupported};
 use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::fs::File;
@@ -28,6 +28,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
+use surefoot_foreign::said;
 
 const MOUNT_IT: &str = "mount it: mount -t tracefs nodev /sys/kernel/tracing";
 
@@ -181,7 +182,7 @@ fn no_own_mount(detached: &io::Error, private: &io::Error) -> Unsupported {
     let why = if is_denied(detached) && is_denied(private) {
         "tracefs is not mounted, and this process may not mount it (that needs CAP_SYS_ADMIN)".to_owned()
     } else {
-        let [detached, private] = [detached, private].map(without_number);
+        let [detached, private] = [detached, private].map(said);
         format!("tracefs is not mounted, and cannot be: detached: {detached}; in a private namespace: {private}")
     };
     Unsupported::new(why, format!("{}; or {MOUNT_IT}", privilege::remedy(&["CAP_SYS_ADMIN"])))

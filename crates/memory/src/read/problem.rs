@@ -1,6 +1,7 @@
 //! What could not be read, within a limit.
 
 use std::path::Path;
+use surefoot_foreign::said;
 use surefoot_hostfs::Error;
 use surefoot_model::{MemoryProblem, MemorySource};
 
@@ -57,8 +58,7 @@ pub(crate) fn reason(error: &Error) -> String {
             "it is a pipe where the kernel has a file; the tree is damaged or of another kind".into()
         }
         Error::Read { source, .. } => {
-            let words = source.to_string();
-            format!("cannot be read: {}; look again", words.split(" (os error ").next().unwrap_or_default())
+            format!("cannot be read: {}; look again", said(source))
         }
         Error::TooLarge { limit_bytes, .. } => {
             format!(

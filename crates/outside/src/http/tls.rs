@@ -168,7 +168,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 fn unread(path: &Path, error: &rustls::pki_types::pem::Error) -> String {
     match error {
         rustls::pki_types::pem::Error::Io(error) => {
-            format!("{}: {}", path.display(), surefoot_hostfs::without_number(error))
+            format!("{}: {}", path.display(), surefoot_foreign::said(error))
         }
         other => format!("{}: {other}", path.display()),
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::without_number;
+use surefoot_foreign::said;
 use surefoot_model::Digits;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, TcpConnector};
@@ -95,7 +95,7 @@ fn ask_alike(
     thread::Builder::new()
         .name("http".into())
         .spawn(run)
-        .map_err(|error| format!("no thread for it: {}", without_number(&error)))?;
+        .map_err(|error| format!("no thread for it: {}", said(&error)))?;
     let mut answers = Vec::new();
     let mut why = "no answer".to_owned();
     while answers.len() < requests.len() {
@@ -165,7 +165,7 @@ pub(super) fn words(error: &ureq::Error) -> String {
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => "it closed the connection".into(),
         ureq::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref()) {
             Some(error) => tls::words(error),
-            None => without_number(error),
+            None => said(error),
         },
         other => surefoot_model::one_line(&other.to_string()),
     }

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_foreign::said;
 use surefoot_hostfs::program::{self, Broken, Ended};
-use surefoot_hostfs::without_number;
 
 /// EX_TEMPFAIL of sysexits.h.
 const TRY_LATER: i32 = 75;
@@ -124,10 +124,9 @@ pub fn trusted(path: &Path) -> Result<PathBuf, String> {
 pub fn trusted_file(path: &Path) -> Result<PathBuf, String> {
     let me = surefoot_hostfs::privilege::effective_user();
     let shown = path.display();
-    let found =
-        fs::canonicalize(path).map_err(|error| format!("{shown} cannot be found: {}", without_number(&error)))?;
+    let found = fs::canonicalize(path).map_err(|error| format!("{shown} cannot be found: {}", said(&error)))?;
     for part in found.ancestors() {
-        let about = fs::metadata(part).map_err(|error| format!("{}: {}", part.display(), without_number(&error)))?;
+        let about = fs::metadata(part).map_err(|error| format!("{}: {}", part.display(), said(&error)))?;
         let is_sticky_directory = about.is_dir() && about.mode() & 0o1000 != 0;
         if about.uid() != 0 && about.uid() != me {
             return Err(format!(

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_foreign::said;
+use surefoot_hostfs::Root;
 use surefoot_hostfs::program::{self, Ended};
-use surefoot_hostfs::{Root, without_number};
 use surefoot_model::Deed;
 
 /// How long a command may take: an interface that comes back, an interval whose effect is waited for.
@@ -153,7 +154,7 @@ pub fn restore_reporting(order: &Order) -> Outcome {
         let written =
             OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(setting.from.as_bytes()));
         if let Err(error) = written {
-            let detail = format!("{}: {}", path.display(), without_number(&error));
+            let detail = format!("{}: {}", path.display(), said(&error));
             return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
         }
     }

@@ -7,7 +7,8 @@ use super::debug_mode::Reported;
 use super::{Order, Outcome};
 use std::fs::OpenOptions;
 use std::io::Write;
-use surefoot_hostfs::{Root, without_number};
+use surefoot_foreign::said;
+use surefoot_hostfs::Root;
 
 /// Pages that one step takes from the kernel: memory that is not there any more is missed, too.
 const PAGES_MAX: usize = 64;
@@ -40,7 +41,7 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
                 let why = "unsupported: this kernel offlines no pages (CONFIG_MEMORY_FAILURE)";
                 return failed(why.to_owned(), false);
             }
-            Err(error) => refused.push(format!("{page:#x}: {}", without_number(&error))),
+            Err(error) => refused.push(format!("{page:#x}: {}", said(&error))),
         }
     }
     let done = pages.len() - refused.len();

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_foreign::said;
 use surefoot_foreign::way;
 use surefoot_hostfs::program;
-use surefoot_hostfs::without_number;
 use surefoot_model::one_line;
 use surefoot_outside::address::shown;
 use surefoot_outside::http::{self, Identity, Request, Trust};
@@ -218,7 +218,7 @@ fn write(folder: &Path, order: &Order) -> Outcome {
     match put() {
         Ok(true) => filed(&token(order), &path.display().to_string()),
         Ok(false) => filed(&token(order), &format!("{} was there already", path.display())),
-        Err(error) => later(format!("{}: {}", path.display(), without_number(&error))),
+        Err(error) => later(format!("{}: {}", path.display(), said(&error))),
     }
 }
 
