@@ -20,8 +20,11 @@ const PAGES_PER_ROW_MAX: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
     dimm: String,
-    place: Option<(u32, u32, u32)>,
+    place: Option<RowPlace>,
 }
+
+/// Rank, bank and row; the rank is `None` if it was not reported.
+pub type RowPlace = (Option<u32>, u32, u32);
 
 /// Pages by row.
 #[derive(Debug, Default)]
@@ -53,8 +56,8 @@ pub struct BadPage {
 /// What can be taken out of a module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offline {
-    /// Rank, bank and row, where pages help against the fault of that row.
-    pub row: Option<(u32, u32, u32)>,
+    /// The row, where pages help against its fault.
+    pub row: Option<RowPlace>,
     /// The pages that were seen.
     pub pages: Vec<BadPage>,
     /// Whether it is advised to take them out; pages that lost bits are to be taken out whatever the advice.
@@ -81,7 +84,7 @@ impl SeenPages {
         let bank = location
             .bank
             .map(|bank| location.bank_group.map_or(bank, |group| group.saturating_mul(4).saturating_add(bank)));
-        let place = bank.zip(location.row).map(|(bank, row)| (location.rank.unwrap_or(0), bank, row));
+        let place = bank.zip(location.row).map(|(bank, row)| (location.rank, bank, row));
         let key = RowKey { dimm: dimm.clone(), place };
         let is_full = self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key);
         let page_address = address & !(PAGE_BYTES - 1);
@@ -105,7 +108,10 @@ impl SeenPages {
     pub fn offline(&self, dimm: &Dimm) -> Offline {
         let unaddressed_count = self.unaddressed.get(&dimm.id).copied().unwrap_or(0);
         let row = dimm.fault.as_ref().and_then(|fault| worst_row(&fault.cells));
-        let is_covered = matches!(dimm.fault_mode, FaultMode::Row | FaultMode::Cell);
+        let action = dimm.fault.as_ref().map_or(MemoryAction::Watch, |fault| fault.action);
+        // Errors that all came from one address without coordinates have no row, and one page.
+        let is_one_address = dimm.fault_mode == FaultMode::Undetermined && action == MemoryAction::OfflinePages;
+        let is_covered = is_one_address || matches!(dimm.fault_mode, FaultMode::Row | FaultMode::Cell);
         let mut offline = Offline { unaddressed_count, ..Offline::default() };
         if is_covered {
             offline.row = row;
@@ -116,7 +122,6 @@ impl SeenPages {
             let of_module = self.rows.keys().filter(|key| key.dimm == dimm.id);
             offline.pages = of_module.flat_map(|key| self.pages(key, |page| page.lost > 0)).collect();
         }
-        let action = dimm.fault.as_ref().map_or(MemoryAction::Watch, |fault| fault.action);
         offline.is_advised = action != MemoryAction::Watch;
         offline.unknown = self.unknown(dimm, &offline, is_covered);
         offline
@@ -172,8 +177,8 @@ impl SeenPages {
 }
 
 /// The row with the most cells; of several the one with the most errors.
-fn worst_row(cells: &[surefoot_model::ErrorCell]) -> Option<(u32, u32, u32)> {
-    let mut rows: BTreeMap<(u32, u32, u32), (usize, u64)> = BTreeMap::new();
+fn worst_row(cells: &[surefoot_model::ErrorCell]) -> Option<RowPlace> {
+    let mut rows: BTreeMap<RowPlace, (usize, u64)> = BTreeMap::new();
     for cell in cells {
         let row = rows.entry((cell.rank, cell.bank, cell.row)).or_default();
         *row = (row.0 + 1, row.1.saturating_add(cell.count));
@@ -225,7 +230,7 @@ mod tests {
         reports.push(report(900, 8, 0x99_0000));
         reports.push(report(77, 8, 0));
         let found = offline(&reports);
-        assert_eq!(found.row, Some((0, 2, 77)));
+        assert_eq!(found.row, Some((Some(0), 2, 77)));
         assert_eq!(found.pages.iter().map(|page| page.address).collect::<Vec<_>>(), [0x10_0000, 0x10_2000, 0x10_4000]);
         assert_eq!((found.pages[0].error_count, found.unaddressed_count), (2, 1));
         let said = found.unknown.join("; ");
@@ -243,6 +248,21 @@ mod tests {
         reports[1].at_realtime_ns = 2 * 86_400_000_000_000;
         let stays = offline(&reports);
         assert_eq!(command(&stays, &stays.pages[0]), wanted, "{:?}", stays.unknown);
+    }
+
+    #[test]
+    fn the_page_of_one_address_that_stays_bad_is_taken_out_without_coordinates() {
+        let bare = |day: u64| {
+            let mut report = report(77, 8, 0x10_0040);
+            (report.location.bank, report.location.row, report.location.column) = (None, None, None);
+            report.at_realtime_ns = 1 + day * 86_400_000_000_000;
+            report
+        };
+        let found = offline(&[bare(0), bare(2)]);
+        assert_eq!(found.row, None);
+        let wanted = Some("echo 0x100000 > /sys/devices/system/memory/soft_offline_page".to_owned());
+        assert_eq!(command(&found, &found.pages[0]), wanted, "{:?}", found.unknown);
+        assert_eq!(offline(&[bare(0)]).pages, [], "it was not seen to come back");
     }
 
     #[test]

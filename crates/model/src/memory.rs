@@ -236,8 +236,8 @@ pub struct Spread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct ErrorCell {
-    /// Rank.
-    pub rank: u32,
+    /// Rank; `None` if it was not reported.
+    pub rank: Option<u32>,
     /// Bank, with its group: `bank_group * 4 + bank` where there are groups.
     pub bank: u32,
     /// Row.

@@ -77,7 +77,7 @@ pub fn lines(name: &str, words: &str) -> String {
 
 /// A map of the bank with the most cells, where it has several: errors by row and column.
 fn map(cells: &[ErrorCell]) -> String {
-    let mut banks: BTreeMap<(u32, u32), Vec<&ErrorCell>> = BTreeMap::new();
+    let mut banks: BTreeMap<(Option<u32>, u32), Vec<&ErrorCell>> = BTreeMap::new();
     for cell in cells {
         banks.entry((cell.rank, cell.bank)).or_default().push(cell);
     }
@@ -90,7 +90,8 @@ fn map(cells: &[ErrorCell]) -> String {
     }
     let (rows, rows_left) = most(cells.iter().map(|cell| (cell.row, cell.count)), MAP_ROWS_MAX);
     let (columns, columns_left) = most(cells.iter().map(|cell| (cell.column, cell.count)), MAP_COLUMNS_MAX);
-    let mut text = format!("  map  rank {rank} bank {bank}: errors by row and column\n        {:>10}", "");
+    let rank = rank.map_or("unknown rank".to_owned(), |rank| format!("rank {rank}"));
+    let mut text = format!("  map  {rank} bank {bank}: errors by row and column\n        {:>10}", "");
     columns.iter().for_each(|column| text += &format!(" {:>6}", format!("{column:#x}")));
     text.push('\n');
     for row in &rows {
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_map_shows_the_fullest_bank_and_says_what_it_leaves_out() {
-        let cell = |bank, row, column, count| ErrorCell { rank: 0, bank, row, column, count };
+        let cell = |bank, row, column, count| ErrorCell { rank: Some(0), bank, row, column, count };
         let mut cells = vec![cell(1, 5, 8, 1)];
         cells.extend((0..20).map(|number| cell(3, 0x1a2b, number * 8, u64::from(number) + 1)));
         let map = map(&cells);

@@ -140,7 +140,7 @@ fn lines(out: &mut impl Write, dimm: &Dimm, offline: &Offline) -> io::Result<()>
         )?;
     }
     let (rank, bank, row) = match offline.row {
-        Some((rank, bank, row)) => (Some(rank), Some(bank), Some(row)),
+        Some((rank, bank, row)) => (rank, Some(bank), Some(row)),
         None => (None, None, None),
     };
     output::line(
@@ -166,8 +166,11 @@ fn text(dimm: &Dimm, offline: &Offline) -> String {
         FaultMode::None => "no error".to_owned(),
         mode => format!("{} fault", mode.label()),
     };
-    let row =
-        offline.row.map_or(String::new(), |(rank, bank, row)| format!(" in row {row:#x} of rank {rank} bank {bank}"));
+    let row = match offline.row {
+        Some((Some(rank), bank, row)) => format!(" in row {row:#x} of rank {rank} bank {bank}"),
+        Some((None, bank, row)) => format!(" in row {row:#x} of bank {bank} (rank unknown)"),
+        None => String::new(),
+    };
     let mut text = format!("{}: {what}{row}\n", one_line(&dimm.id));
     if !offline.pages.is_empty() {
         let mut table = Table::new(&["  page", "errors", "lost", "command"], &[0, 3]);

@@ -8,6 +8,7 @@
 //! | column | yes | replace | it crosses all rows: no pages and no spare row cover it |
 //! | bank | yes | replace, within days | the code corrects it until a second chip fails at the same word |
 //! | several banks, rank | yes | replace, critical | or the channel, the connector or the controller, which look the same from here |
+//! | undetermined, all at one address | yes | take the page out | whatever fails, this part of it does |
 //! | any | no, or not known | watch | particles flip bits of healthy memory |
 //!
 //! Corrected errors alone are no reason to replace a module (Cisco says so, and Cielo's records: Levy et al., SC 2018). Linux
@@ -48,6 +49,13 @@ pub(super) fn of(found: &Found, persistence: Persistence, lost_count: u64) -> Ad
             Severity::Notice,
             "Take the page of the cell out of use (`surefoot memory page-offline --dry-run` lists it). Nothing else is needed.",
         ),
+        // Only errors that are all at one address have a place without coordinates.
+        (FaultMode::Undetermined, true) => advice(
+            OfflinePages,
+            Severity::Notice,
+            "Take the page of this address out of use (`surefoot memory page-offline --dry-run` lists it). If errors then come at \
+             other addresses, more than a cell has failed: let the driver or firmware report rows and columns.",
+        ),
         (FaultMode::Cell, false) => {
             advice(Watch, Severity::Notice, "Nothing yet: healthy memory flips a bit now and then.")
         }
@@ -77,8 +85,8 @@ pub(super) fn of(found: &Found, persistence: Persistence, lost_count: u64) -> Ad
         _ => advice(
             Watch,
             Severity::Notice,
-            "Nothing can be advised from these reports: they do not tell where in the module the errors are. Let the decoder of \
-             the platform's driver, or firmware, report rows and columns.",
+            "No action yet: the reports do not say where in the module the errors are. Let the platform's driver (with its \
+             decoder) or firmware report rows and columns.",
         ),
     }
 }

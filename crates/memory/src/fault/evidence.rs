@@ -51,11 +51,20 @@ impl Seen {
     }
 }
 
-/// A bank of a rank. What is not told counts as 0: the module then has one of it as far as anybody knows.
+/// A bank of a rank. Errors whose rank is not reported are kept apart from those of any known rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BankKey {
-    pub rank: u32,
+    pub rank: Option<u32>,
     pub bank: u32,
+}
+
+impl std::fmt::Display for BankKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rank {
+            Some(rank) => write!(f, "rank {rank} bank {}", self.bank),
+            None => write!(f, "bank {} (rank unknown)", self.bank),
+        }
+    }
 }
 
 /// A row and a column.
@@ -81,9 +90,9 @@ pub struct Evidence {
     pub(super) other_banks: Seen,
     /// Errors of which the rank is known at best.
     pub(super) unplaced: Seen,
-    /// Addresses of errors without row and column.
+    /// Addresses of errors without row and column, each known to within a burst.
     pub(super) addresses: BTreeMap<u64, Seen>,
-    /// Errors whose address is that of a page or more.
+    /// Errors whose address is coarser than a burst, or does not say how coarse it is.
     pub(super) coarse_addresses: Seen,
     /// Errors at addresses beyond those.
     pub(super) other_addresses: Seen,
@@ -107,7 +116,7 @@ impl Evidence {
             return;
         };
         let bank = location.bank_group.map_or(bank, |group| group.saturating_mul(4).saturating_add(bank));
-        let key = BankKey { rank: location.rank.unwrap_or(0), bank };
+        let key = BankKey { rank: location.rank, bank };
         if self.banks.len() == BANKS_MAX && !self.banks.contains_key(&key) {
             self.other_banks.add(report);
             return;
@@ -130,7 +139,7 @@ impl Evidence {
 
     fn add_address(&mut self, report: &ErrorReport) {
         let Some(address) = report.location.address else { return };
-        if report.location.grain_bits.is_some_and(|bits| bits > CELL_GRAIN_BITS_MAX) {
+        if report.location.grain_bits.is_none_or(|bits| bits > CELL_GRAIN_BITS_MAX) {
             self.coarse_addresses.add(report);
             return;
         }
@@ -183,8 +192,14 @@ impl Evidence {
             rows: count(each().map(|(key, row, _)| (key, row)).collect::<BTreeSet<_>>().len()),
             columns: count(each().map(|(key, _, column)| (key, column)).collect::<BTreeSet<_>>().len()),
             banks: count(self.banks.len()),
-            ranks: count(self.banks.keys().map(|key| key.rank).collect::<BTreeSet<_>>().len()),
+            // Errors of an unknown rank are of one rank at least.
+            ranks: count(self.ranks().len().max(usize::from(!self.banks.is_empty()))),
         }
+    }
+
+    /// The ranks that are known to have errors.
+    pub(super) fn ranks(&self) -> BTreeSet<u32> {
+        self.banks.keys().filter_map(|key| key.rank).collect()
     }
 
     /// Errors with a row and a column.

@@ -85,7 +85,7 @@ fn of_one(banks: &[Affected], cells: usize) -> Found {
     let Some(Affected { key, shape }) = worst else {
         return found(FaultMode::Undetermined, Certainty::CannotTellApartHere, String::new(), Seen::default());
     };
-    let place = format!("rank {} bank {}", key.rank, key.bank);
+    let place = key;
     let (mode, words) = match shape.kind {
         Kind::Cells if cells == 1 => (FaultMode::Cell, format!("{} at one cell of {place}", errors(shape.seen.errors))),
         Kind::Cells => (FaultMode::Cell, format!("{cells} separate cells in {}", banks_words(banks.len()))),
@@ -93,10 +93,11 @@ fn of_one(banks: &[Affected], cells: usize) -> Found {
         Kind::Column(column) => (FaultMode::Column, format!("{} cells of column {column:#x} in {place}", shape.cells)),
         Kind::Bank => (FaultMode::Bank, format!("{} cells that share no row or column in {place}", shape.cells)),
     };
-    let is_sure = match shape.kind {
-        Kind::Cells => cells == 1 && shape.repeats,
-        _ => shape.cells >= CLEAR_CELLS,
-    };
+    let is_sure = key.rank.is_some()
+        && match shape.kind {
+            Kind::Cells => cells == 1 && shape.repeats,
+            _ => shape.cells >= CLEAR_CELLS,
+        };
     let beside = cells - shape.cells;
     let words = if beside > 0 && shape.kind != Kind::Cells {
         format!(
@@ -124,21 +125,27 @@ fn rank_of(kind: Kind) -> u8 {
 /// A fault of several banks, or what could be one.
 fn of_many(banks: &[Affected], cells: usize) -> Found {
     let seen = banks.iter().fold(Seen::default(), |sum, bank| sum.and(bank.shape.seen));
-    let ranks: BTreeSet<u32> = banks.iter().map(|bank| bank.key.rank).collect();
+    let ranks: BTreeSet<u32> = banks.iter().filter_map(|bank| bank.key.rank).collect();
+    let is_known = banks.iter().all(|bank| bank.key.rank.is_some());
     let structural = banks.iter().filter(|bank| bank.shape.kind != Kind::Cells).count();
-    let words = format!("{} in {} of {}", cells_words(cells), banks_words(banks.len()), ranks_words(ranks.len()));
+    let words =
+        format!("{} in {} of {}", cells_words(cells), banks_words(banks.len()), ranks_words(ranks.len(), is_known));
     if structural == 0 && banks.len() < THIN_BANKS_MIN {
         let words = format!("{words}: as many faults, or the first errors of one that has all of them");
         return found(FaultMode::Undetermined, Certainty::CannotTellApartHere, words, seen);
     }
-    let of_rank = |rank: u32| banks.iter().filter(move |bank| bank.key.rank == rank).count();
+    let of_rank = |rank: u32| banks.iter().filter(move |bank| bank.key.rank == Some(rank)).count();
     let fullest = ranks.iter().map(|&rank| of_rank(rank)).max().unwrap_or(0);
     // One cell on another rank may be a fault of its own.
     let are_ranks = ranks.len() >= 2 && ranks.iter().filter(|&&rank| of_rank(rank) >= 2).count() >= 2;
     let is_spread = banks.len() >= RANK_DISTINCT_BANKS_MIN && banks.len() * 4 >= cells * 3;
     let is_rank = are_ranks || fullest >= RANK_BANKS_MIN || is_spread;
     let mode = if is_rank { FaultMode::Rank } else { FaultMode::Banks };
-    let is_sure = if is_rank { are_ranks && cells >= 8 || fullest >= RANK_BANKS_MIN } else { cells >= 3 * banks.len() };
+    let is_sure = if is_rank {
+        are_ranks && cells >= 8 || fullest >= RANK_BANKS_MIN
+    } else {
+        is_known && cells >= 3 * banks.len()
+    };
     found(mode, if is_sure { Certainty::Certain } else { Certainty::Probable }, words, seen)
 }
 
@@ -147,22 +154,26 @@ fn without_cells(evidence: &Evidence) -> Found {
     let undetermined =
         |words: String| found(FaultMode::Undetermined, Certainty::CannotTellApartHere, words, evidence.all);
     if evidence.banks.len() >= THIN_BANKS_MIN {
-        let ranks: BTreeSet<u32> = evidence.banks.keys().map(|key| key.rank).collect();
+        let ranks = evidence.ranks();
+        let is_known = evidence.banks.keys().all(|key| key.rank.is_some());
         let mode =
             if evidence.banks.len() >= RANK_BANKS_MIN || ranks.len() > 1 { FaultMode::Rank } else { FaultMode::Banks };
-        let words = format!("errors in {} of {}", banks_words(evidence.banks.len()), ranks_words(ranks.len()));
-        return found(mode, Certainty::Probable, words, evidence.all);
+        let (banks, ranks) = (banks_words(evidence.banks.len()), ranks_words(ranks.len(), is_known));
+        return found(mode, Certainty::Probable, format!("errors in {banks} of {ranks}"), evidence.all);
     }
     let one_address = evidence.addresses.iter().next().filter(|_| evidence.addresses.len() == 1);
     match one_address {
-        Some((address, &seen)) if seen.reports == evidence.all.reports => found(
-            FaultMode::Cell,
-            Certainty::Probable,
-            format!("{} at address {address:#x}", errors(seen.errors)),
-            seen,
-        ),
+        // One address is one place, so that coming back after a scrub still shows. It is no proof of a cell: a record gives
+        // one address of all that failed since the last.
+        Some((address, &seen)) if seen.reports == evidence.all.reports => Found {
+            has_place: true,
+            ..undetermined(format!(
+                "{} at address {address:#x} without row and column: a cell, a row or a bank is possible",
+                errors(seen.errors)
+            ))
+        },
         _ if evidence.addresses.is_empty() && evidence.coarse_addresses.reports > 0 => undetermined(
-            "the reports give addresses of pages and no rows and columns, so that one cell of a page is not told from others"
+            "the reports have no rows and columns, and addresses that are too coarse to tell one cell of a page from others"
                 .to_owned(),
         ),
         _ if evidence.addresses.is_empty() => undetermined("the reports name the module and no place in it".to_owned()),
@@ -202,6 +213,10 @@ fn banks_words(count: usize) -> String {
     counted(count as u64, "bank", "banks")
 }
 
-fn ranks_words(count: usize) -> String {
-    counted(count as u64, "rank", "ranks")
+fn ranks_words(known: usize, is_known: bool) -> String {
+    match (known, is_known) {
+        (_, true) => counted(known as u64, "rank", "ranks"),
+        (0, false) => "an unknown rank".to_owned(),
+        (_, false) => format!("{} and an unknown one", counted(known as u64, "rank", "ranks")),
+    }
 }

@@ -93,13 +93,46 @@ fn errors_without_a_place_are_counted_and_said() {
 }
 
 #[test]
-fn one_address_is_a_cell_and_several_are_not_told_apart() {
-    let with = |address| report(DAY_NS, 1, DramLocation { address: Some(address), ..DramLocation::default() });
-    assert_eq!(judged(&[with(0x1000), with(0x1000)]).mode, FaultMode::Cell);
-    assert_eq!(judged(&[with(0x1000), with(0x2000)]).mode, FaultMode::Undetermined);
-    let mut page = with(0x1000);
-    page.location.grain_bits = Some(12);
-    let fault = judged(&[page.clone(), page]);
-    assert_eq!(fault.mode, FaultMode::Undetermined);
-    assert!(fault.evidence.contains("addresses of pages"), "{}", fault.evidence);
+fn an_address_without_row_and_column_is_no_cell_fault() {
+    let with = |day, address, grain_bits| {
+        let location = DramLocation { address: Some(address), grain_bits, ..DramLocation::default() };
+        report(day * DAY_NS, 1, location)
+    };
+    let one = [with(1, 0x1000, Some(6)), with(9, 0x1000, Some(6))];
+    let fault = judged(&one);
+    assert_eq!((fault.mode, fault.certainty), (FaultMode::Undetermined, Certainty::CannotTellApartHere));
+    assert!(fault.evidence.contains("2 errors at address 0x1000 without row and column"), "{}", fault.evidence);
+    // That one address fails again after a scrub is known all the same, and its page helps.
+    assert_eq!((fault.persistence, fault.action), (Persistence::Permanent, MemoryAction::OfflinePages));
+    let several = judged(&[with(1, 0x1000, Some(6)), with(9, 0x2000, Some(6))]);
+    assert_eq!((several.mode, several.action), (FaultMode::Undetermined, MemoryAction::Watch));
+    // An address that does not say how coarse it is may be that of a page.
+    for grain_bits in [Some(12), None] {
+        let fault = judged(&[with(1, 0x1000, grain_bits), with(9, 0x1000, grain_bits)]);
+        assert_eq!((fault.mode, fault.persistence), (FaultMode::Undetermined, Persistence::Undetermined));
+        assert!(fault.evidence.contains("too coarse"), "{}", fault.evidence);
+    }
+}
+
+#[test]
+fn an_unknown_rank_is_not_rank_0() {
+    let without = |mut report: ErrorReport| {
+        report.location.rank = None;
+        report
+    };
+    let cells: Vec<ErrorReport> = (0..6).map(|day| at(day, 0, 3, 77, day as u32 * 8)).collect();
+    assert_eq!(judged(&cells).certainty, Certainty::Certain);
+    // The errors may be of several ranks, and then of several rows.
+    let unknown: Vec<ErrorReport> = cells.iter().cloned().map(without).collect();
+    let fault = judged(&unknown);
+    assert_eq!((fault.mode, fault.certainty), (FaultMode::Row, Certainty::Probable));
+    assert_eq!(fault.evidence, "6 cells of row 0x4d in bank 3 (rank unknown)");
+    assert_eq!(fault.cells[0].rank, None);
+    // Errors of an unknown rank are no errors of a second one.
+    let banks =
+        |rank| (0..3).flat_map(move |bank| (0..4).map(move |day| at(day, rank, bank, 100 * day as u32, 8 * bank)));
+    let mixed: Vec<ErrorReport> = banks(1).chain(banks(0).map(without)).collect();
+    let (spread, fault) = fault::judge(&mixed);
+    assert_eq!((spread.ranks, fault.certainty), (1, Certainty::Probable));
+    assert!(fault.evidence.contains("1 rank and an unknown one"), "{}", fault.evidence);
 }

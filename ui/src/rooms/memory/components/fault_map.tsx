@@ -10,7 +10,7 @@ const HEIGHT = 120;
 const EDGE = 6;
 
 interface Bank {
-  rank: number;
+  rank: number | null | undefined;
   bank: number;
   cells: ErrorCell[];
 }
@@ -43,7 +43,8 @@ function range(one: string, values: readonly number[]): string {
 function BankMap({ bank }: { bank: Bank }) {
   const rows = bank.cells.map((cell) => cell.row);
   const columns = bank.cells.map((cell) => cell.column);
-  const says = `Rank ${bank.rank}, bank ${bank.bank}: errors in ${counted(bank.cells.length, "cell")} of ${range("row", rows)} and ${range("column", columns)}`;
+  const rank = bank.rank == null ? "Unknown rank" : `Rank ${bank.rank}`;
+  const says = `${rank}, bank ${bank.bank}: errors in ${counted(bank.cells.length, "cell")} of ${range("row", rows)} and ${range("column", columns)}`;
   return (
     <figure class="fault-map" data-testid="fault-map">
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={says}>
@@ -61,7 +62,7 @@ function BankMap({ bank }: { bank: Bank }) {
         ))}
       </svg>
       <figcaption class="muted">
-        Rank {bank.rank}, bank {bank.bank} · {range("row", rows)} (down) · {range("column", columns)} (across)
+        {rank}, bank {bank.bank} · {range("row", rows)} (down) · {range("column", columns)} (across)
       </figcaption>
     </figure>
   );
