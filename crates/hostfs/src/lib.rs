@@ -53,6 +53,7 @@ mod perf;
 pub mod privilege;
 pub mod program;
 mod root;
+pub mod run_lock;
 pub mod settings;
 pub mod shed;
 pub mod signals;

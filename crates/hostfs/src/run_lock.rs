@@ -1,45 +1,79 @@
-//! One disturber at a time.
+//! Locks in the run directory: what one process at a time does, whichever command it belongs to.
+//!
+//! Not on the kernel's own files: whoever may read a file can lock it, and keep root from it.
 
-use crate::Fault;
+use crate::Root;
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use surefoot_foreign::way::OTHERS_WRITE;
-use surefoot_hostfs::Root;
 
-/// Where the lock lies: only root can put anything there.
+/// Where the locks lie: only root can put anything there.
 const DIRECTORY: &str = "run/surefoot";
-const NAME: &str = "disturb.lock";
 
-/// Held while cores are disturbed. The kernel lets go of it when its process ends, however that ends.
+/// Held by who disturbs cores.
+pub const DISTURB: &str = "disturb.lock";
+/// Held by who changes how memory errors are reported.
+pub const REPORTING: &str = "reporting.lock";
+
+/// A lock that is held. The kernel lets go of it when its process ends, however that ends.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code, reason = "held, not looked at")] File);
+pub struct RunLock(#[allow(dead_code, reason = "held, not looked at")] File);
 
-impl Lock {
-    /// Takes it.
+/// Why a lock is not held.
+#[derive(Debug)]
+pub enum NotTaken {
+    /// Another process holds it.
+    Held {
+        /// The lock.
+        path: PathBuf,
+        /// Who, such as `process 812`.
+        owner: String,
+    },
+    /// It cannot be made, or is in a place where another user could have made it.
+    Failed {
+        /// The lock.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotTaken::Held { path, owner } => write!(f, "{owner} holds {}", path.display()),
+            NotTaken::Failed { path, source } => {
+                write!(f, "the lock {} cannot be taken: {}", path.display(), crate::without_number(source))
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotTaken {}
+
+impl RunLock {
+    /// Takes the lock of this name.
     ///
     /// # Errors
-    /// [`Fault::Busy`] when another process has it, [`Fault::Unsupported`] for a user who may not make it, [`Fault::File`] when it
-    /// cannot be made, or is in a place where another user could have made it.
-    pub fn take(root: &Root) -> Result<Lock, Fault> {
+    /// [`NotTaken`].
+    pub fn take(root: &Root, name: &str) -> Result<RunLock, NotTaken> {
         let directory = root.path(DIRECTORY);
-        let own = surefoot_hostfs::privilege::effective_user();
-        Self::take_in(&directory, own).map_err(|error| match error {
-            Ok(owner) => Fault::Busy { owner },
-            Err(source) => no_lock(directory.join(NAME), own, source),
+        let own = crate::privilege::effective_user();
+        Self::take_in(&directory, name, own).map_err(|error| match error {
+            Ok(owner) => NotTaken::Held { path: directory.join(name), owner },
+            Err(source) => NotTaken::Failed { path: directory.join(name), source },
         })
     }
 
-    fn take_in(directory: &PathBuf, own: u32) -> Result<Lock, Result<String, io::Error>> {
-        match DirBuilder::new().mode(0o755).create(directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(Err(error)),
-            _ => {}
-        }
+    fn take_in(directory: &Path, name: &str, own: u32) -> Result<RunLock, Result<String, io::Error>> {
+        DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(Err)?;
         is_of_own(directory, own).map_err(Err)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let opened = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(directory.join(NAME));
+        let opened = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(directory.join(name));
         let mut file = opened.map_err(Err)?;
         if !file.metadata().is_ok_and(|about| about.is_file() && about.uid() == own && about.nlink() == 1) {
             return Err(Err(io::Error::new(
@@ -58,18 +92,8 @@ impl Lock {
         }
         // For whoever comes next; the lock does not depend on it.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Lock(file))
+        Ok(RunLock(file))
     }
-}
-
-/// Who is not root lacks a privilege where the lock is another's; root has found a place that is not safe.
-fn no_lock(path: PathBuf, user: u32, source: io::Error) -> Fault {
-    if user == 0 || source.kind() != io::ErrorKind::PermissionDenied {
-        return Fault::File { path, source };
-    }
-    let why = format!("user {user} may not disturb cores, which takes the lock {}: {source}", path.display());
-    let remedy = "run as root, or disturb the workload alone: stop:length=2ms,period=1s".into();
-    Fault::Unsupported { why, remedy }
 }
 
 /// A directory in which nobody else can put a file, and no link to one.
@@ -91,32 +115,21 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    fn own() -> u32 {
-        surefoot_hostfs::privilege::effective_user()
-    }
+    const NAME: &str = "a.lock";
 
-    #[test]
-    fn who_is_not_root_is_told_that_a_privilege_is_missing() {
-        let refused = |user, kind: io::ErrorKind| no_lock("/run/a/lock".into(), user, kind.into());
-        let denied = refused(1_000, io::ErrorKind::PermissionDenied);
-        assert!(denied.is_unsupported(), "{denied}");
-        assert!(
-            denied.to_string().contains("user 1000 may not disturb cores")
-                && denied.to_string().contains("run as root")
-        );
-        assert!(!refused(0, io::ErrorKind::PermissionDenied).is_unsupported());
-        assert!(!refused(1_000, io::ErrorKind::StorageFull).is_unsupported());
+    fn own() -> u32 {
+        crate::privilege::effective_user()
     }
 
     #[test]
     fn there_is_one_at_a_time_and_the_other_is_told_who_has_it() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("surefoot");
-        let held = Lock::take_in(&directory, own()).unwrap();
-        let told = Lock::take_in(&directory, own()).unwrap_err().unwrap();
+        let held = RunLock::take_in(&directory, NAME, own()).unwrap();
+        let told = RunLock::take_in(&directory, NAME, own()).unwrap_err().unwrap();
         assert_eq!(told, format!("process {}", std::process::id()));
         drop(held);
-        Lock::take_in(&directory, own()).unwrap();
+        RunLock::take_in(&directory, NAME, own()).unwrap();
     }
 
     #[test]
@@ -124,7 +137,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("surefoot");
         fs::create_dir(&directory).unwrap();
-        let refused = || Lock::take_in(&directory, own()).unwrap_err().unwrap_err();
+        let refused = || RunLock::take_in(&directory, NAME, own()).unwrap_err().unwrap_err();
         let victim = home.path().join("victim");
         fs::write(&victim, "precious").unwrap();
         symlink(&victim, directory.join(NAME)).unwrap();
@@ -140,6 +153,6 @@ mod tests {
         let link = home.path().join("link");
         fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
         symlink(&directory, &link).unwrap();
-        assert!(Lock::take_in(&link, own()).is_err());
+        assert!(RunLock::take_in(&link, NAME, own()).is_err());
     }
 }

@@ -6,13 +6,14 @@
 use super::platform::{KnobKind, Platform};
 use crate::Error;
 use crate::read::Reader;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
+use surefoot_hostfs::run_lock::{REPORTING, RunLock};
 use surefoot_model::Digits;
 
 /// A file that is to get another value.
@@ -125,10 +126,13 @@ pub fn apply(
         return failed;
     }
     // Held until the effect is known: two that change the same setting would take each other's value for the old one.
-    let _alone = match opened(root, &step.path).and_then(alone) {
+    if let Err(error) = opened(root, &step.path) {
+        return Applied::Failed { why: format!("{}: {error}; nothing was written", step.path.display()) };
+    }
+    let _alone = match RunLock::take(root, REPORTING) {
         Ok(alone) => alone,
-        Err(error) => {
-            return Applied::Failed { why: format!("{}: {error}; nothing was written", step.path.display()) };
+        Err(why) => {
+            return Applied::Failed { why: format!("{}: {why}; nothing was written", step.path.display()) };
         }
     };
     let holds = value(root, &step.path);
@@ -312,15 +316,6 @@ fn opened(root: &Root, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Locks a setting for this process.
-fn alone(file: File) -> io::Result<File> {
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(io::Error::other("another process is changing it")),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
 fn write(root: &Root, path: &Path, value: &str) -> io::Result<()> {
     let mut file = opened(root, path)?;
     file.set_len(0)?;
@@ -332,6 +327,30 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use surefoot_testkit::HostTree;
+
+    /// Any user can open the kernel's file to read it, and so lock it.
+    #[test]
+    fn nobody_who_may_only_read_a_setting_keeps_it_from_being_changed_and_two_changes_exclude_each_other() {
+        let tree = HostTree::new().file("sys/knob", "6\n");
+        let root = Root::at(tree.path());
+        let path = root.path("/sys/knob");
+        let step = |from: &str, to: &str| Step {
+            path: path.clone(),
+            from: from.into(),
+            to: to.into(),
+            why: String::new(),
+            proof: Proof::ReadBack,
+        };
+        let theirs = File::open(&path).unwrap();
+        theirs.lock().unwrap();
+        assert_eq!(apply(&root, &step("6", "2"), Duration::ZERO, || Ok(()), &|| false), Applied::ReadBack);
+        let held = RunLock::take(&root, REPORTING).unwrap();
+        let left = apply(&root, &step("2", "3"), Duration::ZERO, || Ok(()), &|| false);
+        assert!(matches!(&left, Applied::Failed { why } if why.contains("reporting.lock")), "{left:?}");
+        drop(held);
+        assert_eq!(apply(&root, &step("2", "3"), Duration::ZERO, || Ok(()), &|| false), Applied::ReadBack);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "3\n");
+    }
 
     #[test]
     fn a_setting_that_another_process_changed_meanwhile_is_left_alone_and_so_is_one_that_cannot_be_recorded() {
