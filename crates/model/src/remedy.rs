@@ -147,7 +147,7 @@ pub enum StepState {
     Done,
     /// It failed, and is not tried again.
     Failed,
-    /// It was not begun, or it was begun and had nothing to do, see [`CaseStep::was_not_needed`].
+    /// It was left out, before or after an attempt, or it had nothing to do, see [`CaseStep::is_not_needed`].
     Skipped,
 }
 
@@ -176,6 +176,10 @@ pub struct CaseStep {
     /// Not begun again before this time, `CLOCK_REALTIME`; 0 for at once.
     #[serde(default)]
     pub not_before_realtime_ns: u64,
+    /// Whether an attempt found that there was nothing to do, and did nothing. A step that was left out after an attempt may have done
+    /// something.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_not_needed: bool,
     /// What came of it, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub outcome: String,
@@ -287,11 +291,6 @@ impl CaseStep {
     /// Whether it is still to be begun, or to go on.
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, StepState::Pending | StepState::Running | StepState::InDoubt)
-    }
-
-    /// Whether it was begun and had nothing to do.
-    pub fn was_not_needed(&self) -> bool {
-        self.state == StepState::Skipped && self.attempt_count > 0
     }
 }
 

@@ -64,7 +64,7 @@ function Step({ step, nowNs }: { step: CaseStep; nowNs: number }) {
   const times = begun === 0 ? "" : ended === 0 ? `since ${moment(begun, nowNs)}` : `${moment(begun, nowNs)}, took ${age(ended - begun)}`;
   return (
     <li class="step" data-testid="step" data-step={step.step} data-state={step.state}>
-      <span class={`step-state step-${step.state}`}>{step.state === "skipped" && step.attempt_count > 0 ? "not needed" : (STEP_WORDS[step.state] ?? step.state)}</span>
+      <span class={`step-state step-${step.state}`}>{step.is_not_needed === true ? "not needed" : (STEP_WORDS[step.state] ?? step.state)}</span>
       <code class="untrusted">{step.step}</code>
       <span class="muted figures">{times}</span>
       <span class="untrusted">

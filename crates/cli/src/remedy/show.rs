@@ -111,7 +111,7 @@ fn step_row(step: &CaseStep) -> Vec<String> {
         StepState::Running => "running",
         StepState::Done => "done",
         StepState::Failed => "failed",
-        StepState::Skipped if step.was_not_needed() => "not needed",
+        StepState::Skipped if step.is_not_needed => "not needed",
         StepState::Skipped => "skipped",
         StepState::InDoubt => "in doubt",
     };

@@ -282,7 +282,7 @@ fn done(act: &dyn Act, body: &str, host: &str, is_in_doubt: bool, stop: &AtomicB
             return failed(format!("an agent does no step '{}'", order.step), order.memo);
         }
         // Whatever it says: on this host.
-        Ok(order) => Order { host: host.to_owned(), ..order },
+        Ok(order) => Order { host: host.to_owned(), is_begun_again: is_in_doubt, ..order },
         Err(error) => return failed(format!("this agent cannot read the order: {error}"), String::new()),
     };
     if is_in_doubt {

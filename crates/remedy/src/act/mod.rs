@@ -1,6 +1,7 @@
 //! How steps are done. What a step does to a host lies behind [`Act`]: the engine, its tests and simulations know nothing else.
 //! [`Hands`] are the real ones: a file for each kind of step, and nothing else in this crate changes a machine.
 
+mod answer;
 pub mod debug_mode;
 mod doubts;
 mod drain;
@@ -71,9 +72,19 @@ pub struct Order {
     /// MiB that a stress tests, as the policies say to an agent; `None` for what its host's own settings say.
     #[serde(default)]
     pub stress_mebibytes: Option<u64>,
+    /// Whether this very attempt was begun before, by an agent that was ended while it did it.
+    #[serde(skip)]
+    pub is_begun_again: bool,
 }
 
 impl Order {
+    /// Whether the step may have been done in part or whole before: by an earlier attempt, or by an earlier call of this one. True
+    /// where the token does not tell.
+    pub(in crate::act) fn may_be_done(&self) -> bool {
+        let attempt = self.token.strip_prefix("case-").and_then(|token| token.split('-').nth(2)?.parse::<u32>().ok());
+        self.is_begun_again || attempt != Some(1)
+    }
+
     /// What an earlier call of this step remembered; `None` before the first.
     ///
     /// # Errors
@@ -92,7 +103,7 @@ impl Order {
 
 /// What came of an attempt. As JSON it is what an agent answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
+#[serde(from = "answer::Answer", into = "answer::Answer")]
 pub enum Outcome {
     /// It is done.
     Done {
@@ -179,6 +190,17 @@ pub trait Act: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_first_attempt_finds_that_nothing_had_to_be_done() {
+        let of = |token: &str, is_begun_again| Order { token: token.into(), is_begun_again, ..Order::default() };
+        assert!(!of("case-7-0-1-19aab", false).may_be_done());
+        for order in
+            [of("case-7-0-2-19aab", false), of("case-7-0-1-19aab", true), of("", false), of("case-7-1-x", false)]
+        {
+            assert!(order.may_be_done(), "{order:?}");
+        }
+    }
 
     #[test]
     fn a_record_that_cannot_be_read_is_a_failure_and_no_beginning() {

@@ -11,8 +11,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_foreign::said;
-use surefoot_hostfs::Root;
 use surefoot_hostfs::program::{self, Ended};
+use surefoot_hostfs::run_lock::{REPORTING, RunLock};
+use surefoot_hostfs::Root;
 use surefoot_model::Deed;
 
 /// How long a command may take: an interface that comes back, an interval whose effect is waited for.
@@ -30,6 +31,10 @@ pub fn reset_interface(surefoot: &Path, name: &str, order: &Order, stop: &Atomic
         Ok(ended) if ended.code <= 1 => match steps_of(&ended) {
             Err(why) => failed(format!("surefoot nic health: {why}"), false),
             Ok(Some(steps)) if ended.code == 0 => Outcome::Done { detail: steps, memo: String::new() },
+            Ok(None) if ended.code == 0 && order.may_be_done() => Outcome::Done {
+                detail: format!("{name} does not hang; an earlier attempt may have recovered it"),
+                memo: String::new(),
+            },
             Ok(None) if ended.code == 0 => Outcome::NotNeeded { detail: format!("{name} does not hang") },
             Ok(steps) => failed(steps.unwrap_or_else(|| "it is not ok, and no step is possible now".to_owned()), true),
         },
@@ -133,29 +138,27 @@ fn is_reporting(path: &Path) -> bool {
 
 /// Writes back what `tune-reporting` remembered.
 pub fn restore_reporting(order: &Order) -> Outcome {
+    let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
     if order.memo.is_empty() {
         return Outcome::NotNeeded { detail: "nothing had been changed".to_owned() };
     }
     let settings = match serde_json::from_str::<Vec<Setting>>(&order.memo) {
         Ok(settings) => settings,
-        Err(error) => {
-            let detail = format!("the record of the old settings cannot be read: {error}");
-            return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
-        }
+        Err(error) => return failed(format!("the record of the old settings cannot be read: {error}"), false),
     };
-    for setting in &settings {
-        let path = &setting.path;
-        // What is remembered comes by way of the controller: nothing else is written than what this step sets.
-        let is_value = setting.from.len() <= 20 && setting.from.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if !is_reporting(path) || !is_value {
-            let detail = format!("{} is no setting of the reporting", cut(&path.display().to_string()));
-            return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
-        }
-        let written =
-            OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(setting.from.as_bytes()));
+    // The memo comes by way of the controller: nothing else is written than what this step sets.
+    let is_value = |text: &str| text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if let Some(Setting { path, .. }) = settings.iter().find(|one| !is_reporting(&one.path) || !is_value(&one.from)) {
+        return failed(format!("{} is not a setting of error reporting", cut(&path.display().to_string())), false);
+    }
+    let _alone = match RunLock::take(&Root::host(), REPORTING) {
+        Ok(alone) => alone,
+        Err(why) => return failed(format!("nothing was written: {why}"), true),
+    };
+    for Setting { path, from, .. } in &settings {
+        let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(from.as_bytes()));
         if let Err(error) = written {
-            let detail = format!("{}: {}", path.display(), said(&error));
-            return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
+            return failed(format!("{}: {}", path.display(), said(&error)), true);
         }
     }
     // The kernel takes some values and keeps another.
@@ -163,14 +166,8 @@ pub fn restore_reporting(order: &Order) -> Outcome {
         let (is, path) = (Root::host().read(path), path.display());
         match is.map(|text| text.trim().to_owned()) {
             Ok(text) if text == *from || is_same_switch(&text, from) => {}
-            Ok(text) => {
-                let detail = format!("{path} took {from}, and holds {}", cut(&text));
-                return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
-            }
-            Err(error) => {
-                let detail = format!("{path} took {from}; what it holds cannot be read: {error}");
-                return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
-            }
+            Ok(text) => return failed(format!("{path} took {from} and now holds {}", cut(&text)), false),
+            Err(error) => return failed(format!("{path} took {from}; what it holds cannot be read: {error}"), true),
         }
     }
     Outcome::Done { detail: format!("{} settings are as they were", settings.len()), memo: order.memo.clone() }
@@ -217,6 +214,23 @@ mod tests {
         }
         assert!(is_same_switch("Y", "1") && is_same_switch("N", "0") && !is_same_switch("Y", "0"));
         assert!(!is_same_switch("30", "30000"));
+    }
+
+    /// What a repeat sees is what the attempt before it left, whose answer was lost.
+    #[test]
+    fn a_repeated_recovery_does_not_say_that_it_was_not_needed() {
+        let of = |token: &str, is_begun_again| {
+            let order = Order { token: token.into(), is_begun_again, ..Order::default() };
+            // A command that finds no interface that hangs, and does nothing.
+            reset_interface(Path::new("/bin/true"), "eth0", &order, &AtomicBool::new(false))
+        };
+        assert_eq!(of("case-7-0-1-19aab", false), Outcome::NotNeeded { detail: "eth0 does not hang".into() });
+        for outcome in [of("case-7-0-2-19aab", false), of("case-7-0-1-19aab", true)] {
+            assert!(
+                matches!(&outcome, Outcome::Done { detail, .. } if detail.contains("earlier attempt")),
+                "{outcome:?}"
+            );
+        }
     }
 
     /// An agent does what it is told as root: a memo that names another file of the kernel would be as good as a shell.

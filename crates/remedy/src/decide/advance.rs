@@ -187,6 +187,7 @@ impl Next<'_, '_> {
         current.ended_realtime_ns = 0;
         current.not_before_realtime_ns = 0;
         current.outcome.clear();
+        current.is_not_needed = false;
         // Counted as out before anything is done: whatever becomes of the attempt, no limit is exceeded.
         if *step == Step::Drain {
             next.is_drained = true;

@@ -100,8 +100,7 @@ impl End<'_> {
                 ("done", kept(detail))
             }
             Outcome::NotNeeded { detail } => {
-                self.write(case, StepState::Skipped, detail, String::new());
-                self.not_needed(case);
+                self.not_needed(case, detail);
                 ("not_needed", kept(detail))
             }
             Outcome::Gone { detail } => {
@@ -193,12 +192,16 @@ impl End<'_> {
         self.after_cancel(case);
     }
 
-    /// A host that no scheduler knows of was not taken out of service. One that was, and of which no scheduler is known any more, is
-    /// still out.
-    fn not_needed(&mut self, case: &mut Case) {
-        if matches!(case.steps[self.index].step.parse::<Step>(), Ok(Step::Drain)) {
+    /// A drain with nothing to do, because the service has no scheduler, did not take the host out of service. One that an earlier call
+    /// had begun may have: the scheduler left the policy meanwhile. A return with nothing to do leaves a drained host out.
+    fn not_needed(&mut self, case: &mut Case, detail: &str) {
+        let step = self.step(case);
+        let is_first_call = step.attempt_count <= 1 && step.not_before_realtime_ns == 0;
+        step.is_not_needed = true;
+        if is_first_call && step.step == Step::Drain.to_string() {
             case.is_drained = false;
         }
+        self.write(case, StepState::Skipped, detail, String::new());
         self.after_cancel(case);
     }
 
@@ -257,7 +260,7 @@ pub(super) fn is_repaired(case: &Case) -> bool {
 
 /// Whether each repair of the case that was begun had nothing to do: whatever is wrong, no step has mended it.
 pub(super) fn needed_no_repair(case: &Case) -> bool {
-    !is_repaired(case) && case.steps.iter().any(|step| step.was_not_needed() && is_repair(step))
+    !is_repaired(case) && case.steps.iter().any(|step| step.is_not_needed && is_repair(step))
 }
 
 fn is_repair(step: &CaseStep) -> bool {

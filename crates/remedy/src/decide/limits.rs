@@ -12,7 +12,7 @@ const NAMED_MAX: usize = 5;
 /// Whether a case holds its host: it did something to it, and the host is not back. Where no scheduler is named, hooks may have taken it
 /// out of service, and it counts as out.
 pub fn is_out(case: &Case) -> bool {
-    let may_be_out = case.is_drained || case.steps.iter().any(|step| step.was_not_needed() && step.step == "drain");
+    let may_be_out = case.is_drained || case.steps.iter().any(|step| step.is_not_needed && step.step == "drain");
     case.state.is_open() && case.began_realtime_ns != 0 && (may_be_out || case.state != CaseState::WithPerson)
 }
 

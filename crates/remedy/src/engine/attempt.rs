@@ -69,6 +69,7 @@ impl Attempt {
             errors_since_realtime_ns: errors_since_ns(case),
             repairs: Vec::new(),
             stress_mebibytes: None,
+            is_begun_again: false,
         };
         let is_in_doubt = step.state == StepState::InDoubt;
         Some(Attempt { order, fence: case.lease.fence, is_in_doubt, is_dry_run: case.is_dry_run })

@@ -179,7 +179,7 @@ fn a_repair_that_had_nothing_to_do_returns_no_host_as_fixed() {
     desk.tell(alert("h1"));
     let case = desk.case(1);
     assert_eq!((case.state, case.is_drained), (CaseState::WithPerson, false), "{case:#?}");
-    assert!(case.steps[1].was_not_needed() && case.steps[2].was_not_needed() && !case.steps[3].was_not_needed());
+    assert_eq!(case.steps.iter().map(|step| step.is_not_needed).collect::<Vec<_>>(), [false, true, true, false]);
     assert!(desk.actions(1).contains("not_needed begun not_needed not_repaired with_person"), "{}", desk.actions(1));
     desk.tell(alert("h2"));
     assert!(desk.case(2).waits_for.starts_with("the limit hosts_at_once"), "hooks may have drained the first host");
@@ -205,6 +205,42 @@ fn a_repair_that_had_nothing_to_do_returns_no_host_as_fixed() {
     desk.hands.will("reset-interface:eth0", &not_needed("eth0 does not hang"));
     desk.tell(alert("h1"));
     assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::Returned, false));
+}
+
+/// A step that failed for now has perhaps done something; that it was left out afterwards does not say that nothing was needed.
+#[test]
+fn a_step_that_is_left_out_after_an_attempt_was_needed() {
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reset-interface:eth0\", \"return\"]");
+    let failed = Outcome::Failed { detail: "the answer was lost".into(), memo: String::new(), is_passing: true };
+    desk.hands.will("reset-interface:eth0", &[failed]);
+    desk.tell(alert("h1"));
+    desk.ask(1, Request::Cancel);
+    let case = desk.case(1);
+    let step = &case.steps[1];
+    assert_eq!((step.state, step.attempt_count, step.is_not_needed), (StepState::Skipped, 1, false), "{case:#?}");
+    assert!(!desk.actions(1).contains("not_repaired"), "{}", desk.actions(1));
+}
+
+/// Its scheduler left the policy meanwhile: there is none that could return it, and it is still out.
+#[test]
+fn a_drained_host_whose_scheduler_left_the_policy_is_not_returned() {
+    let left = || [Outcome::NotNeeded { detail: "no scheduler configured for this service".into() }];
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+    desk.hands.will("return", &left());
+    desk.tell(alert("h1"));
+    assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::WithPerson, true), "{:#?}", desk.case(1));
+
+    // The same during the drain, whose first call has drained the host; or before a second attempt at it.
+    let failed = Outcome::Failed { detail: "killed".into(), memo: String::new(), is_passing: true };
+    for first in [goes_on("", 5 * S), failed] {
+        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+        desk.hands.will("drain", &[vec![first.clone()], left().to_vec()].concat());
+        desk.hands.will("return", &left());
+        desk.tell(alert("h1"));
+        desk.pass(3600 * S);
+        assert_eq!(desk.case(1).state, CaseState::WithPerson, "{first:?}: {:#?}", desk.case(1));
+        assert!(desk.case(1).is_drained, "{first:?}");
+    }
 }
 
 /// Jobs may run for weeks.

@@ -17,5 +17,6 @@ pub fn order(step: &str, host: &str) -> Order {
         errors_since_realtime_ns: 0,
         repairs: Vec::new(),
         stress_mebibytes: None,
+        is_begun_again: false,
     }
 }
