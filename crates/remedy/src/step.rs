@@ -49,7 +49,7 @@ pub enum Step {
     Restart(String),
     /// `reset-interface:NAME`, or `reset-interface` for the one that the alert is about.
     ResetInterface(String),
-    /// `offline-page`: soft-offlines the pages of the alert's error addresses.
+    /// `offline-page`: offlines the pages of the errors since the case began: soft, or hard where bits were lost.
     OfflinePage,
     /// `tune-reporting:SECONDS`: sets the interval of polling for corrected errors.
     TuneReporting(Duration),

@@ -263,7 +263,10 @@ impl Act for Hands {
             Step::TuneReporting(time) => {
                 format!("surefoot memory tune --apply, an interval of {} s, on {}", time.as_secs(), order.host)
             }
-            Step::OfflinePage => format!("soft-offline the pages with errors, on {}", order.host),
+            Step::OfflinePage => format!(
+                "soft-offline the pages with corrected errors and hard-offline those that lost bits, on {}",
+                order.host
+            ),
         }
     }
 

@@ -1,10 +1,12 @@
-//! `offline-page`: has the kernel move what lies in the pages of failing rows, and use these pages no more (`soft_offline_page`).
+//! `offline-page`: has the kernel stop using the pages in which errors were reported.
 //!
-//! A page that is offline already is offline still after a second time. Until the next boot; a row that fails has more pages than those
-//! whose addresses were seen.
+//! Pages with corrected errors alone go by `soft_offline_page`, which moves their contents and kills nothing. The contents of a page
+//! that lost bits cannot be moved: it goes by `hard_offline_page`, which drops them and kills the processes that use the page.
+//! A page stays offline until the next boot; offlining it twice does no harm. A failing row has more pages than those that were reported.
 
 use super::debug_mode::Reported;
 use super::{Order, Outcome};
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use surefoot_foreign::said;
@@ -16,41 +18,51 @@ const PAGES_MAX: usize = 64;
 /// Offlines the pages of these errors' addresses.
 pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order) -> Outcome {
     let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
-    let mut pages: Vec<u64> = reported.addresses.iter().map(|address| address / page_bytes * page_bytes).collect();
-    pages.sort_unstable();
-    pages.dedup();
+    let mut pages: BTreeMap<u64, bool> = BTreeMap::new();
+    for (address, is_lost) in &reported.addresses {
+        *pages.entry(address / page_bytes * page_bytes).or_default() |= is_lost;
+    }
     let unknown = reported.unknown.join("; ");
     if pages.is_empty() {
-        return match unknown.is_empty() {
-            true => Outcome::NotNeeded { detail: "no error has an address".to_owned() },
-            false => failed(format!("no page is known, but not all errors are: {unknown}"), true),
+        return match (unknown.is_empty(), reported.without_address) {
+            (true, 0) => Outcome::NotNeeded { detail: "no errors were reported".to_owned() },
+            (true, count) => failed(format!("no page is known: none of {count} errors has the address of one"), false),
+            (false, _) => failed(format!("no page is known, but not all errors are: {unknown}"), true),
         };
     }
     if pages.len() > PAGES_MAX {
         let why = format!("errors in {} pages; a step takes at most {PAGES_MAX}: replace the DIMM", pages.len());
         return failed(why, false);
     }
-    let path = root.sys("devices/system/memory/soft_offline_page");
     let mut refused = Vec::new();
-    for page in &pages {
-        // The kernel moves what lies there before the write returns.
+    for (page, is_lost) in &pages {
+        let how = if *is_lost { "hard_offline_page" } else { "soft_offline_page" };
+        let path = root.sys("devices/system/memory").join(how);
+        // The page is offline, or refused, when the write returns.
         let written = OpenOptions::new().write(true).open(&path).and_then(|mut file| write!(file, "{page:#x}"));
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let why = "unsupported: this kernel offlines no pages (CONFIG_MEMORY_FAILURE)";
-                return failed(why.to_owned(), false);
+                let why = format!("unsupported: this kernel has no {how} (CONFIG_MEMORY_FAILURE)");
+                return failed(why, false);
             }
-            Err(error) => refused.push(format!("{page:#x}: {}", said(&error))),
+            Err(error) => refused.push(format!("{page:#x} ({how}): {}", said(&error))),
         }
     }
+    let beside = match reported.without_address {
+        0 => String::new(),
+        count => format!("; the pages of {count} errors without an address are not known"),
+    };
     let done = pages.len() - refused.len();
     match refused.first() {
         None if !unknown.is_empty() => failed(
             format!("{done} pages are offline until the next boot, but not all errors are known: {unknown}"),
             true,
         ),
-        None => Outcome::Done { detail: format!("{done} pages are offline until the next boot"), memo: String::new() },
+        None => Outcome::Done {
+            detail: format!("{done} pages are offline until the next boot{beside}"),
+            memo: String::new(),
+        },
         // What is pinned today may be free later.
         Some(first) => failed(format!("{done} of {} pages are offline; {first}", pages.len()), true),
     }
@@ -69,7 +81,7 @@ mod tests {
     }
 
     fn reported(addresses: &[u64]) -> Reported {
-        Reported { addresses: addresses.to_vec(), ..Reported::default() }
+        Reported { addresses: addresses.iter().map(|address| (*address, false)).collect(), ..Reported::default() }
     }
 
     #[test]
@@ -83,6 +95,23 @@ mod tests {
         // A file of a made-up tree keeps the last of both where the kernel takes each.
         let told = std::fs::read_to_string(root.sys("devices/system/memory/soft_offline_page")).unwrap();
         assert_eq!(told, "0x5000");
+    }
+
+    /// The contents of a page that lost bits cannot be moved elsewhere; the kernel would read them to do it.
+    #[test]
+    fn a_page_that_lost_bits_is_offlined_hard_and_no_other() {
+        let file = |how: &str| format!("sys/devices/system/memory/{how}_offline_page");
+        let host = HostTree::new().file(&file("soft"), "").file(&file("hard"), "");
+        let root = Root::at(host.path());
+        // Of two errors in one page one lost bits.
+        let addresses = [(0x1234, false), (0x5000, true), (0x5040, false)].into();
+        let outcome =
+            offline(&root, &Reported { addresses, without_address: 3, ..Reported::default() }, 4096, &order());
+        assert!(matches!(&outcome, Outcome::Done { detail, .. } if detail.contains("3 errors without")), "{outcome:?}");
+        let told = |how: &str| std::fs::read_to_string(host.path().join(file(how))).unwrap();
+        assert_eq!((told("soft"), told("hard")), ("0x1000".to_owned(), "0x5000".to_owned()));
+        let none = Reported { without_address: 3, ..Reported::default() };
+        assert!(matches!(offline(&root, &none, 4096, &order()), Outcome::Failed { is_passing: false, .. }));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Which rows of which modules had errors: what the debug mode is for.
 
-use crate::act::shown::last_words;
+use crate::act::shown::{cut, last_words};
 use crate::act::{Order, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +18,10 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Rows that are remembered, those with the most errors.
 const ROWS_MAX: usize = 32;
 
+/// Things not known that are kept.
+const UNKNOWN_MAX: usize = 8;
+/// An address that is coarser names no page, bits.
+const GRAIN_BITS_MAX: u64 = 12;
 /// Addresses that are remembered.
 const ADDRESSES_MAX: usize = 1_000;
 
@@ -43,8 +47,10 @@ pub struct Reported {
     pub rows: Vec<(Row, u64)>,
     /// Errors whose row nobody told.
     pub without_row: u64,
-    /// Physical addresses, each once.
-    pub addresses: Vec<u64>,
+    /// Physical addresses, and whether an error there lost bits: one that was not corrected, used yet or not.
+    pub addresses: BTreeMap<u64, bool>,
+    /// Errors whose address was not reported, or is coarser than a page of 4 KiB.
+    pub without_address: u64,
     /// What the history does not know of these errors, each in a few words; empty if it knows all of them.
     pub unknown: Vec<String>,
 }
@@ -53,11 +59,11 @@ impl Reported {
     /// What lines of `surefoot history --room memory --json` say.
     pub fn of(lines: &str) -> Reported {
         let mut rows: BTreeMap<Row, u64> = BTreeMap::new();
-        let (mut without_row, mut addresses, mut unknown) = (0, BTreeSet::new(), Vec::new());
+        let mut reported = Reported::default();
         for line in lines.lines() {
             let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
             if record["type"] == "history" {
-                unknown = not_known(&record);
+                reported.unknown.extend(not_known(&record));
             }
             let report = &record["body"];
             let place = &report["location"];
@@ -72,13 +78,43 @@ impl Reported {
                 Some(row) if !dimm.is_empty() => {
                     *rows.entry(Row { dimm, rank, bank_group, bank, row }).or_default() += count;
                 }
-                _ => without_row += count,
+                _ => reported.without_row = reported.without_row.saturating_add(count),
             }
-            addresses.extend(place["address"].as_u64().filter(|_| addresses.len() < ADDRESSES_MAX));
+            reported.add_address(report, count);
         }
-        let mut rows: Vec<(Row, u64)> = rows.into_iter().collect();
-        rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Reported { rows, without_row, addresses: addresses.into_iter().collect(), unknown }
+        reported.rows = rows.into_iter().collect();
+        reported.rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        reported
+    }
+
+    /// One of each kind is enough to stop a step.
+    fn not_known(&mut self, what: String) {
+        if self.unknown.len() < UNKNOWN_MAX {
+            self.unknown.push(what);
+        }
+    }
+
+    fn add_address(&mut self, report: &Value, count: u64) {
+        let place = &report["location"];
+        let is_fine = place["grain_bits"].as_u64().is_none_or(|bits| bits <= GRAIN_BITS_MAX);
+        let Some(address) = place["address"].as_u64().filter(|_| is_fine) else {
+            self.without_address = self.without_address.saturating_add(count);
+            return;
+        };
+        let is_lost = match report["severity"].as_str() {
+            Some("corrected") => false,
+            Some("deferred" | "uncorrected") => true,
+            other => {
+                let said = other.map_or("no severity".to_owned(), |word| format!("severity '{}'", cut(word)));
+                self.not_known(format!("an error at {address:#x} has {said}"));
+                return;
+            }
+        };
+        if self.addresses.len() < ADDRESSES_MAX || self.addresses.contains_key(&address) {
+            *self.addresses.entry(address).or_default() |= is_lost;
+        } else {
+            self.not_known(format!("an error at {address:#x} is beyond the {ADDRESSES_MAX} addresses that are kept"));
+        }
     }
 
     /// Asks the history of the host that this runs on for the errors of a case.
@@ -175,7 +211,7 @@ mod tests {
     fn rows_are_summed_and_what_tells_none_is_counted() {
         let line = |dimm: &str, place: &str, count: u32| {
             format!(
-                r#"{{"type":"record","room":"memory","kind":"error","body":{{"dimm":"{dimm}","label":"L","count":{count},"location":{{{place}}}}}}}"#
+                r#"{{"type":"record","room":"memory","kind":"error","body":{{"dimm":"{dimm}","label":"L","severity":"corrected","count":{count},"location":{{{place}}}}}}}"#
             )
         };
         let lines = [
@@ -183,14 +219,18 @@ mod tests {
             line("A1", r#""row":26,"bank":1,"bank_group":2"#, 4),
             line("A1", r#""row":27,"bank":1,"bank_group":2"#, 5),
             line("A1", r#""bank":1,"address":4096"#, 2),
+            line("A1", r#""bank":1,"address":8192,"grain_bits":13"#, 1),
+            line("A1", r#""bank":1,"address":4096"#, 1).replace("\"corrected\"", "\"deferred\""),
+            line("A1", r#""bank":1,"address":12288"#, 1).replace("\"corrected\"", "\"doomed\""),
             r#"{"type":"record","room":"nic","body":{"location":{"row":1}}}"#.to_owned(),
             "no JSON".to_owned(),
         ];
         let reported = Reported::of(&lines.join("\n"));
         let seen: Vec<(u32, u64)> = reported.rows.iter().map(|(row, count)| (row.row, *count)).collect();
-        assert_eq!((seen, reported.without_row), (vec![(26, 7), (27, 5)], 2));
+        assert_eq!((seen, reported.without_row), (vec![(26, 7), (27, 5)], 5));
         assert_eq!(reported.rows[0].0.bank_group, Some(2));
-        assert_eq!(reported.addresses, [4096]);
+        assert_eq!((reported.addresses, reported.without_address), (BTreeMap::from([(4096, true)]), 13));
+        assert_eq!(reported.unknown, ["an error at 0x3000 has severity 'doomed'"], "soft or hard is not known");
     }
 
     #[test]
