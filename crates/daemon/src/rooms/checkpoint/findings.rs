@@ -108,7 +108,7 @@ pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
         findings.extend(weak(job));
         findings
     };
-    let id = id_of(job);
+    let id = job.id();
     // What the job itself wrote, and where its files are, may hold any name.
     let mut bare = job.clone();
     bare.seen.name.clone_from(&id);
@@ -123,16 +123,6 @@ pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
         finding.with_public(&public).of_user(job.seen.uid)
     });
     both.collect()
-}
-
-/// What a job is called to users who may not know its name: the same after a restart of the watch, and another one for another
-/// user's job of this name. Whoever knows a name can compute it.
-fn id_of(job: &Job) -> String {
-    let user = job.seen.uid.map_or_else(Vec::new, |uid| uid.to_le_bytes().to_vec());
-    let bytes = user.iter().chain(job.seen.name.as_bytes());
-    // FNV-1a.
-    let digest = bytes.fold(0x811c_9dc5_u32, |digest, byte| (digest ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    format!("job-{digest:08x}")
 }
 
 /// The rule of jobs whose redundancy does not protect from every loss.
@@ -383,7 +373,7 @@ mod tests {
             let found = of_job(&one, 200 * SECOND_NS);
             let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
             assert_eq!(rules, ["durable", "damaged", "redundancy"]);
-            let id = id_of(&one);
+            let id = one.id();
             for finding in found {
                 assert!(
                     finding.sentence.contains("SECRET")
@@ -400,7 +390,7 @@ mod tests {
         }
         let ids = [None, Some(0), Some(1000)].map(|uid| {
             one.seen.uid = uid;
-            id_of(&one)
+            one.id()
         });
         assert!(ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
     }

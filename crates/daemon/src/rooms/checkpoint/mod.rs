@@ -1,11 +1,13 @@
 //! Checkpoints of jobs: what lies in the directories that were named, what jobs decided, and how worn the drives are.
 
 pub mod findings;
+mod ids;
 mod series;
 mod source;
 mod state;
 mod view;
 
+use ids::Ids;
 pub(super) use source::Looker;
 pub use source::source;
 pub use state::State;
@@ -53,7 +55,8 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn new(config: &Config) -> Self {
-        Checkpoint { directories: config.rooms.checkpoints.clone(), state: Mutex::default() }
+        let ids = config.run_directory.as_deref().map(Ids::of_directory).unwrap_or_default();
+        Checkpoint { directories: config.rooms.checkpoints.clone(), state: Mutex::new(State::with_ids(ids)) }
     }
 }
 

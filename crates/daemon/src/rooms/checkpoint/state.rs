@@ -1,9 +1,11 @@
 //! From what the looks told to the jobs as they are now; pure, so that a recording folds to the same.
 
+use super::ids::Ids;
 use super::{JOBS_MAX, ROWS_OF_JOB_MAX};
 use crate::http::access::Viewer;
 use crate::rooms::CHART_POINTS_MAX;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use surefoot_model::{
     CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointTier, Decided, GenerationState, JournalEntry,
     JournalEvent,
@@ -36,6 +38,8 @@ pub struct State {
     labels: BTreeMap<Option<u32>, BTreeMap<String, u64>>,
     /// Jobs beyond those that are kept.
     pub(super) jobs_dropped: u64,
+    /// Makes the IDs of jobs.
+    ids: Arc<Ids>,
 }
 
 /// What is known of one job.
@@ -46,6 +50,7 @@ pub(super) struct Job {
     pub(super) entries: VecDeque<JournalEntry>,
     pub(super) entries_left_out: u64,
     pub(super) entries_skipped: u64,
+    ids: Arc<Ids>,
 }
 
 /// Where a job stands, as its newest decision says.
@@ -61,6 +66,10 @@ pub(super) struct Standing {
 }
 
 impl State {
+    pub(super) fn with_ids(ids: Ids) -> Self {
+        State { ids: Arc::new(ids), ..State::default() }
+    }
+
     /// Takes what a look told.
     pub fn take(&mut self, event: &CheckpointEvent) {
         match event {
@@ -161,12 +170,21 @@ impl State {
             self.jobs_dropped = self.jobs_dropped.saturating_add(1);
             return None;
         }
-        let seen = || CheckpointJob { name: name.to_owned(), ..CheckpointJob::default() };
-        Some(self.jobs.entry(name.to_owned()).or_insert_with(|| Job { seen: seen(), ..Job::default() }))
+        let new = || Job {
+            seen: CheckpointJob { name: name.to_owned(), ..CheckpointJob::default() },
+            ids: Arc::clone(&self.ids),
+            ..Job::default()
+        };
+        Some(self.jobs.entry(name.to_owned()).or_insert_with(new))
     }
 }
 
 impl Job {
+    /// What it is called to users who may not know its name.
+    pub(super) fn id(&self) -> String {
+        self.ids.of(self.seen.uid, &self.seen.name)
+    }
+
     /// When the newest whole checkpoint in these tiers was taken.
     fn newest_ns(
         &self,

@@ -1,0 +1,126 @@
+//! IDs that stand for jobs' names in what every user can read.
+//!
+//! An ID is HMAC-SHA-256 of user and name, cut to 32 bits. The key is random and secret: with an unkeyed hash whoever guesses a name can
+//! confirm it. `ring` computes it, which TLS brings along already; the standard library's keyed hash (`RandomState`) is random too, but
+//! its key cannot be kept, and the ID of a job is part of a finding's key, by which alerts go on over a restart of the watch. So the key
+//! lies beside `health.json`, for its owner alone, until the next boot empties that directory.
+
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use surefoot_foreign::way;
+
+/// The key's file in the run directory.
+const NAME: &str = "job-ids.key";
+const KEY_BYTES: usize = 32;
+/// Bits that only its owner may have on the file.
+const OTHERS: u32 = 0o077;
+
+/// Makes IDs with one key.
+#[derive(Debug, Clone)]
+pub(super) struct Ids(hmac::Key);
+
+impl Default for Ids {
+    fn default() -> Self {
+        Ids::of_key(&random())
+    }
+}
+
+impl Ids {
+    /// With the key of this run directory, which is made where there is none. Where it can be neither read nor made, the IDs are
+    /// other ones after the next start.
+    pub(super) fn of_directory(directory: &Path) -> Self {
+        kept(directory).map_or_else(|_| Ids::default(), |key| Ids::of_key(&key))
+    }
+
+    fn of_key(key: &[u8; KEY_BYTES]) -> Self {
+        Ids(hmac::Key::new(hmac::HMAC_SHA256, key))
+    }
+
+    /// The ID of a user's job; that of another user's job of this name is another one.
+    pub(super) fn of(&self, uid: Option<u32>, name: &str) -> String {
+        let mut text = uid.map_or_else(|| b"?".to_vec(), |uid| uid.to_le_bytes().to_vec());
+        text.extend_from_slice(name.as_bytes());
+        let digest: String =
+            hmac::sign(&self.0, &text).as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("job-{digest}")
+    }
+}
+
+fn random() -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    SystemRandom::new().fill(&mut key).expect("the kernel gives random bytes to everybody");
+    key
+}
+
+/// The key in a file, made where there is none.
+fn kept(directory: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    let path = directory.join(NAME);
+    let open = |make: bool| {
+        let mut options = OpenOptions::new();
+        options.read(!make).write(make).create_new(make).mode(0o600);
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path)
+    };
+    match open(true) {
+        Ok(mut file) => {
+            let key = random();
+            file.write_all(&key)?;
+            Ok(key)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(&open(false)?),
+        Err(error) => Err(error),
+    }
+}
+
+/// A key that others could have read or written is none.
+fn read(mut file: &File) -> io::Result<[u8; KEY_BYTES]> {
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != way::own_user() || found.mode() & OTHERS != 0 || found.nlink() != 1 {
+        return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    }
+    let mut key = [0; KEY_BYTES];
+    file.read_exact(&mut key)?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_guessed_name_cannot_be_confirmed_and_an_id_outlives_a_restart() {
+        let home = tempfile::tempdir().unwrap();
+        let (first, again) = (Ids::of_directory(home.path()), Ids::of_directory(home.path()));
+        let id = first.of(Some(1000), "train");
+        assert!(id.len() == 12 && id.starts_with("job-"), "{id}");
+        assert_eq!(again.of(Some(1000), "train"), id);
+        assert_eq!(fs::metadata(home.path().join(NAME)).unwrap().permissions().mode() & 0o777, 0o600);
+        // Whoever knows user and name has another key.
+        let elsewhere = tempfile::tempdir().unwrap();
+        for other in [Ids::of_directory(elsewhere.path()), Ids::default(), Ids::default()] {
+            assert_ne!(other.of(Some(1000), "train"), id);
+        }
+        let users = [None, Some(0), Some(1000)].map(|uid| first.of(uid, "train"));
+        assert!(users[0] != users[1] && users[1] != users[2], "{users:?}");
+    }
+
+    #[test]
+    fn a_key_that_others_could_read_or_that_is_cut_short_is_not_used() {
+        let home = tempfile::tempdir().unwrap();
+        let id = || Ids::of_directory(home.path()).of(Some(0), "train");
+        let kept = id();
+        let path = home.path().join(NAME);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert_ne!(id(), kept);
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(id(), kept);
+        fs::write(&path, [0; KEY_BYTES - 1]).unwrap();
+        assert_ne!(id(), id(), "each start has its own then");
+    }
+}
