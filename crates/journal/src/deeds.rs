@@ -7,11 +7,11 @@ mod before;
 
 use crate::{Limits, NotLocked, NotWritten, Writer, newest};
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use surefoot_foreign::way;
 use surefoot_model::Deed;
 
@@ -26,6 +26,11 @@ pub const LIMITS: Limits = Limits { line_bytes: Deed::LINE_BYTES_MAX, file_bytes
 const READ_BYTES: u64 = 1 << 20;
 /// How far back is far enough: limits count the steps of an hour.
 const BACK_NS: u64 = 2 * 3_600_000_000_000;
+
+/// How often a journal is read that is rotated meanwhile.
+const LOOKS_MAX: usize = 4;
+/// Pause before the journal is tried again that another process is rotating.
+const ROTATION_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long to wait for another process that holds the journal.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -152,9 +157,28 @@ impl Record {
     /// # Errors
     /// [`Unusable`] when it exists and cannot be read.
     pub fn look(&self) -> Result<Read, Unusable> {
-        let mut read = self.earlier()?;
-        read.append(look(&self.path())?);
-        Ok(read)
+        self.look_while(|| {})
+    }
+
+    /// As [`Record::look`]; `between` runs after the older journals were read and before the present one is.
+    fn look_while(&self, between: impl Fn()) -> Result<Read, Unusable> {
+        let path = self.path();
+        let named = || match fs::symlink_metadata(&path) {
+            Ok(found) => Ok(Some((found.dev(), found.ino()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(bad(&path, format!("the journal cannot be read: {error}"))),
+        };
+        // A journal that is rotated between the two is in neither.
+        for _ in 0..LOOKS_MAX {
+            let before = named()?;
+            let mut read = self.earlier()?;
+            between();
+            read.append(look(&path)?);
+            if named()? == before {
+                return Ok(read);
+            }
+        }
+        Err(bad(&path, "the journal was rotated each time that it was read; try again".to_owned()))
     }
 
     /// What the host's journals before the present one say.
@@ -201,11 +225,27 @@ impl Record {
         open(path).map_err(cannot)
     }
 
+    /// Whether another process has renamed the full journal and not yet locked the new one: it holds the older one's lock until then.
+    fn is_being_rotated(&self) -> bool {
+        let Record::OfHost(root) = self else { return false };
+        let older = surefoot_foreign::hold_name(&below(root, OLDER)).and_then(|held| held.regular()?.open());
+        older.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
     fn locked(&self, patience: Duration) -> Result<Journal<'_>, Unusable> {
-        let path = self.path();
+        let (path, until) = (self.path(), Instant::now() + patience);
         loop {
             let opened = self.opened(&path)?;
             let journal = Journal::locked(self, &opened, path.clone(), patience)?;
+            // Who has just rotated it has decided by the full one, and is to append first.
+            if self.is_being_rotated() {
+                drop(journal);
+                if Instant::now() >= until {
+                    return Err(bad(&path, "another surefoot process does not end rotating the journal".to_owned()));
+                }
+                std::thread::sleep(ROTATION_PAUSE);
+                continue;
+            }
             // Another process may have rotated it while this one waited for the lock.
             let is_named = is_named(&opened, &path);
             match is_named.map_err(|error| bad(&path, format!("cannot be written: {error}")))? {
@@ -624,6 +664,53 @@ mod tests {
         drop(first);
         second.join().unwrap().unwrap();
         assert_eq!(times(&look(&below(home.path(), FILE)).unwrap()), [2]);
+    }
+
+    #[test]
+    fn a_journal_that_is_rotated_while_it_is_read_is_read_again() {
+        let home = tempfile::tempdir().unwrap();
+        host(&home).append(&deed(1)).unwrap();
+        let rotations = std::cell::Cell::new(1);
+        let rotate = || {
+            if rotations.get() > 0 {
+                rotations.set(rotations.get() - 1);
+                fs::rename(below(home.path(), FILE), below(home.path(), OLDER)).unwrap();
+                host(&home).append(&deed(2)).unwrap();
+            }
+        };
+        assert_eq!(times(&host(&home).look_while(rotate).unwrap()), [1, 2]);
+        rotations.set(usize::MAX);
+        let refused = host(&home).look_while(rotate).unwrap_err().to_string();
+        assert!(refused.contains("rotated each time"), "{refused}");
+    }
+
+    /// Both would decide by what the other does not know: two steps where the limit is one.
+    #[test]
+    fn nobody_decides_between_another_s_decision_and_its_line_in_a_new_journal() {
+        let home = tempfile::tempdir().unwrap();
+        put(&below(home.path(), FILE), &full(1));
+        let (first, mut rotating) = (host(&home), None);
+        // The first has decided, and renamed the full journal; it does not hold the new one yet.
+        let journal = first.locked(PATIENCE).unwrap();
+        fs::rename(below(home.path(), FILE), below(home.path(), OLDER)).unwrap();
+        rotating.replace(journal);
+        let second = host(&home);
+        let decided = std::thread::spawn(move || {
+            let mut seen = 0;
+            let decide = |read: &Read| {
+                seen = read.deeds.iter().filter(|deed| deed.at_realtime_ns == 2).count();
+                None
+            };
+            second.decide(decide).unwrap();
+            seen
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        let mut journal = rotating.take().unwrap();
+        let opened = first.opened(&journal.path).unwrap();
+        journal = Journal::locked(&first, &opened, journal.path.clone(), PATIENCE).unwrap();
+        journal.write(&deed(2)).unwrap();
+        drop(journal);
+        assert_eq!(decided.join().unwrap(), 1, "it waits for the line of the first");
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
     if !options.disturb.directories.is_empty() {
         sources = sources.with("disturb", experiments::source(&options.disturb));
     }
-    sources = sources.with("deeds", watch::deeds_source(root));
+    sources = sources.with(watch::DEEDS, watch::deeds_source(root));
     if let Some(checks) = options.remedy.source(root) {
         sources = sources.with("remedy", checks);
     }

@@ -40,6 +40,11 @@ pub trait Source {
         None
     }
 
+    /// Lines of what it reads that it could not use so far.
+    fn unread_lines(&self) -> u64 {
+        0
+    }
+
     /// How long a turn may take. After that the source counts as failed until the turn ends.
     fn patience(&self) -> Duration {
         PATIENCE

@@ -266,6 +266,7 @@ impl Worker {
                 self.send(self.changed(SourceState::Failed, ENDED.to_owned()).into_iter().collect());
                 return;
             };
+            self.counts().could_not_use(source.unread_lines());
             let rest = match turn {
                 Ok(events) => {
                     let problem = source.problem();

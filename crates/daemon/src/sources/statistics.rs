@@ -24,6 +24,7 @@ pub struct SourceStatistics {
     duration_ns: AtomicU64,
     events: AtomicU64,
     dropped: AtomicU64,
+    unread_lines: AtomicU64,
 }
 
 impl Statistics {
@@ -37,6 +38,7 @@ impl Statistics {
             duration_ns: AtomicU64::new(0),
             events: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            unread_lines: AtomicU64::new(0),
         };
         Statistics(names.map(zero).collect())
     }
@@ -44,6 +46,11 @@ impl Statistics {
     /// The sources, in the order in which they open the stream.
     pub fn sources(&self) -> &[SourceStatistics] {
         &self.0
+    }
+
+    /// Lines that a source could not use so far; 0 where there is no source of this name.
+    pub fn unread_lines_of(&self, name: &str) -> u64 {
+        self.0.iter().find(|source| source.name == name).map_or(0, SourceStatistics::unread_lines)
     }
 
     /// Events of all sources that found the channel full.
@@ -83,6 +90,11 @@ impl SourceStatistics {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// Lines of what it reads that it could not use.
+    pub fn unread_lines(&self) -> u64 {
+        self.unread_lines.load(Ordering::Relaxed)
+    }
+
     /// A turn begins that should have ended by this time.
     pub(super) fn turns_until(&self, due_ns: u64) {
         self.due_ns.store(due_ns.min(LATE_NS - 1), Ordering::Relaxed);
@@ -116,6 +128,10 @@ impl SourceStatistics {
         self.turns.fetch_add(1, Ordering::Relaxed);
         self.failures.fetch_add(u64::from(is_failed), Ordering::Relaxed);
         self.duration_ns.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(super) fn could_not_use(&self, unread_lines: u64) {
+        self.unread_lines.store(unread_lines, Ordering::Relaxed);
     }
 
     pub(super) fn handed_on(&self, count: usize) {

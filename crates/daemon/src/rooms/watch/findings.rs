@@ -9,8 +9,8 @@ const RECENT_NS: u64 = 60_000_000_000;
 /// So much that was not traced in this time is a notice: one a second. Less changes no sum that is shown.
 const UNTRACED_MAX: u64 = 60;
 
-/// Everything that is to be said at a moment.
-pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
+/// Everything that is to be said at a moment; `unread_deeds` lines of the journal of deeds could not be read.
+pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     for report in state.failing() {
         let subject = Subject::new(SubjectKind::Source, &report.source);
@@ -38,7 +38,7 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
     if untraced >= UNTRACED_MAX {
         let what = "interrupts, exits and program runs";
         let sentence =
-            format!("In the last minute the kernel did not trace {untraced} {what}; since the start {}.", lost(state));
+            format!("In the last minute the kernel did not trace {untraced} {what}; since the start {}.", lost(state, unread_deeds));
         findings.push(say("untraced", Subject::host(), Severity::Notice, sentence));
     }
     if !moment.is_replay() {
@@ -46,7 +46,7 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
     }
     if findings.is_empty() && moment.age_ns.is_some() {
         // The total stays, and is no notice once nothing is being lost.
-        let sentence = match lost(state) {
+        let sentence = match lost(state, unread_deeds) {
             lost if lost.is_empty() => "Every source works, and nothing was lost.".to_owned(),
             lost => format!("Every source works; since the start {lost}, few or none of them in the last minute."),
         };
@@ -56,13 +56,14 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
 }
 
 /// What was lost since the start, in words; nothing where nothing was.
-fn lost(state: &State) -> String {
+fn lost(state: &State, unread_deeds: u64) -> String {
     let totals = state.totals();
     let missed = totals.probes.values().fold(0u64, |sum, probe| sum.saturating_add(probe.missed));
     let counts = [
         (state.events_dropped(), ["event", "events"], "dropped"),
         (state.raisers_lost, ["record", "records"], "of raisers lost"),
         (missed, ["program run", "program runs"], "skipped by the kernel"),
+        (unread_deeds, ["line", "lines"], "of the journal of deeds not readable"),
         (totals.untraced_interrupts, ["interrupt", "interrupts"], "not traced"),
         (totals.unreported, ["exit", "exits"], "not traced"),
     ];
@@ -112,7 +113,7 @@ mod tests {
     }
 
     fn keys(state: &State, moment: &Moment) -> Vec<String> {
-        of(state, moment).into_iter().map(|finding| finding.key).collect()
+        of(state, moment, 0).into_iter().map(|finding| finding.key).collect()
     }
 
     #[test]
@@ -120,7 +121,7 @@ mod tests {
         let moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
         let mut state = State::default();
         state.take(&report(SourceState::Failed, "/srv/secret cannot be read"));
-        let finding = of(&state, &moment).remove(0);
+        let finding = of(&state, &moment, 0).remove(0);
         assert!(finding.sentence.contains("/srv/secret"), "{finding:?}");
         assert_eq!(finding.for_everybody().sentence, "The source 'stall' fails.");
     }
@@ -130,7 +131,7 @@ mod tests {
         let moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
         let mut state = State::default();
         state.take(&report(SourceState::Failed, "/proc/stat cannot be read"));
-        let found = of(&state, &moment);
+        let found = of(&state, &moment, 0);
         assert_eq!(found[0].sentence, "The source 'stall' fails: /proc/stat cannot be read.");
         assert_eq!((found[0].key.as_str(), found[0].severity), ("watch/source/source/stall", Severity::Warning));
         state.take(&report(SourceState::Works, ""));
@@ -149,9 +150,19 @@ mod tests {
         moment.now_ns += 1;
         moment.age_ns = Some(0);
         assert_eq!(keys(&state, &moment), ["watch/sources/host"]);
-        let later = &of(&state, &moment)[0];
+        let later = &of(&state, &moment, 0)[0];
         assert_eq!(later.severity, Severity::Ok, "the cause has ended");
         assert!(later.sentence.contains("since the start 2 events dropped, few or none"), "{later:?}");
+    }
+
+    #[test]
+    fn lines_of_deeds_that_could_not_be_read_are_totalled() {
+        let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        moment.age_ns = Some(0);
+        let found = of(&State::default(), &moment, 7);
+        let said = "since the start 7 lines of the journal of deeds not readable";
+        assert!(found[0].sentence.contains(said), "{found:?}");
+        assert!(!of(&State::default(), &moment, 0)[0].sentence.contains("deeds"));
     }
 
     #[test]
@@ -159,9 +170,9 @@ mod tests {
         let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
         moment.age_ns = Some(0);
         let mut state = State::default();
-        let sentence = |state: &State, moment: &Moment| of(state, moment)[0].sentence.clone();
+        let sentence = |state: &State, moment: &Moment| of(state, moment, 0)[0].sentence.clone();
         assert_eq!(sentence(&state, &moment), "Every source works, and nothing was lost.");
-        assert_eq!(of(&state, &moment)[0].severity, Severity::Ok);
+        assert_eq!(of(&state, &moment, 0)[0].severity, Severity::Ok);
         let report = |start_ns, end_ns, records_dropped, marks_lost| {
             let who = WhoReport { start_ns, end_ns, records_dropped, marks_lost, ..WhoReport::default() };
             Arc::new(Event::Who(Box::new(who)))
@@ -186,10 +197,10 @@ mod tests {
         let lost = "since the start 4 records of raisers lost, 58 interrupts not traced, 2 exits not traced";
         let now = "In the last minute the kernel did not trace 60 interrupts, exits and program runs";
         assert_eq!(sentence(&state, &moment), format!("{now}; {lost}."));
-        let of_now = &of(&state, &moment)[0];
+        let of_now = &of(&state, &moment, 0)[0];
         assert_eq!((of_now.key.as_str(), of_now.severity), ("watch/untraced/host", Severity::Notice));
         moment.now_ns += 1;
-        let ended = &of(&state, &moment)[0];
+        let ended = &of(&state, &moment, 0)[0];
         assert_eq!((ended.key.as_str(), ended.severity), ("watch/sources/host", Severity::Ok));
         assert!(ended.sentence.contains(&format!("{lost}, few or none")), "{ended:?}");
     }
@@ -200,7 +211,7 @@ mod tests {
         let mut state = State::default();
         state.take(&report(SourceState::Failed, "gone"));
         let kept = |moment: &Moment| -> Vec<String> {
-            let found = of(&state, moment).into_iter().filter(|finding| !is_of_the_start(finding, moment));
+            let found = of(&state, moment, 0).into_iter().filter(|finding| !is_of_the_start(finding, moment));
             found.map(|finding| finding.key).collect()
         };
         assert_eq!(kept(&moment), ["watch/source/source/stall"]);

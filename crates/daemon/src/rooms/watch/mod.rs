@@ -5,7 +5,7 @@ mod findings;
 mod series;
 mod state;
 
-pub use deeds::source as deeds_source;
+pub use deeds::{SOURCE as DEEDS, source as deeds_source};
 pub(crate) use findings::is_of_the_start;
 
 use crate::config::{Config, Mode};
@@ -67,7 +67,9 @@ impl Room for Watch {
         if self.mode == Mode::Live {
             state.note_dropped(&dropped, moment.now_ns);
         }
-        findings::of(&state, moment)
+        // Nor what it could not read.
+        let unread_deeds = if self.mode == Mode::Live { self.sources.unread_lines_of(DEEDS) } else { 0 };
+        findings::of(&state, moment, unread_deeds)
     }
 
     fn series(&self, moment: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
@@ -83,7 +85,8 @@ impl Room for Watch {
             parameters(uri, &[])?;
             let is_live = !shared.moment().is_replay();
             let cannot = if is_live { deeds::why_not_read() } else { None };
-            Ok(json_text(&deeds::Answer::of(&lock(&self.deeds), viewer, cannot)))
+            let unread_count = self.sources.unread_lines_of(DEEDS);
+            Ok(json_text(&deeds::Answer::of(&lock(&self.deeds), viewer, cannot, unread_count)))
         })]
     }
 }

@@ -45,7 +45,7 @@ fn of_sources(sources: &[SourceStatistics], encoder: &mut DescriptorEncoder<'_>)
         let labels: &[Label<'_>] = &[("source", source.name)];
         family.encode_family(&labels)?.encode_gauge(&u64::from(!source.is_failed()))?;
     }
-    let families: [(&str, &str, Option<&Unit>, Count); 5] = [
+    let families: [(&str, &str, Option<&Unit>, Count); 6] = [
         (
             "watch_source_duration",
             "Time within turns of each source, its waiting included.",
@@ -55,6 +55,12 @@ fn of_sources(sources: &[SourceStatistics], encoder: &mut DescriptorEncoder<'_>)
         ("watch_source_turns", "Turns of each source.", None, |source| source.turns() as f64),
         ("watch_source_failures", "Turns of each source that failed.", None, |source| source.failures() as f64),
         ("watch_source_events", "Events that each source handed on.", None, |source| source.events() as f64),
+        (
+            "watch_source_unread_lines",
+            "Lines of journals that each source could not use: torn, too long, or of another release.",
+            None,
+            |source| source.unread_lines() as f64,
+        ),
         ("watch_source_dropped_events", "Events of each source that found its channel full.", None, |source| {
             source.dropped() as f64
         }),

@@ -27,6 +27,9 @@ pub(crate) const SAYS: &str = "What Surefoot did on this host: who did what, why
 /// Why there are none.
 const NONE_YET: &str = "Surefoot has changed nothing on this host and decided nothing that a journal records";
 
+/// The name of the source.
+pub const SOURCE: &str = "deeds";
+
 /// Why this process cannot read the host's journal; `None` where it can, or there is none.
 pub(crate) fn why_not_read() -> Option<String> {
     let held = surefoot_foreign::hold_name(Path::new(surefoot_journal::deeds::FILE));
@@ -164,6 +167,8 @@ pub struct Answer {
     pub left_out_count: u64,
     /// The same by room and user; those with none are not listed.
     pub left_out: Vec<LeftOut>,
+    /// Lines of the host's journal that are not deeds of this release, since the start: torn, too long, or of another release.
+    pub unread_count: u64,
 }
 
 /// Deeds of one user in one room that are not kept.
@@ -194,8 +199,8 @@ pub struct ShownDeed {
 }
 
 impl Answer {
-    /// What this viewer may see; `cannot` says why the host's journal is not read.
-    pub(crate) fn of(state: &State, viewer: Viewer, cannot: Option<String>) -> Answer {
+    /// What this viewer may see; `cannot` says why the host's journal is not read, `unread_count` how many of its lines could not be.
+    pub(crate) fn of(state: &State, viewer: Viewer, cannot: Option<String>, unread_count: u64) -> Answer {
         let seen = || state.kept.iter().filter(|(list, _)| viewer.sees_all || list.is_public);
         let mut deeds: Vec<&Deed> = seen().flat_map(|(_, kept)| &kept.deeds).collect();
         deeds.sort_by_key(|deed| std::cmp::Reverse(deed.at_realtime_ns));
@@ -214,7 +219,8 @@ impl Answer {
         };
         let deeds = deeds.into_iter().map(shown).collect();
         let left_out_count = left_out.iter().map(|one| one.count).sum();
-        Answer { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), why, deeds, left_out_count, left_out }
+        let version = env!("CARGO_PKG_VERSION");
+        Answer { schema: SCHEMA, version, why, deeds, left_out_count, left_out, unread_count }
     }
 }
 
@@ -266,11 +272,11 @@ mod tests {
         let mut state = State::default();
         (0..70).for_each(|at| assert!(state.take(&deed(at, Room::Nic))));
         state.take(&deed(0, Room::Memory));
-        let answer = Answer::of(&state, Viewer { uid: None, sees_all: true }, None);
+        let answer = Answer::of(&state, Viewer { uid: None, sees_all: true }, None, 0);
         assert_eq!((answer.deeds.len(), answer.left_out_count, answer.why), (65, 6, None));
         assert_eq!(answer.deeds[0].deed.at_realtime_ns, 69);
         assert_eq!(state.counts.values().sum::<u64>(), 71);
-        let none = Answer::of(&State::default(), Viewer { uid: None, sees_all: true }, None);
+        let none = Answer::of(&State::default(), Viewer { uid: None, sees_all: true }, None, 0);
         assert_eq!(none.why.as_deref(), Some(NONE_YET));
     }
 
@@ -279,7 +285,7 @@ mod tests {
         let mut state = State::default();
         [Room::Nic, Room::Checkpoint].into_iter().for_each(|room| _ = state.take(&deed(1, room)));
         let text = |sees_all| {
-            let answer = Answer::of(&state, Viewer { uid: Some(1000), sees_all }, None);
+            let answer = Answer::of(&state, Viewer { uid: Some(1000), sees_all }, None, 0);
             (answer.deeds.len(), serde_json::to_string(&answer).unwrap())
         };
         let (all, said) = text(true);
@@ -316,7 +322,7 @@ mod tests {
         let mut state = State::default();
         let mut take = |job: &str, uid, count| {
             jobs_journal(job, uid, count).iter().for_each(|event| _ = state.take(event));
-            Answer::of(&state, ROOT, None)
+            Answer::of(&state, ROOT, None, 0)
         };
         take("of-root", 0, 5);
         let answer = take("flood", 65_534, 200);
@@ -347,10 +353,10 @@ mod tests {
         };
         state.take(&Event::Disturb(DisturbEvent::Began(began.into())));
         state.take(&Event::Disturb(DisturbEvent::Ended(ended)));
-        let answer = Answer::of(&state, ROOT, None);
+        let answer = Answer::of(&state, ROOT, None, 0);
         let said: Vec<_> = answer.deeds.iter().map(|one| (one.by.as_str(), one.deed.begun_realtime_ns)).collect();
         assert_eq!(said, [("root's command", 7), ("root's command", 7)]);
-        assert!(state.experiments.is_empty() && Answer::of(&state, USER, None).deeds.is_empty());
+        assert!(state.experiments.is_empty() && Answer::of(&state, USER, None, 0).deeds.is_empty());
     }
 
     #[test]
@@ -362,7 +368,7 @@ mod tests {
             state.take(&Event::Deed(other));
         }
         let names = |viewer| -> Vec<String> {
-            Answer::of(&state, viewer, None).deeds.into_iter().map(|one| one.deed.subject.name).collect()
+            Answer::of(&state, viewer, None, 0).deeds.into_iter().map(|one| one.deed.subject.name).collect()
         };
         assert_eq!(names(ROOT), ["n1", ""]);
         assert_eq!(names(USER), [""]);

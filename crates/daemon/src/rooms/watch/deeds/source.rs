@@ -26,6 +26,8 @@ struct Journal {
     root: PathBuf,
     begun: bool,
     open: Option<(GrowingFile, Place)>,
+    /// The older journal that was read last, held so that no other file gets its number.
+    older: Option<GrowingFile>,
     /// Lines that were no deeds.
     skipped_count: u64,
     /// Deeds that were read and not told yet.
@@ -49,7 +51,8 @@ impl Source for Journal {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => Some(format!("{} cannot be read: {error}", path.display())),
             Ok(()) if skipped > 0 => {
-                Some(format!("{}: lines that are not deeds of this release: {skipped}", path.display()))
+                let all = self.skipped_count;
+                Some(format!("{}: lines that are not deeds of this release: {skipped}, {all} in all", path.display()))
             }
             Ok(()) => None,
         };
@@ -62,6 +65,10 @@ impl Source for Journal {
         }
     }
 
+    fn unread_lines(&self) -> u64 {
+        self.skipped_count
+    }
+
     fn rest(&self, took: Duration) -> Duration {
         PERIOD.max(took * 19)
     }
@@ -69,46 +76,127 @@ impl Source for Journal {
 
 impl Journal {
     fn of(root: PathBuf) -> Journal {
-        Journal { root, begun: false, open: None, skipped_count: 0, waiting: Vec::new() }
+        Journal { root, begun: false, open: None, older: None, skipped_count: 0, waiting: Vec::new() }
     }
 
     fn read(&mut self, found: &mut Vec<Deed>) -> io::Result<()> {
-        let path = deeds::below(&self.root, deeds::FILE);
         if !self.begun {
-            let older = deeds::below(&self.root, deeds::OLDER);
-            if let Ok(read) = deeds::look(&older) {
-                found.extend(read.deeds);
-                self.skipped_count += read.skipped_count;
-            }
+            // Opened before the older one is: if it becomes that one in between, it is read once, and by this.
+            self.open()?;
+            self.read_older(found)?;
         }
         loop {
-            if let Some((file, place)) = &mut self.open {
-                let skipped = &mut self.skipped_count;
-                read_on(file, place, deeds::LIMITS.file_bytes, |_, line| match line.ok().map(deeds::parse) {
-                    Some(Some(deed)) => found.push(deed),
-                    _ => *skipped += 1,
-                })?;
-                let own = file.file().metadata()?;
-                let is_same = |about: &std::fs::Metadata| (about.dev(), about.ino()) == (own.dev(), own.ino());
-                match std::fs::symlink_metadata(&path) {
-                    // A file that became shorter was begun anew.
-                    Ok(about) if is_same(&about) && own.len() >= place.bytes => return Ok(()),
-                    Ok(_) => {}
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                    Err(error) => return Err(error),
-                }
-            }
-            // Asked first: to open it, each directory on its way is looked at, which is too much to find out that there is none.
-            if std::fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            if self.open.is_some() && self.read_open(found)? {
                 return Ok(());
             }
-            match GrowingFile::open_no_link(&path) {
-                Ok(file) => self.open = Some((file, Place::default())),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(error),
+            if !self.open()? {
+                return Ok(());
             }
         }
     }
+
+    /// Reads on in the journal that is open. Whether that is all for now; otherwise another one has its name, and none is open.
+    fn read_open(&mut self, found: &mut Vec<Deed>) -> io::Result<bool> {
+        let path = deeds::below(&self.root, deeds::FILE);
+        self.read_on(found)?;
+        let Some((file, place)) = &self.open else { return Ok(false) };
+        let own = file.file().metadata()?;
+        match std::fs::symlink_metadata(&path) {
+            // A file that became shorter was begun anew.
+            Ok(about) if number(&about) == number(&own) => {
+                let is_begun_anew = own.len() < place.bytes;
+                if is_begun_anew {
+                    self.open = None;
+                }
+                return Ok(!is_begun_anew);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        }
+        self.left_behind(found)?;
+        Ok(false)
+    }
+
+    /// Reads the rest of the journal that is open, which has been rotated or removed, and leaves it.
+    fn left_behind(&mut self, found: &mut Vec<Deed>) -> io::Result<()> {
+        // Its last lines may have been written after they were looked for and before it was renamed.
+        self.read_on(found)?;
+        let Some((file, place)) = self.open.take() else { return Ok(()) };
+        // Nobody writes the end of a last line any more.
+        self.skipped_count += u64::from(file.bytes()? > place.bytes);
+        let left = number(&file.file().metadata()?);
+        if self.older_number()? == Some(left) {
+            self.older = Some(file);
+        } else {
+            // It was rotated twice meanwhile, or removed.
+            self.read_older(found)?;
+        }
+        Ok(())
+    }
+
+    fn read_on(&mut self, found: &mut Vec<Deed>) -> io::Result<()> {
+        let Some((file, place)) = &mut self.open else { return Ok(()) };
+        take(file, place, &mut self.skipped_count, found)
+    }
+
+    /// Reads the older journal, unless it is the one that is open or was read before.
+    fn read_older(&mut self, found: &mut Vec<Deed>) -> io::Result<()> {
+        let path = deeds::below(&self.root, deeds::OLDER);
+        if self.older_number()?.is_none() {
+            return Ok(());
+        }
+        let file = match GrowingFile::open_no_link(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file?,
+        };
+        let own = number(&file.file().metadata()?);
+        for known in self.open.iter().map(|(file, _)| file).chain(&self.older) {
+            if number(&known.file().metadata()?) == own {
+                return Ok(());
+            }
+        }
+        let mut place = Place::default();
+        take(&file, &mut place, &mut self.skipped_count, found)?;
+        self.skipped_count += u64::from(file.bytes()? > place.bytes);
+        self.older = Some(file);
+        Ok(())
+    }
+
+    fn older_number(&self) -> io::Result<Option<(u64, u64)>> {
+        match std::fs::symlink_metadata(deeds::below(&self.root, deeds::OLDER)) {
+            Ok(about) => Ok(Some(number(&about))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the journal at its beginning; whether there is one.
+    fn open(&mut self) -> io::Result<bool> {
+        let path = deeds::below(&self.root, deeds::FILE);
+        // Asked first: to open it, each directory on its way is looked at, which is too much to find out that there is none.
+        if std::fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Ok(false);
+        }
+        match GrowingFile::open_no_link(&path) {
+            Ok(file) => self.open = Some((file, Place::default())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+}
+
+/// What tells a file from any other that is held.
+fn number(about: &std::fs::Metadata) -> (u64, u64) {
+    (about.dev(), about.ino())
+}
+
+fn take(file: &GrowingFile, place: &mut Place, skipped_count: &mut u64, found: &mut Vec<Deed>) -> io::Result<()> {
+    read_on(file, place, deeds::LIMITS.file_bytes, |_, line| match line.ok().map(deeds::parse) {
+        Some(Some(deed)) => found.push(deed),
+        _ => *skipped_count += 1,
+    })
 }
 
 #[cfg(test)]
@@ -167,6 +255,72 @@ mod tests {
         assert_eq!((journal.skipped_count, other.skipped_count), (0, 0));
     }
 
+    fn rotate(root: &Path) {
+        std::fs::rename(deeds::below(root, deeds::FILE), deeds::below(root, deeds::OLDER)).unwrap();
+    }
+
+    #[test]
+    fn two_rotations_between_two_looks_lose_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path();
+        let mut journal = Journal::of(root.to_owned());
+        write(root, 1);
+        assert_eq!(turn(&mut journal), [1]);
+        write(root, 2);
+        for at in [3, 4] {
+            rotate(root);
+            write(root, at);
+        }
+        assert_eq!(turn(&mut journal), [2, 3, 4]);
+        rotate(root);
+        write(root, 5);
+        assert_eq!(turn(&mut journal), [5]);
+    }
+
+    /// Another process writes and rotates at each point where a look could be interrupted.
+    #[test]
+    fn what_happens_within_a_look_is_told_once() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path();
+        write(root, 1);
+        let mut journal = Journal::of(root.to_owned());
+        // The first look: the journal is open when it becomes the older one.
+        journal.open().unwrap();
+        rotate(root);
+        write(root, 2);
+        let mut found = Vec::new();
+        journal.read_older(&mut found).unwrap();
+        journal.begun = true;
+        let told = |found: Vec<Deed>| found.into_iter().map(|deed| deed.at_realtime_ns).collect::<Vec<_>>();
+        journal.read(&mut found).unwrap();
+        assert_eq!(told(found), [1, 2]);
+        // Its last line is written after the end was read, and then it is rotated.
+        let mut found = Vec::new();
+        journal.read_on(&mut found).unwrap();
+        write(root, 3);
+        rotate(root);
+        write(root, 4);
+        journal.left_behind(&mut found).unwrap();
+        journal.read(&mut found).unwrap();
+        assert_eq!((told(found), journal.skipped_count), (vec![3, 4], 0));
+    }
+
+    #[test]
+    fn a_torn_line_of_a_journal_that_was_rotated_is_counted() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path();
+        write(root, 1);
+        let mut file = std::fs::OpenOptions::new().append(true).open(deeds::below(root, deeds::FILE)).unwrap();
+        std::io::Write::write_all(&mut file, b"{\"at_realtime_ns\":2").unwrap();
+        let mut journal = Journal::of(root.to_owned());
+        assert_eq!((turn(&mut journal), journal.unread_lines()), (vec![1], 0));
+        rotate(root);
+        write(root, 3);
+        assert_eq!((turn(&mut journal), journal.unread_lines()), (vec![3], 1));
+        let mut later = Journal::of(root.to_owned());
+        assert_eq!((turn(&mut later), later.unread_lines()), (vec![1, 3], 1));
+    }
+
     #[test]
     fn lines_that_are_no_deeds_are_told_and_old_ones_are_left_out() {
         let home = tempfile::tempdir().unwrap();
@@ -181,7 +335,8 @@ mod tests {
         let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
         std::io::Write::write_all(&mut file, b"{\"of\":\"another release\"}\n").unwrap();
         write(root, now_ns + 1);
-        assert!(journal.turn(&end).unwrap_err().ends_with("not deeds of this release: 1"));
+        assert!(journal.turn(&end).unwrap_err().ends_with("not deeds of this release: 1, 1 in all"));
+        assert_eq!(journal.unread_lines(), 1);
         assert_eq!(journal.turn(&end).unwrap().len(), 1, "what was read beside it is told");
     }
 }
