@@ -113,7 +113,10 @@ impl Storage for Disk {
             // SAFETY: the path ends in a zero; the kernel fills the struct when it returns 0.
             unsafe { libc::statvfs(path.as_ptr(), status) }
         })?;
-        Ok(status.f_bavail.saturating_mul(status.f_frsize))
+        Ok(match status.f_blocks {
+            0 => u64::MAX,
+            _ => status.f_bavail.saturating_mul(status.f_frsize),
+        })
     }
 }
 
@@ -167,7 +170,7 @@ fn room(ask: impl FnOnce(*mut libc::statvfs) -> libc::c_int) -> io::Result<libc:
     }
 }
 
-/// What is free on a file's file system, root's share included; `None` where it has no limit.
+/// What is free on a file's file system, root's share included; `None` where it has no limit, or reports none.
 fn free_beneath(file: &File) -> io::Result<Option<u64>> {
     let status = room(|status| {
         // SAFETY: the descriptor is open for as long as `file` lives; the kernel fills the struct when it returns 0.
@@ -361,5 +364,38 @@ mod tests {
         assert!(Disk.free_bytes(home.path()).unwrap() > 0);
         let too_much = Disk.create_file(&home.path().join("huge"), 1 << 60, false);
         assert!(too_much.is_err() && !home.path().join("huge").exists());
+    }
+
+    #[test]
+    #[ignore = "runs in a child process on a file system that reports no blocks"]
+    fn child_where_no_blocks_are_reported() {
+        let folder = PathBuf::from(std::env::var_os("SUREFOOT_TEST_FOLDER").unwrap());
+        assert_eq!(Disk.free_bytes(&folder).unwrap(), u64::MAX, "unknown is not 0");
+        let file = Disk.create_file(&folder.join("file"), 1 << 20, false).unwrap();
+        file.write_at(b"word", 100).unwrap();
+    }
+
+    #[test]
+    fn a_file_system_that_reports_no_blocks_is_not_a_full_one() {
+        const NAME: &str = "storage::disk::tests::a_file_system_that_reports_no_blocks_is_not_a_full_one";
+        let home = tempfile::tempdir().unwrap();
+        // Without a limit, a file system in memory reports 0 blocks, 0 of them free.
+        let script = "mount -t tmpfs -o size=0,mode=700 surefoot-test \"$SUREFOOT_TEST_FOLDER\" && exec \"$@\"";
+        let output = std::process::Command::new("unshare")
+            .args(["--mount", "--map-root-user", "sh", "-c", script, "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "storage::disk::tests::child_where_no_blocks_are_reported", "--ignored", "--nocapture"])
+            .env("SUREFOOT_TEST_FOLDER", home.path())
+            .output();
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => return surefoot_testkit::not_run::not_run(NAME, &format!("unshare cannot be run: {error}")),
+        };
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        if !said.contains("running 1 test") {
+            let why = format!("no file system can be mounted here: {}", said.trim());
+            return surefoot_testkit::not_run::not_run(NAME, &why);
+        }
+        assert!(output.status.success(), "{said}");
     }
 }

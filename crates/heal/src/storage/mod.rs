@@ -50,7 +50,8 @@ pub trait Storage: Send + Sync {
     /// another has it is an error of kind `WouldBlock`.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
-    /// Bytes that can still be written below a directory, for this user.
+    /// Bytes that can still be written below a directory, for this user; [`u64::MAX`] where the file system has no limit or does not
+    /// report its size (0 blocks), as some of FUSE: then only a write finds out.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 

@@ -111,7 +111,7 @@ fn moment(database: &File, beside: &Beside<'_>) -> io::Result<Moment> {
     let log = match beside.find("-wal")? {
         Some(log) => {
             let file = log.open()?;
-            refuse_holes(&file.metadata()?)?;
+            refuse_holes(&file, &file.metadata()?)?;
             Some((log.about().inode, whole(&file, bytes.len() as u64)?))
         }
         None => None,
@@ -146,12 +146,12 @@ fn judge(file: &File, about: &Metadata) -> io::Result<()> {
     if begin != *super::MAGIC {
         return Err(io::Error::other("it is not an SQLite database"));
     }
-    refuse_holes(about)
+    refuse_holes(file, about)
 }
 
-fn refuse_holes(about: &Metadata) -> io::Result<()> {
+fn refuse_holes(file: &File, about: &Metadata) -> io::Result<()> {
     let taken = about.blocks().saturating_mul(512);
-    if about.len() > SMALL_BYTES && taken < about.len() / ROOM_PART_MIN {
+    if is_of_holes(about.len(), taken, || begins_with_zeros(file))? {
         let why = format!(
             "its {} MiB take {} MiB on the disk: it consists of holes, as no database does",
             about.len() >> 20,
@@ -160,6 +160,22 @@ fn refuse_holes(about: &Metadata) -> io::Result<()> {
         return Err(io::Error::other(why));
     }
     Ok(())
+}
+
+/// Whether a file of so many bytes consists of holes, by what it takes on the disk. Some file systems (of FUSE, of networks) report no
+/// blocks of any file: that is not known to be a hole where the file begins with data, which takes a block wherever blocks are counted.
+fn is_of_holes(length: u64, taken: u64, begins_with_zeros: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
+    match taken {
+        _ if length <= SMALL_BYTES => Ok(false),
+        0 => begins_with_zeros(),
+        _ => Ok(taken < length / ROOM_PART_MIN),
+    }
+}
+
+fn begins_with_zeros(file: &File) -> io::Result<bool> {
+    let mut begin = [0; 16];
+    file.read_exact_at(&mut begin, 0)?;
+    Ok(begin == [0; 16])
 }
 
 /// All bytes of a file, if it and what is read already fit.
@@ -226,6 +242,14 @@ mod tests {
         assert!(copy(&whole).is_ok());
         file("whole-wal", b"", BYTES_MAX / 2);
         assert!(why(&whole).contains("consists of holes"), "{}", why(&whole));
+    }
+
+    #[test]
+    fn a_file_system_that_reports_no_blocks_does_not_make_a_database_of_holes() {
+        let is_of_holes = |taken, zeros| is_of_holes(SMALL_BYTES + 1, taken, || Ok(zeros)).unwrap();
+        assert!(!is_of_holes(0, false), "it begins with data, so that blocks are not counted");
+        assert!(is_of_holes(0, true) && is_of_holes(8192, false));
+        assert!(!is_of_holes(SMALL_BYTES, true));
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Looker {
             }
         };
         view.file_system = mounts.on(path).map(|mount| mount.kind.clone());
-        view.free_bytes = Disk.free_bytes(path).ok();
+        view.free_bytes = Disk.free_bytes(path).ok().filter(|bytes| *bytes != u64::MAX);
         copies.append(&mut survey.copies);
         journals.extend(survey.journals);
         answer.is_cut |= survey.is_cut;
