@@ -25,10 +25,9 @@ use surefoot_memory::look::Looker;
 use surefoot_memory::simulate::{Mechanism, Path, Pattern, StormRule};
 use surefoot_memory::tune::act::{self, Applied, Step};
 use surefoot_memory::tune::{
-    Bins, Choice, Cores, Counters, Platform, Point, RATE_PER_S_MAX, Wish, choose, curve, rate_to_count, worst_per_s,
+    Bins, Choice, Cores, Counters, Platform, Point, RATE_PER_S_MAX, Unfinished, Wish, choose, curve, rate_to_count,
+    unfinished, worst_per_s,
 };
-
-use surefoot_model::{Deed, DeedOutcome, DeedTarget};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The widest counter that is simulated.
@@ -374,18 +373,10 @@ fn tell_unfinished(record: &Record, platform: &Platform) {
             return;
         }
     };
-    let paths = platform.knob.iter().map(|knob| &knob.path).chain(platform.log_lever.iter().map(|lever| &lever.path));
-    for path in paths {
-        let name = path.display().to_string();
-        let last = read.deeds.iter().rev().find_map(|deed| match &deed.target {
-            DeedTarget::Setting { name: of, from, to } if *of == name => Some((deed, from.as_deref()?, to)),
-            _ => None,
-        });
-        if let Some((Deed { outcome: DeedOutcome::Begun, .. }, from, to)) = last {
-            surefoot_console::tell!(
-                "surefoot: an earlier change of {name} from {from} to {to} was cut short before its effect was seen, or another process still verifies it. If none does, `echo {from} > {name}` takes it back"
-            );
-        }
+    for Unfinished { name, from, to } in unfinished(platform, &read.deeds) {
+        surefoot_console::tell!(
+            "surefoot: an earlier change of {name} from {from} to {to} ended before its effect was seen, or another process is still verifying it. Otherwise run `echo {from} > {name}` to take it back"
+        );
     }
 }
 

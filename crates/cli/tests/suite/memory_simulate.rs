@@ -222,7 +222,7 @@ fn apply_shows_first_and_writes_down_what_it_does() {
     put(interval, "2\n");
     let next = run("tune", &[&base[..], &["--yes"]].concat());
     let said = String::from_utf8(next.stderr).unwrap();
-    assert!(said.contains("from 300 to 2 was cut short") && said.contains("echo 300 > "), "{said}");
+    assert!(said.contains("from 300 to 2 ended before its effect was seen") && said.contains("echo 300 > "), "{said}");
     put(interval, "300\n");
     // A signal ends the wait; the old value is written again, and recorded.
     let long = [&base[..4], &["2s", "--verify", "60s", "--yes"]].concat();
