@@ -1142,6 +1142,11 @@ export interface CaseStep {
    */
   ended_realtime_ns: number;
   /**
+   * Whether an attempt found that there was nothing to do, and did nothing. A step that was left out after an attempt may have done
+   * something.
+   */
+  is_not_needed?: boolean;
+  /**
    * What the step must know to go on after a restart or to be taken back: settings that were saved, how far a stress came. JSON.
    */
   memo?: string;
@@ -1823,6 +1828,10 @@ export interface Deeds {
    */
   schema: number;
   /**
+   * Lines of the host's journal that are not deeds of this release, since the start: torn, too long, or of another release.
+   */
+  unread_count: number;
+  /**
    * The version of Surefoot.
    */
   version: string;
@@ -2167,9 +2176,9 @@ export interface ErrorCell {
    */
   count: number;
   /**
-   * Rank.
+   * Rank; `None` if it was not reported.
    */
-  rank: number;
+  rank: number | null;
   /**
    * Row.
    */
