@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_page_that_lost_bits_is_offlined_hard_and_no_other() {
         let file = |how: &str| format!("sys/devices/system/memory/{how}_offline_page");
-        let host = HostTree::new().file(&file("soft"), "").file(&file("hard"), "");
+        let host = HostTree::new().file(file("soft"), "").file(file("hard"), "");
         let root = Root::at(host.path());
         // Of two errors in one page one lost bits.
         let addresses = [(0x1234, false), (0x5000, true), (0x5040, false)].into();
