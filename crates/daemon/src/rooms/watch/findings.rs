@@ -37,8 +37,10 @@ pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Findi
     let untraced = state.untraced_since(moment.now_ns.saturating_sub(RECENT_NS));
     if untraced >= UNTRACED_MAX {
         let what = "interrupts, exits and program runs";
-        let sentence =
-            format!("In the last minute the kernel did not trace {untraced} {what}; since the start {}.", lost(state, unread_deeds));
+        let sentence = format!(
+            "In the last minute the kernel did not trace {untraced} {what}; since the start {}.",
+            lost(state, unread_deeds)
+        );
         findings.push(say("untraced", Subject::host(), Severity::Notice, sentence));
     }
     if !moment.is_replay() {
