@@ -46,7 +46,7 @@ impl fmt::Display for NotTaken {
         match self {
             NotTaken::Held { path, owner } => write!(f, "{owner} holds {}", path.display()),
             NotTaken::Failed { path, source } => {
-                write!(f, "the lock {} cannot be taken: {}", path.display(), crate::without_number(source))
+                write!(f, "the lock {} cannot be taken: {}", path.display(), surefoot_foreign::said(source))
             }
         }
     }

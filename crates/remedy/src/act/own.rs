@@ -11,9 +11,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_foreign::said;
+use surefoot_hostfs::Root;
 use surefoot_hostfs::program::{self, Ended};
 use surefoot_hostfs::run_lock::{REPORTING, RunLock};
-use surefoot_hostfs::Root;
 use surefoot_model::Deed;
 
 /// How long a command may take: an interface that comes back, an interval whose effect is waited for.
