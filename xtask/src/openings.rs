@@ -43,7 +43,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/checkpoint/src/settings/published.rs", 1, NEW),
     ("crates/checkpoint/src/tier/ahead.rs", 1, NEW),
     ("crates/cli/src/checkpoint/drive.rs", 1, NEW),
-    ("crates/experiment/src/reference.rs", 2, KERNEL),
+    ("crates/experiment/src/drift/reference.rs", 2, KERNEL),
     ("crates/experiment/src/log/journal.rs", 2, OWN),
     ("crates/cli/src/disturb/predict/goal_file.rs", 1, NEW),
     ("crates/cli/src/ecc/verilog.rs", 1, "writes, and follows no link"),

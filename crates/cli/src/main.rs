@@ -17,7 +17,6 @@ mod running;
 #[cfg(test)]
 mod schema;
 mod settle;
-mod shards;
 mod spaces;
 mod stall;
 mod status;

@@ -74,9 +74,21 @@ const COMMANDS: [(&str, &[Of]); 48] = [
         ],
     ),
     ("disturb workloads", &[of::<surefoot_experiment::plan::lines::WorkloadLine>]),
-    ("disturb length", &[of::<disturb::length::lines::StepLine>, of::<disturb::length::lines::LengthLine>]),
-    ("disturb drift", &[of::<disturb::drift::lines::ComparedLine>, of::<disturb::drift::lines::DriftLine>]),
-    ("disturb predict", &[of::<disturb::predict::lines::DrawLine>, of::<disturb::predict::lines::PredictionLine>]),
+    (
+        "disturb length",
+        &[of::<surefoot_experiment::length::lines::StepLine>, of::<surefoot_experiment::length::lines::LengthLine>],
+    ),
+    (
+        "disturb drift",
+        &[of::<surefoot_experiment::drift::lines::ComparedLine>, of::<surefoot_experiment::drift::lines::DriftLine>],
+    ),
+    (
+        "disturb predict",
+        &[
+            of::<surefoot_experiment::predict::lines::DrawLine>,
+            of::<surefoot_experiment::predict::lines::PredictionLine>,
+        ],
+    ),
     ("remedy cases", CASES),
     (
         "remedy show",

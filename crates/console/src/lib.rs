@@ -21,4 +21,5 @@ pub mod output;
 pub mod people;
 pub mod table;
 pub mod units;
+pub mod when;
 pub mod words;

@@ -39,5 +39,6 @@ pub mod history;
 pub mod output;
 pub mod rasdaemon;
 pub mod recording;
+pub mod shards;
 
 pub use error::{Error, Result};

@@ -1,14 +1,9 @@
 //! `surefoot disturb drift`.
 
-pub mod lines;
-mod measuring;
 mod options;
-mod text;
 
-pub use measuring::{Measuring, of_preset};
 pub use options::{DriftOptions, HELP};
 
-use lines::{ComparedLine, DriftLine};
 use std::io::{self, Write};
 use std::time::Duration;
 use surefoot_console::exit::Outcome;
@@ -18,6 +13,9 @@ use surefoot_disturb::Fault;
 use surefoot_disturb::disturbance::choose;
 use surefoot_disturb::drift::Compared;
 use surefoot_disturb::safety::{self, Permit};
+use surefoot_experiment::drift::lines::{ComparedLine, DriftLine};
+use surefoot_experiment::drift::measuring::Measuring;
+use surefoot_experiment::drift::text;
 use surefoot_hostfs::{Root, signals};
 
 pub fn run(options: &DriftOptions) -> anyhow::Result<Outcome> {
@@ -52,7 +50,7 @@ pub fn run(options: &DriftOptions) -> anyhow::Result<Outcome> {
     if found.unanswered > 0 {
         warnings.push(format!("{} failed", counted(found.unanswered, "comparison", "comparisons")));
     }
-    let line = DriftLine::of(options, &chosen, reference.words(), &found, warnings, &root);
+    let line = DriftLine::of(&options.disturbance.0, &chosen, reference.words(), &found, warnings, &root);
     if options.json {
         output::line(&mut out, &line)?;
     } else {

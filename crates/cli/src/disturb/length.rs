@@ -1,12 +1,9 @@
 //! `surefoot disturb length`.
 
-pub mod lines;
 mod options;
-mod text;
 
 pub use options::{HELP, LengthOptions};
 
-use lines::{LengthLine, StepLine};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +12,8 @@ use surefoot_console::{output, people};
 use surefoot_disturb::Fault;
 use surefoot_disturb::length::{Driver, Step, Timer, fit};
 use surefoot_disturb::safety::{self, Permit};
+use surefoot_experiment::length::lines::{LengthLine, StepLine};
+use surefoot_experiment::length::text;
 use surefoot_hostfs::{Root, signals, thread};
 use surefoot_model::CpuId;
 use surefoot_stall::SourceChoice;

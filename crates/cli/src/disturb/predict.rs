@@ -1,21 +1,19 @@
 //! `surefoot disturb predict`.
 
 mod goal_file;
-pub mod lines;
 mod noise;
 mod options;
-mod shard_file;
-mod text;
 
 pub use options::PredictOptions;
 
 use anyhow::Context;
-use shard_file::Shard;
 use std::io::{self, Write};
 use surefoot_console::exit::Outcome;
 use surefoot_console::units::counted;
 use surefoot_console::{output, people};
 use surefoot_disturb::predict::Prediction;
+use surefoot_experiment::predict::shard_file::{self, Shard};
+use surefoot_experiment::predict::{lines, text};
 
 /// Fewer periods of the noise than this, and the moment at which a job begins matters.
 const PERIODS_FEW: u64 = 10;

@@ -1,10 +1,10 @@
 //! The options of `surefoot ecc`.
 
 use super::verilog::VerilogOptions;
-pub use crate::shards::ShardChoice;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use surefoot_ecc::coverage::{Convention, Fault, Method, Scheme};
+use surefoot_store::shards::ShardChoice;
 
 /// More trials than this are no table any more: 10^12 take a core a few hours per cell.
 const TRIALS_MAX: u64 = 1_000_000_000_000;

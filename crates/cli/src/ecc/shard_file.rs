@@ -2,7 +2,6 @@
 //! counts of each cell.
 
 use super::cells::{Key, Selection};
-use crate::shards::{ShardChoice, ShardFiles};
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -10,6 +9,7 @@ use std::path::PathBuf;
 use std::str::{FromStr, Lines};
 use surefoot_console::output;
 use surefoot_ecc::coverage::monte_carlo::Outcomes;
+use surefoot_store::shards::{ShardChoice, ShardFiles};
 
 const FILES: ShardFiles = ShardFiles {
     kind: "coverage_shard",
@@ -55,7 +55,7 @@ pub fn write(
         conventions: texts(selection.conventions.iter().map(|one| one.name()).collect()),
         methods: texts(selection.methods.iter().map(|one| one.name()).collect()),
     };
-    FILES.write_header(out, shard, run)?;
+    output::line(out, &FILES.header(shard, run))?;
     for (key, counts) in selection.trial_keys().iter().zip(counts) {
         output::line(out, &row(key, *counts))?;
     }
@@ -75,9 +75,11 @@ fn row(key: &Key, counts: Outcomes) -> Row {
 
 /// Puts all the shards of a run together.
 pub fn merge(files: &[PathBuf]) -> anyhow::Result<(Selection, Vec<Outcomes>)> {
-    let (run, sums) = FILES.merge(files, counts, |sums: &mut Vec<Outcomes>, part| {
+    let found = |run: &Run, shard, lines: Lines<'_>| counts(run, shard, lines).map_err(|why| format!("{why:#}"));
+    let merged = FILES.merge(files, found, |sums: &mut Vec<Outcomes>, part| {
         sums.iter_mut().zip(part).for_each(|(sum, part)| sum.add(part));
-    })?;
+    });
+    let (run, sums) = merged.map_err(anyhow::Error::msg)?;
     Ok((selection(&run)?, sums))
 }
 

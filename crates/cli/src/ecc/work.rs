@@ -1,7 +1,6 @@
 //! Computes cells on all cores. What is computed does not depend on how many there are.
 
 use super::cells::{Cell, Key, Selection};
-use super::options::ShardChoice;
 use super::text::share_text;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
@@ -14,6 +13,7 @@ use surefoot_ecc::coverage::random::Stream;
 use surefoot_ecc::coverage::shards::{with_checksums, without_checksums};
 use surefoot_ecc::coverage::stripe_trials::StripeTrials;
 use surefoot_ecc::coverage::{Convention, Fault, Layout, Method, Rules, Scheme, closed_form, interval95};
+use surefoot_store::shards::ShardChoice;
 
 /// Trials in one piece of work: some ten milliseconds of a core.
 const BLOCKS_PER_PIECE: u64 = 1 << 18;

@@ -1,14 +1,14 @@
 //! The past as JSON lines: stable names, units in the names. Nanoseconds since 1970 are also there as RFC 3339 text, because they exceed 2^53 and some readers round such numbers.
 
-use super::past::{Past, Question};
-use super::when;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::ops::Range;
 use surefoot_console::output::{line, stream};
+use surefoot_console::when;
 use surefoot_model::{
     CauseKind, CoreLedger, CpuId, FaultySum, Finding, Gap, HostDescription, Lost, Room, Subject, Waiting,
 };
+use surefoot_store::history::past::{Past, Question};
 use surefoot_store::history::{KeptClockChange, KeptFinding, KeptRecord};
 
 #[derive(Serialize)]

@@ -3,18 +3,17 @@
 mod happened;
 pub mod lines;
 pub mod options;
-mod past;
 mod text;
-pub mod when;
 
 use anyhow::ensure;
 use options::{FILE_DEFAULT, HistoryOptions};
-use past::{Past, Question};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use surefoot_console::exit::Outcome;
+use surefoot_console::when;
 use surefoot_store::history::View;
+use surefoot_store::history::past::{Past, Question};
 
 /// The range unless another is asked for.
 const RANGE_DEFAULT: Duration = Duration::from_secs(86_400);
@@ -28,7 +27,7 @@ pub fn run(options: &HistoryOptions) -> anyhow::Result<Outcome> {
     let mut out = surefoot_console::people::stdout();
     if options.json {
         // The lines are for programs, which ask for what they know.
-        past.strangers(&question).iter().for_each(|stranger| surefoot_console::tell!("surefoot: {stranger}"));
+        text::strangers(&past, &question).iter().for_each(|stranger| surefoot_console::tell!("surefoot: {stranger}"));
         lines::write(&mut out, &past, &question)?;
     } else {
         out.write_all(text::of(&past, &question).as_bytes())?;

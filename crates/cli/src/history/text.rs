@@ -1,14 +1,15 @@
 //! The past for people.
 
 use super::happened;
-use super::past::{Past, Question};
-use super::when;
 use crate::stall::text;
 use std::ops::Range;
 use surefoot_console::table::Table;
 use surefoot_console::units::{counted, duration, percent};
-use surefoot_model::{CoreLedger, Lost, Room};
+use surefoot_console::when;
+use surefoot_hostfs::cpus::format_list;
+use surefoot_model::{CoreLedger, CpuId, Lost, Room};
 use surefoot_store::history::KeptFinding;
+use surefoot_store::history::past::{Past, Question};
 
 /// Rows of the table of causes, and of the timelines: the newest.
 const CAUSES_SHOWN: usize = 20;
@@ -54,7 +55,7 @@ fn range_words(range: &Range<i64>) -> String {
 fn headline(past: &Past, question: &Question) -> String {
     let host = past.host.as_ref().map_or(String::new(), |host| format!("{}, ", plain(&host.hostname)));
     let mut text = format!("{host}{}\n", range_words(&question.range));
-    for stranger in past.strangers(question) {
+    for stranger in strangers(past, question) {
         text += &format!("{stranger}\n");
     }
     if past.is_empty() {
@@ -272,4 +273,19 @@ fn clock_changes(past: &Past) -> String {
 
 fn earlier_ones(count: u64) -> String {
     if count == 0 { String::new() } else { format!("and {count} earlier ones; ask for a shorter range, or --json\n") }
+}
+
+/// What was asked for and is nowhere in the file; empty where all of it is there.
+pub fn strangers(past: &Past, question: &Question) -> Vec<String> {
+    let room = question.room.filter(|room| !past.known_rooms.contains(room));
+    let room = room.map(|room| format!("This history keeps nothing of the room '{room}', at no time."));
+    // Of a history without a host nobody knows which cores there are.
+    let cpus = question.cpus.iter().filter(|cpu| !past.known_cpus.is_empty() && !past.known_cpus.contains(cpu));
+    let cpus: Vec<CpuId> = cpus.copied().collect();
+    let known: Vec<CpuId> = past.known_cpus.iter().copied().collect();
+    let cpu = (!cpus.is_empty()).then(|| {
+        let (cpus, known) = (format_list(&cpus), format_list(&known));
+        format!("No core {cpus} is known to this history; the cores that were watched are {known}.")
+    });
+    room.into_iter().chain(cpu).collect()
 }

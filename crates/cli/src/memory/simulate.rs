@@ -9,13 +9,13 @@ mod shard_file;
 pub mod text;
 pub mod work;
 
-use crate::ecc::options::ShardChoice;
 pub use options::SimulateOptions;
 use shard_file::Run;
 use std::io::{self, Write};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_memory::simulate::{Fleet, FleetOutcome, run as simulate};
+use surefoot_store::shards::ShardChoice;
 use work::Load;
 
 /// Errors where none are named: the rate at which ICPE'20 calls a module faulty.

@@ -1,6 +1,6 @@
 //! Cases in the terminal: times, actors, and the commands that act on one.
 
-use crate::history::when;
+use surefoot_console::when;
 use surefoot_model::{Case, CaseState, CaseWait};
 
 /// A moment of the store, `2026-11-25 18:59:49 UTC`.

@@ -7,7 +7,6 @@ pub mod record;
 pub mod report;
 pub mod text;
 pub mod threads;
-pub mod trace;
 pub mod who;
 
 use crate::args::StallCommand;

@@ -6,7 +6,7 @@ mod loops;
 
 use crate::args::{STACKS_PER_S, WhoOptions};
 use crate::stall::text;
-use crate::stall::{lines, record, report, threads, trace};
+use crate::stall::{lines, record, report, threads};
 use crate::{running, settle};
 use std::collections::HashMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ use surefoot_console::{output, people};
 use surefoot_hostfs::{Root, clock, signals};
 use surefoot_model::{CpuId, Event, Interrupt, Notice, Raiser, Timeline, WhoReport};
 use surefoot_probes::Workload;
-use surefoot_stall::who::{self, WhoConfig};
+use surefoot_stall::who::{self, WhoConfig, trace};
 use surefoot_stall::{Config, Question, forewarning};
 use surefoot_store::recording::{Existing, Writer};
 

@@ -1,5 +1,6 @@
 //! Several workloads under several disturbances.
 
+pub mod extras;
 pub mod file;
 pub mod lines;
 pub mod record;

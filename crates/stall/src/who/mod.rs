@@ -30,6 +30,7 @@ mod stacks;
 pub mod strangers;
 mod system_calls;
 mod timeline;
+pub mod trace;
 mod turns;
 mod unwind;
 mod unwinding;

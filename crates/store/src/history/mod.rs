@@ -46,6 +46,7 @@ mod clock;
 mod findings;
 mod lock;
 mod migration;
+pub mod past;
 mod prune;
 mod query;
 mod records;

@@ -5,7 +5,7 @@ use clap::Args;
 use std::time::Duration;
 use surefoot_console::units::parse_duration;
 use surefoot_disturb::Fault;
-use surefoot_experiment::reference::ReferenceChoice;
+use surefoot_experiment::drift::reference::ReferenceChoice;
 use surefoot_experiment::run::spec::SpecChoice;
 
 /// What help says at its end.

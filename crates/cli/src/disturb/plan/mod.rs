@@ -1,11 +1,11 @@
 //! `surefoot disturb run --experiment FILE` and `--preset NAME`: several workloads under several disturbances.
 
-mod extras;
 mod list;
 
 pub use list::list;
 
 use super::run::{RunOptions, guard, person};
+use crate::memory::simulate::figure::shape;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
@@ -22,7 +22,7 @@ use surefoot_experiment::plan::file::{self, Beside};
 use surefoot_experiment::plan::lines::{PlanLine, RunLine, StallLine};
 use surefoot_experiment::plan::report::Report;
 use surefoot_experiment::plan::resume::Kept;
-use surefoot_experiment::plan::{record, text, warnings};
+use surefoot_experiment::plan::{extras, record, text, warnings};
 use surefoot_experiment::run::lines::stall as stall_of;
 use surefoot_hostfs::{Root, cpus, signals};
 use surefoot_model::InjectedStall;
@@ -133,7 +133,7 @@ fn told(options: &RunOptions, asked: &Asked, head: &PlanLine, root: &Root, log: 
     }
     let is_time_left = began.elapsed() < options.total_limit;
     let extras = preset
-        .map(|preset| extras::of(preset, *is_quick, options.reference.as_ref(), is_time_left, root, stop))
+        .map(|preset| extras::of(preset, *is_quick, options.reference.as_ref(), is_time_left, root, stop, shape))
         .unwrap_or_default();
     let warnings = warnings::of(plan, &outcome, permit.as_ref(), root);
     let rows = preset.map(|preset| preset.rows(&plan.cases, &outcome, &extras)).unwrap_or_default();

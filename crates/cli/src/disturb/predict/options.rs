@@ -1,18 +1,14 @@
 //! The options of `surefoot disturb predict`.
 
 use super::goal_file;
-use super::lines::About;
 use super::noise::NoiseChoice;
-use crate::ecc::options::ShardChoice;
 use clap::Args;
-use std::ops::Range;
 use std::path::PathBuf;
 use surefoot_console::units::parse_ns;
-use surefoot_disturb::Error;
-use surefoot_disturb::predict::goal::{Goal, GoalSetting, predict_goal};
-use surefoot_disturb::predict::{
-    DRAWS_MAX, Group, ITERATIONS_MAX, Job, NODES_MAX, Network, Pattern, Prediction, Progress, Setting, predict,
-};
+use surefoot_disturb::predict::{DRAWS_MAX, ITERATIONS_MAX, Job, NODES_MAX, Network, Pattern, Progress};
+use surefoot_experiment::predict::asked::{Asked, Work};
+use surefoot_experiment::predict::lines::About;
+use surefoot_store::shards::ShardChoice;
 
 /// Picoseconds for a byte at 1 Gb/s.
 const PS_PER_BYTE_AT_1_GBIT: f64 = 8_000.0;
@@ -155,65 +151,5 @@ impl PredictOptions {
     pub fn threads(&self) -> usize {
         let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
         self.threads.map_or_else(all, |threads| threads as usize)
-    }
-}
-
-/// What to simulate.
-pub struct Asked {
-    pub work: Work,
-    pub network: Network,
-    pub groups: Vec<Group>,
-    pub seed: u64,
-}
-
-/// What the ranks do.
-pub enum Work {
-    Pattern(Job),
-    Goal { goal: Goal, ranks_per_node: u64 },
-}
-
-/// What is enough for an interval that needs no assumption.
-const DRAWS_DEFAULT: u64 = 40;
-/// More events only where somebody asks for them.
-const EVENTS_DEFAULT: u64 = 1_000_000_000;
-
-impl Asked {
-    /// Default number of draws.
-    fn draws(&self) -> u64 {
-        let events = match &self.work {
-            Work::Pattern(job) => job.event_count(),
-            Work::Goal { goal, .. } => goal.operation_count(),
-        };
-        EVENTS_DEFAULT.checked_div(events).map_or(DRAWS_DEFAULT, |draws| draws.clamp(8, DRAWS_DEFAULT))
-    }
-
-    /// Whether all of it can be simulated.
-    ///
-    /// # Errors
-    /// It cannot; says why.
-    pub fn check(&self, draws: u64) -> Result<(), Error> {
-        match &self.work {
-            Work::Pattern(job) => self.of_pattern(*job).check(draws),
-            Work::Goal { goal, ranks_per_node } => self.of_goal(goal, *ranks_per_node).check(draws),
-        }
-    }
-
-    /// Simulates these draws.
-    ///
-    /// # Errors
-    /// It cannot be simulated; says why.
-    pub fn predict(&self, draws: Range<u64>, threads: usize) -> Result<Prediction, Error> {
-        match &self.work {
-            Work::Pattern(job) => predict(&self.of_pattern(*job), draws, threads),
-            Work::Goal { goal, ranks_per_node } => predict_goal(&self.of_goal(goal, *ranks_per_node), draws, threads),
-        }
-    }
-
-    fn of_pattern(&self, job: Job) -> Setting {
-        Setting { job, network: self.network, groups: self.groups.clone(), seed: self.seed }
-    }
-
-    pub fn of_goal<'a>(&'a self, goal: &'a Goal, ranks_per_node: u64) -> GoalSetting<'a> {
-        GoalSetting { goal, ranks_per_node, network: self.network, groups: &self.groups, seed: self.seed }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use surefoot_console::units::parse_duration;
 use surefoot_disturb::preset::Preset;
 use surefoot_disturb::workload::Metric;
-use surefoot_experiment::reference::ReferenceChoice;
+use surefoot_experiment::drift::reference::ReferenceChoice;
 use surefoot_experiment::run::spec::SpecChoice;
 
 /// What help says at its end.

@@ -1,12 +1,12 @@
 //! The options of `surefoot memory simulate`, those of the path shared with `memory tune`.
 
 use super::errors::Errors;
-use crate::ecc::options::ShardChoice;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use surefoot_console::units::{parse_duration, parse_ns};
 use surefoot_memory::simulate::{Costs, Mechanism, Path, StormRule};
 use surefoot_memory::tune::CORES_ASSUMED;
+use surefoot_store::shards::ShardChoice;
 
 #[derive(Args)]
 pub struct SimulateOptions {

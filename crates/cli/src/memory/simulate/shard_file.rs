@@ -2,7 +2,6 @@
 //! shard's hosts.
 
 use super::errors::{Errors, Kind};
-use crate::shards::{ShardChoice, ShardFiles};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -10,6 +9,7 @@ use std::path::PathBuf;
 use std::str::Lines;
 use surefoot_console::output;
 use surefoot_memory::simulate::{Costs, Fleet, FleetOutcome, Mechanism, Outcome, Path, StormRule, Work};
+use surefoot_store::shards::{ShardChoice, ShardFiles};
 
 const FILES: ShardFiles = ShardFiles {
     kind: "memory_simulation_shard",
@@ -79,7 +79,7 @@ pub fn write(out: &mut impl Write, run: &Run, shard: ShardChoice, found: &FleetO
         cores: path.cores,
         costs_ns: Work::ALL.map(|work| path.costs.of(work)),
     };
-    FILES.write_header(out, shard, header)?;
+    output::line(out, &FILES.header(shard, header))?;
     let sums = Sums {
         arrived_count: outcome.arrived_count,
         reported_count: outcome.reported_count,
@@ -99,7 +99,10 @@ pub fn write(out: &mut impl Write, run: &Run, shard: ShardChoice, found: &FleetO
 
 /// Puts all the shards of a run together.
 pub fn merge(files: &[PathBuf]) -> anyhow::Result<(Run, FleetOutcome)> {
-    let (header, sum) = FILES.merge(files, outcome, |sum: &mut FleetOutcome, part| sum.add(&part))?;
+    let found =
+        |header: &Header, shard, lines: Lines<'_>| outcome(header, shard, lines).map_err(|why| format!("{why:#}"));
+    let merged = FILES.merge(files, found, |sum: &mut FleetOutcome, part| sum.add(&part));
+    let (header, sum) = merged.map_err(anyhow::Error::msg)?;
     Ok((run_of(&header)?, sum))
 }
 

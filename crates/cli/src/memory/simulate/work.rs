@@ -2,11 +2,11 @@
 
 use super::errors::{Errors, Kind, read_trace};
 use super::options::{ErrorOptions, PathOptions};
-use crate::ecc::options::ShardChoice;
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use surefoot_memory::simulate::{Arrival, Arrivals, DURATION_MAX_NS, Fleet, FleetOutcome, Path, Pattern};
+use surefoot_store::shards::ShardChoice;
 
 /// Hosts in one piece of work.
 const HOSTS_PER_PIECE: u64 = 256;

@@ -1,11 +1,11 @@
 //! The options of `surefoot nic campaign`.
 
-use crate::ecc::options::ShardChoice;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use surefoot_nic::campaign::Preset;
 use surefoot_nic::campaign::experiment::FAULTS_MAX;
 use surefoot_nic::firmware::Build;
+use surefoot_store::shards::ShardChoice;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PresetName {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use surefoot_console::units::{counted, duration};
 use surefoot_disturb::predict::DRAWS_FOR_ANY;
 
+/// The prediction as text.
 pub fn of(about: &About, result: &PredictionLine) -> String {
     let mut text = String::new();
     let nodes = counted(about.nodes, "node", "nodes");

@@ -1,16 +1,15 @@
 //! The lines of `--json`, which are also what the text tells.
 
 use super::measuring::Measured;
-use super::options::DriftOptions;
 use serde::Serialize;
-use surefoot_disturb::disturbance::Chosen;
+use surefoot_disturb::disturbance::{Chosen, Spec};
 use surefoot_disturb::drift::{Compared, Rate};
 use surefoot_hostfs::Root;
 use surefoot_model::CpuId;
 
 /// One comparison.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "comparison")]
 pub struct ComparedLine {
     /// Whether cores were being stopped.
@@ -24,6 +23,7 @@ pub struct ComparedLine {
 }
 
 impl ComparedLine {
+    /// The line of a comparison.
     pub fn of(disturbed: bool, compared: Compared) -> ComparedLine {
         let Compared { at_ns, ahead_ns, error_ns } = compared;
         ComparedLine { disturbed, at_ns, ahead_ns, error_ns }
@@ -32,15 +32,17 @@ impl ComparedLine {
 
 /// How fast the wall clock leaves its reference.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RateLine {
     /// Nanoseconds a second; negative where it loses them.
     pub ns_per_s: f64,
     /// Its standard deviation.
     pub deviation_ns_per_s: f64,
+    /// Comparisons that it is of.
     pub comparison_count: usize,
     /// Left out, because a stall was in them.
     pub left_out_count: usize,
+    /// From the first comparison to the last.
     pub span_s: f64,
 }
 
@@ -58,7 +60,7 @@ impl RateLine {
 
 /// What disturbances do to the wall clock.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "drift")]
 pub struct DriftLine {
     /// Nanoseconds that it gains by a thousand disturbances; negative where it loses them.
@@ -71,32 +73,44 @@ pub struct DriftLine {
     pub drift_shown: bool,
     /// Moments at which cores stood still.
     pub disturbance_count: u64,
+    /// Without stalls.
     pub undisturbed: RateLine,
+    /// Under stalls.
     pub disturbed: RateLine,
+    /// The reference, for people.
     pub reference: String,
     /// What the kernel's time comes from: a clock that counts ticks loses those that are held up.
     pub clocksource: Option<String>,
+    /// How cores were stopped.
     pub method: &'static str,
+    /// The same in words.
     pub method_words: &'static str,
+    /// The cores that were stopped.
     pub cores: Vec<CpuId>,
+    /// The length of a stall.
     pub length_ns: u64,
+    /// From one stall to the next.
     pub period_ns: u64,
+    /// Stalls that were not done.
     pub missed_stalls: u64,
+    /// Stalls of which there is no record.
     pub dropped_stalls: u64,
+    /// Stalls that ended too early.
     pub cut_stalls: u64,
+    /// What a reader must keep in mind.
     pub warnings: Vec<String>,
 }
 
 impl DriftLine {
+    /// The line of what was measured.
     pub fn of(
-        options: &DriftOptions,
+        spec: &Spec,
         chosen: &Chosen,
         reference: &str,
         measured: &Measured,
         warnings: Vec<String>,
         root: &Root,
     ) -> DriftLine {
-        let spec = &options.disturbance.0;
         let Measured { drift: found, disturbances, losses, .. } = measured;
         DriftLine {
             ns_per_thousand: found.ns_per_thousand,

@@ -7,7 +7,7 @@ use surefoot_model::CpuId;
 
 /// Both counts at one time between stalls.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "step")]
 pub struct StepLine {
     /// From the end of a stall to the next, as the driver was told.
@@ -25,6 +25,7 @@ pub struct StepLine {
 }
 
 impl StepLine {
+    /// The line of a step.
     pub fn of(step: &Step) -> StepLine {
         StepLine {
             interval_ns: step.interval_ns,
@@ -39,7 +40,7 @@ impl StepLine {
 
 /// How long the stalls are, from counting them alone, and as they are known and seen.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "length")]
 pub struct LengthLine {
     /// By the deviation method.
@@ -52,21 +53,26 @@ pub struct LengthLine {
     pub driver_ns: f64,
     /// By how much the period grows for each nanosecond that the driver is told to wait longer.
     pub slope: f64,
+    /// Steps that it is of.
     pub steps: usize,
+    /// The core.
     pub cpu: CpuId,
     /// What the driver was asked for.
     pub asked_ns: u64,
     /// The median of what it really did, by its own clock reads.
     pub injected_ns: Option<f64>,
+    /// Stalls that the driver timed.
     pub injected_count: usize,
     /// The median of what a loop on the core saw, entry and exit of the interruption included.
     pub probe_ns: Option<f64>,
+    /// Stalls that the loop saw.
     pub probe_count: usize,
     /// What to keep in mind.
     pub warnings: Vec<String>,
 }
 
 impl LengthLine {
+    /// The line of what was measured.
     pub fn of(
         cpu: CpuId,
         asked_ns: u64,

@@ -1,5 +1,6 @@
 //! The wall clock beside a reference, undisturbed and then disturbed.
 
+use crate::drift::reference::{Reference, ReferenceChoice};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +8,6 @@ use surefoot_disturb::Fault;
 use surefoot_disturb::disturbance::{Chosen, Losses, Phase, Spec, Stall, choose, schedule};
 use surefoot_disturb::drift::{Compared, Drift, drift};
 use surefoot_disturb::random::Random;
-use surefoot_experiment::reference::{Reference, ReferenceChoice};
 use surefoot_hostfs::{Root, clock};
 
 /// From arming to the earliest stall.
@@ -19,24 +19,33 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is measured.
 pub struct Measuring {
+    /// The disturbance.
     pub spec: Spec,
     /// Of each of the two rows of comparisons.
     pub duration: Duration,
+    /// From one comparison to the next.
     pub every: Duration,
+    /// Chooses the moments of the stalls.
     pub seed: u64,
 }
 
 /// What was found.
 pub struct Measured {
+    /// The drift.
     pub drift: Drift,
     /// Moments at which cores stood still: one where all do so at once.
     pub disturbances: u64,
+    /// Stalls that were not as planned.
     pub losses: Losses,
     /// Comparisons that failed.
     pub unanswered: u64,
 }
 
 impl Measuring {
+    /// Compares, first undisturbed, then disturbed. `tell` gets each comparison.
+    ///
+    /// # Errors
+    /// It was stopped, a stall cannot be done, or there are too few comparisons.
     pub fn run(
         &self,
         chosen: &mut Chosen,

@@ -2,14 +2,12 @@
 //!
 //! A file has a JSON line with everything that the run depends on, then what its part found.
 
-use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::{FromStr, Lines};
-use surefoot_console::output;
 
 /// More shards than this are no array job any more.
 const SHARDS_MAX: u32 = 4096;
@@ -17,7 +15,9 @@ const SHARDS_MAX: u32 = 4096;
 /// Part `number` (from 1) of `of` parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardChoice {
+    /// Which part, from 1.
     pub number: u32,
+    /// How many parts there are.
     pub of: u32,
 }
 
@@ -59,10 +59,12 @@ pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 ///
 /// # Errors
 /// Which releases these are.
-pub fn expect_same_release(releases: [&str; 2]) -> anyhow::Result<()> {
+pub fn expect_same_release(releases: [&str; 2]) -> Result<(), String> {
     let [one, other] = releases.map(|release| if release.is_empty() { "one that is not stated" } else { release });
-    ensure!(one == other, "shards of two releases of Surefoot, {one} and {other}; run all shards with the same one");
-    Ok(())
+    if one == other {
+        return Ok(());
+    }
+    Err(format!("shards of two releases of Surefoot, {one} and {other}; run all shards with the same one"))
 }
 
 /// The files of one command's shards.
@@ -94,12 +96,11 @@ struct Header<R> {
 }
 
 impl ShardFiles {
-    /// Writes the first line of a shard of this run.
-    pub fn write_header<R: Serialize>(&self, out: &mut impl Write, shard: ShardChoice, run: R) -> anyhow::Result<()> {
+    /// The first line of a shard of this run.
+    pub fn header<R: Serialize>(&self, shard: ShardChoice, run: R) -> impl Serialize {
         let ShardChoice { number, of } = shard;
         let release = RELEASE.to_owned();
-        let header = Header { kind: self.kind.into(), version: self.version, release, shard: number, shards: of, run };
-        Ok(output::line(out, &header)?)
+        Header { kind: self.kind.into(), version: self.version, release, shard: number, shards: of, run }
     }
 
     /// Puts all shards of a run together. `found` reads what follows the first line of a file, to the end; `add` takes the next
@@ -110,63 +111,73 @@ impl ShardFiles {
     pub fn merge<R: DeserializeOwned + PartialEq, F>(
         &self,
         files: &[PathBuf],
-        found: impl Fn(&R, ShardChoice, Lines<'_>) -> anyhow::Result<F>,
+        found: impl Fn(&R, ShardChoice, Lines<'_>) -> Result<F, String>,
         add: impl Fn(&mut F, F),
-    ) -> anyhow::Result<(R, F)> {
+    ) -> Result<(R, F), String> {
         let mut known: Option<(Header<R>, F)> = None;
         let mut seen: Vec<(u32, &Path)> = Vec::new();
         for file in files {
             let at = || format!("--merge {}", file.display());
-            let (header, part) = self.read(file, &found).with_context(at)?;
+            let (header, part) = self.read(file, &found).map_err(|why| format!("{}: {why}", at()))?;
             if let Some((_, other)) = seen.iter().find(|(number, _)| *number == header.shard) {
-                bail!("{}: shard {} of {} is in {} already", at(), header.shard, header.shards, other.display());
+                return Err(format!(
+                    "{}: shard {} of {} is in {} already",
+                    at(),
+                    header.shard,
+                    header.shards,
+                    other.display()
+                ));
             }
             seen.push((header.shard, file));
             match &mut known {
                 None => known = Some((header, part)),
                 Some((first, all)) => {
                     expect_same_release([&header.release, &first.release])
-                        .with_context(|| format!("{} and {}", at(), files[0].display()))?;
-                    ensure!(
-                        (header.shards, &header.run) == (first.shards, &first.run),
-                        "{}: this shard is of another run than {}: {} must be the same",
-                        at(),
-                        files[0].display(),
-                        self.same
-                    );
+                        .map_err(|why| format!("{} and {}: {why}", at(), files[0].display()))?;
+                    if (header.shards, &header.run) != (first.shards, &first.run) {
+                        let (at, other, same) = (at(), files[0].display(), self.same);
+                        return Err(format!(
+                            "{at}: this shard is of another run than {other}: {same} must be the same"
+                        ));
+                    }
                     add(all, part);
                 }
             }
         }
-        let Some((header, all)) = known else { bail!("--merge: name the files of all shards") };
+        let Some((header, all)) = known else { return Err("--merge: name the files of all shards".into()) };
         let is_here = |number: &u32| seen.iter().any(|(seen, _)| seen == number);
         let missing: Vec<String> =
             (1..=header.shards).filter(|number| !is_here(number)).take(10).map(|number| number.to_string()).collect();
-        ensure!(
-            missing.is_empty(),
-            "--merge: {} of {} shards are here; missing, among others: {}",
-            seen.len(),
-            header.shards,
-            missing.join(", ")
-        );
+        if !missing.is_empty() {
+            let (here, shards, missing) = (seen.len(), header.shards, missing.join(", "));
+            return Err(format!("--merge: {here} of {shards} shards are here; missing, among others: {missing}"));
+        }
         Ok((header.run, all))
     }
 
     fn read<R: DeserializeOwned, F>(
         &self,
         path: &Path,
-        found: impl Fn(&R, ShardChoice, Lines<'_>) -> anyhow::Result<F>,
-    ) -> anyhow::Result<(Header<R>, F)> {
+        found: impl Fn(&R, ShardChoice, Lines<'_>) -> Result<F, String>,
+    ) -> Result<(Header<R>, F), String> {
         let mut text = String::new();
-        let file = surefoot_foreign::hold(path)?.regular()?.open()?;
-        file.take(self.bytes_max + 1).read_to_string(&mut text)?;
-        ensure!(text.len() as u64 <= self.bytes_max, "larger than any shard: {} bytes at most", self.bytes_max);
+        let held = surefoot_foreign::hold(path).and_then(|held| held.regular()?.open());
+        let file = held.map_err(|error| error.to_string())?;
+        file.take(self.bytes_max + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+        if text.len() as u64 > self.bytes_max {
+            return Err(format!("larger than any shard: {} bytes at most", self.bytes_max));
+        }
         let mut lines = text.lines();
-        let header: Header<R> = serde_json::from_str(lines.next().unwrap_or_default())
-            .with_context(|| format!("line 1 is not a header of a shard; `{} --shard i/n` writes one", self.command))?;
-        ensure!(header.kind == self.kind, "line 1 is of type '{}', not {}", header.kind, self.kind);
-        ensure!(header.version == self.version, "version {}, but this is for version {}", header.version, self.version);
-        let shard: ShardChoice = format!("{}/{}", header.shard, header.shards).parse().map_err(anyhow::Error::msg)?;
+        let header: Header<R> = serde_json::from_str(lines.next().unwrap_or_default()).map_err(|error| {
+            format!("line 1 is not a header of a shard; `{} --shard i/n` writes one: {error}", self.command)
+        })?;
+        if header.kind != self.kind {
+            return Err(format!("line 1 is of type '{}', not {}", header.kind, self.kind));
+        }
+        if header.version != self.version {
+            return Err(format!("version {}, but this is for version {}", header.version, self.version));
+        }
+        let shard: ShardChoice = format!("{}/{}", header.shard, header.shards).parse()?;
         let part = found(&header.run, shard, lines)?;
         Ok((header, part))
     }
@@ -174,6 +185,7 @@ impl ShardFiles {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -193,7 +205,7 @@ mod tests {
     #[test]
     fn shards_of_two_releases_are_not_put_together() {
         assert!(expect_same_release([RELEASE, RELEASE]).is_ok() && expect_same_release(["", ""]).is_ok());
-        let why = expect_same_release([RELEASE, ""]).unwrap_err().to_string();
+        let why = expect_same_release([RELEASE, ""]).unwrap_err();
         assert!(why.contains(RELEASE) && why.contains("not stated"), "{why}");
         let folder = tempfile::tempdir().unwrap();
         let [one, two] = ["1/2", "2/2"].map(|shard| write(folder.path(), shard, 7, "1"));
@@ -201,7 +213,7 @@ mod tests {
         assert!(text.contains(RELEASE));
         std::fs::write(&two, text.replace(RELEASE, "0.0.0-other")).unwrap();
         let found = |_: &serde_json::Value, _: ShardChoice, _: Lines<'_>| Ok(());
-        let why = format!("{:#}", FILES.merge(&[one, two], found, |_: &mut (), ()| ()).unwrap_err());
+        let why = FILES.merge(&[one, two], found, |_: &mut (), ()| ()).unwrap_err();
         assert!(why.contains("two releases") && why.contains("0.0.0-other"), "{why}");
     }
 
@@ -226,19 +238,17 @@ mod tests {
     /// Writes a shard whose run depends on a seed, and which found a number.
     fn write(folder: &Path, shard: &str, seed: u64, found: &str) -> PathBuf {
         let file = folder.join(format!("{}-{seed}-{found}", shard.replace('/', "-")));
-        let mut text = Vec::new();
-        FILES.write_header(&mut text, shard.parse().unwrap(), serde_json::json!({ "seed": seed })).unwrap();
-        text.extend_from_slice(found.as_bytes());
-        std::fs::write(&file, text).unwrap();
+        let header = FILES.header(shard.parse().unwrap(), serde_json::json!({ "seed": seed }));
+        std::fs::write(&file, format!("{}\n{found}", serde_json::to_string(&header).unwrap())).unwrap();
         file
     }
 
     fn merge(files: &[PathBuf]) -> Result<(u64, u64), String> {
         let found = |_: &serde_json::Value, _: ShardChoice, mut lines: Lines<'_>| {
-            Ok(lines.next().context("it ends before the number")?.parse::<u64>()?)
+            lines.next().ok_or("it ends before the number")?.parse::<u64>().map_err(|error| error.to_string())
         };
         let merged = FILES.merge(files, found, |sum, part| *sum += part);
-        merged.map(|(run, sum)| (run["seed"].as_u64().unwrap(), sum)).map_err(|error| format!("{error:#}"))
+        merged.map(|(run, sum)| (run["seed"].as_u64().unwrap(), sum))
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! Numbers of a preset that no workload gives: the length of stalls by counting them, what they do to the wall clock, and figures of a
 //! model.
 
-use super::super::drift;
-use crate::memory::simulate::figure::shape;
+use crate::drift::measuring;
+use crate::drift::reference::ReferenceChoice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_disturb::Fault;
 use surefoot_disturb::length::{Length, Sweep, Timer, fit};
 use surefoot_disturb::preset::{Extra, Preset};
-use surefoot_experiment::reference::ReferenceChoice;
 use surefoot_hostfs::{Root, cpus};
 
 /// Figures of ICPE'20 that a model draws.
 const FIGURES: [u32; 7] = [4, 6, 8, 9, 10, 11, 12];
 
+/// Whether a figure of the model has the shape of the publication's, and how that is said.
+pub type Shape = fn(u32) -> anyhow::Result<(bool, String)>;
+
+/// Measures them.
 pub fn of(
     preset: Preset,
     is_quick: bool,
@@ -21,6 +24,7 @@ pub fn of(
     is_time_left: bool,
     root: &Root,
     stop: &AtomicBool,
+    shape: Shape,
 ) -> Vec<Extra> {
     const OVER: &str = "the time was over";
     let length = |asked_ns: &u64| {
@@ -30,7 +34,7 @@ pub fn of(
     };
     let mut extras: Vec<Extra> = preset.lengths_ns().iter().map(length).collect();
     if preset == Preset::Slides {
-        let found = || drift::of_preset(reference, Preset::drifting(), is_quick, root, stop);
+        let found = || measuring::of_preset(reference, Preset::drifting(), is_quick, root, stop);
         extras.push(Extra::Drift { found: if is_time_left { found() } else { Err(OVER.into()) } });
     }
     if preset == Preset::Icpe20 {

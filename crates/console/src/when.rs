@@ -4,12 +4,15 @@ use std::time::Duration;
 use time::format_description::well_known::Rfc3339;
 use time::{Date, OffsetDateTime, UtcOffset};
 
-use surefoot_console::units::parse_duration;
-pub use surefoot_console::units::rfc3339;
+use crate::units::parse_duration;
+pub use crate::units::rfc3339;
 
 const FORM: &str = "write a time such as 2026-11-21T03:00:00Z, '2026-11-21 03:00', 'yesterday 03:00', -2h or now";
 
 /// The moment that the text names, nanoseconds since 1970.
+///
+/// # Errors
+/// It is no time, with how to write one.
 pub fn parse(text: &str, now_ns: i64) -> Result<i64, String> {
     let text = text.trim();
     if text == "now" {
@@ -36,6 +39,9 @@ pub fn parse(text: &str, now_ns: i64) -> Result<i64, String> {
 }
 
 /// So long before a moment.
+///
+/// # Errors
+/// It is further away than can be counted.
 pub fn before(at_ns: i64, ago: Duration) -> Result<i64, String> {
     i64::try_from(ago.as_nanos())
         .ok()

@@ -6,6 +6,7 @@ use surefoot_console::units::{counted, duration};
 use surefoot_disturb::length::Step;
 use surefoot_model::time_words;
 
+/// The length as text.
 pub fn of(steps: &[Step], line: &LengthLine) -> String {
     let mut table = Table::new(&["wait", "stalls", "period", "without stalls", "length", "period - wait"], &[]);
     let time = |ns: f64| if ns < 0.0 { format!("-{}", duration(-ns as u64)) } else { duration(ns as u64) };

@@ -1,12 +1,11 @@
-//! What the history says of a range, summed up.
+//! A range of the history, summed up.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::{ControlFlow, Range};
-use surefoot_hostfs::cpus::format_list;
-use surefoot_model::{Cause, CpuId, HostDescription, Lost, Report, Room, Window};
-use surefoot_store::history::{
+use super::{
     Answer, GAPS_MAX, GapFilter, HistoryWindow, KeptClockChange, KeptFinding, KeptGap, KeptRecord, Resolution, View,
 };
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::{ControlFlow, Range};
+use surefoot_model::{Cause, CpuId, HostDescription, Lost, Report, Room, Window};
 
 const MINUTE_NS: i64 = 60_000_000_000;
 
@@ -51,8 +50,9 @@ pub struct WorstMinute {
 pub struct Past {
     /// The host as it was last described before the end of the range.
     pub host: Option<HostDescription>,
-    /// Windows of a second and spans of a minute that were summed up.
+    /// Windows of a second that were summed up.
     pub seconds: u64,
+    /// Spans of a minute that were summed up.
     pub minutes: u64,
     /// The time that they cover, each core's counted once.
     pub covered: Option<Range<i64>>,
@@ -61,18 +61,25 @@ pub struct Past {
     worst: HashMap<Cause, WorstMinute>,
     /// The minute that is being read, and what each cause took in it.
     minute: (i64, BTreeMap<Cause, u64>),
-    /// The rooms of which the file keeps anything at any time, and the cores that it says were watched.
+    /// The rooms of which the file keeps anything at any time.
     pub known_rooms: Vec<Room>,
+    /// The cores that the file says were watched.
     pub known_cpus: BTreeSet<CpuId>,
+    /// The longest gaps.
     pub gaps: Vec<KeptGap>,
+    /// Notices with their times, nanoseconds since 1970.
     pub notices: Vec<(i64, String)>,
+    /// Changes of the wall clock.
     pub clock_changes: Answer<KeptClockChange>,
+    /// Findings.
     pub findings: Answer<KeptFinding>,
+    /// What happened in rooms.
     pub records: Answer<KeptRecord>,
     /// Rows of this answer that only another release can read.
     pub unknown_count: u64,
-    /// What windows of a second and spans of a minute the file keeps at all.
+    /// What windows of a second the file keeps at all.
     pub kept_seconds: Option<Range<i64>>,
+    /// What spans of a minute it keeps.
     pub kept_minutes: Option<Range<i64>>,
     /// How long the core was watched in the range that was watched longest, whatever room is asked for.
     pub range_watched_ns: u64,
@@ -85,7 +92,7 @@ impl Past {
     /// Those of the store.
     // Made once for a person who reads them.
     #[allow(clippy::result_large_err)]
-    pub fn read(view: &View, question: &Question) -> surefoot_store::Result<Past> {
+    pub fn read(view: &View, question: &Question) -> crate::Result<Past> {
         let mut past = Past {
             kept_seconds: view.kept_range(Resolution::Second)?,
             kept_minutes: view.kept_range(Resolution::Minute)?,
@@ -131,7 +138,7 @@ impl Past {
 
     /// By the second where all that is kept of the range is kept so, by the minute elsewhere.
     #[allow(clippy::result_large_err)]
-    fn read_windows(&mut self, view: &View, question: &Question) -> surefoot_store::Result<()> {
+    fn read_windows(&mut self, view: &View, question: &Question) -> crate::Result<()> {
         let Range { start, end } = question.range;
         let is_whole_in_seconds = match (&self.kept_seconds, &self.kept_minutes) {
             (Some(seconds), Some(minutes)) => seconds.start <= start || minute_of(seconds.start) <= minutes.start,
@@ -152,7 +159,7 @@ impl Past {
     }
 
     #[allow(clippy::result_large_err)]
-    fn read_gaps(&mut self, view: &View, question: &Question) -> surefoot_store::Result<()> {
+    fn read_gaps(&mut self, view: &View, question: &Question) -> crate::Result<()> {
         // The store filters by one core; of several, the longest are picked here.
         let filter = GapFilter {
             range: Some(question.range.clone()),
@@ -209,21 +216,6 @@ impl Past {
     /// How long the core was watched that was watched longest.
     pub fn watched_ns(&self) -> u64 {
         self.sum.cores().iter().map(|core| core.wall_ns).max().unwrap_or(0)
-    }
-
-    /// What was asked for and is nowhere in the file; empty where all of it is there.
-    pub fn strangers(&self, question: &Question) -> Vec<String> {
-        let room = question.room.filter(|room| !self.known_rooms.contains(room));
-        let room = room.map(|room| format!("This history keeps nothing of the room '{room}', at no time."));
-        // Of a history without a host nobody knows which cores there are.
-        let cpus = question.cpus.iter().filter(|cpu| !self.known_cpus.is_empty() && !self.known_cpus.contains(cpu));
-        let cpus: Vec<CpuId> = cpus.copied().collect();
-        let known: Vec<CpuId> = self.known_cpus.iter().copied().collect();
-        let cpu = (!cpus.is_empty()).then(|| {
-            let (cpus, known) = (format_list(&cpus), format_list(&known));
-            format!("No core {cpus} is known to this history; the cores that were watched are {known}.")
-        });
-        room.into_iter().chain(cpu).collect()
     }
 
     /// Whether there is nothing to show at all.

@@ -4,6 +4,7 @@ use super::lines::{DriftLine, RateLine};
 use surefoot_console::units::{counted, duration};
 use surefoot_hostfs::cpus;
 
+/// The drift as text.
 pub fn of(line: &DriftLine) -> String {
     let source = line.clocksource.as_deref().unwrap_or("a source that it does not tell");
     let mut text = format!("the wall clock, which the kernel takes from {source}, beside {}\n", line.reference);

@@ -2,26 +2,33 @@
 //! draw of the shard.
 
 use super::lines::About;
-use crate::ecc::options::ShardChoice;
-use crate::shards::expect_same_release;
 use anyhow::{Context, bail, ensure};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use surefoot_console::output;
 use surefoot_disturb::predict::shard::{self, DrawLine, Header};
 use surefoot_disturb::predict::{Draw, Prediction};
+use surefoot_store::shards::ShardChoice;
+use surefoot_store::shards::expect_same_release;
 
 /// No shard is larger.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// A part of a prediction.
 pub struct Shard {
+    /// Which part.
     pub shard: ShardChoice,
+    /// What the prediction is of.
     pub about: About,
+    /// The draws of this part.
     pub found: Prediction,
 }
 
 impl Shard {
+    /// Writes its file.
+    ///
+    /// # Errors
+    /// What cannot be written.
     pub fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let ShardChoice { number, of } = self.shard;
         output::line(out, &Header::new(number, of, self.found.base_ns, &self.about))?;
@@ -44,7 +51,7 @@ pub fn merge(files: &[PathBuf]) -> anyhow::Result<(About, Prediction)> {
         }
         if let Some((first, ..)) = parts.first() {
             expect_same_release([&header.release, &first.release])
-                .with_context(|| format!("{} and {}", at(), files[0].display()))?;
+                .map_err(|why| anyhow::anyhow!("{} and {}: {why}", at(), files[0].display()))?;
             ensure!(
                 header.is_of_the_same(first),
                 "{}: this shard is of another prediction than {}: all options and the number of shards must be the same",

@@ -1,0 +1,4 @@
+//! The length of stalls, by counting them.
+
+pub mod lines;
+pub mod text;
