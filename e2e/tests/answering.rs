@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_e2e::command::{PATIENCE, binary, surefoot};
@@ -77,16 +77,27 @@ fn a_file_system_that_stops_answering_later_holds_no_command() {
 }
 
 #[test]
-fn a_directory_that_does_not_answer_holds_no_list_of_checkpoints() {
-    const TEST: &str = "answering::a_directory_that_does_not_answer_holds_no_list_of_checkpoints";
+fn a_directory_that_does_not_answer_holds_no_command_that_reads_it() {
+    const TEST: &str = "answering::a_directory_that_does_not_answer_holds_no_command_that_reads_it";
     let Some(_turn) = turn(TEST, Need::Root) else { return };
-    for words in [["checkpoint", "list"], ["checkpoint", "verify"]] {
+    let all: [&[&str]; 5] = [
+        &["checkpoint", "list"],
+        &["checkpoint", "verify"],
+        &["status", "--run-directory"],
+        &["memory", "status", "--host-root"],
+        &["remedy", "cases", "--store"],
+    ];
+    for words in all {
         let home = tempfile::tempdir().unwrap();
         let Some(mounted) = mounted(home.path(), TEST) else { return };
         mounted.hang();
         let mut is_asked = false;
         let directory = mounted.program().parent().unwrap().to_owned();
-        let (status, said) = ended(&words, &directory, home.path(), |process| {
+        let directory = match words.last() {
+            Some(&"--store") => PathBuf::from(format!("sqlite:{}", directory.join("cases.db").display())),
+            _ => directory,
+        };
+        let (status, said) = ended(words, &directory, home.path(), |process| {
             if !is_asked && mounted.unanswered() > 0 {
                 is_asked = true;
                 assert!(Command::new("kill").args(["-TERM", &process.to_string()]).status().unwrap().success());

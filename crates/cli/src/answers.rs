@@ -14,7 +14,9 @@ pub fn go_on(command: &Command, named: &Named) -> anyhow::Result<Option<u8>> {
         return Ok(None);
     }
     answering::expect(&named.paths)?;
-    if !READERS.contains(&named.command.as_str()) || named.paths.is_empty() {
+    let command = named.command.as_str();
+    let is_reader = READS_DEFAULTS.contains(&command) || (READERS.contains(&command) && !named.paths.is_empty());
+    if !is_reader {
         return Ok(None);
     }
     let Some(ended) = answering::in_child()? else { return Ok(None) };
@@ -28,7 +30,7 @@ pub fn go_on(command: &Command, named: &Named) -> anyhow::Result<Option<u8>> {
 }
 
 /// The commands that read the files they are given, and have nothing to finish when they are killed.
-const READERS: [&str; 14] = [
+const READERS: [&str; 19] = [
     "checkpoint list",
     "checkpoint settings",
     "checkpoint simulate",
@@ -38,16 +40,24 @@ const READERS: [&str; 14] = [
     "history",
     "memory import",
     "memory simulate",
+    "memory status",
     "nic campaign blocks",
     "nic campaign report",
+    "remedy cases",
+    "remedy show",
     "remedy simulate",
+    "remedy trail",
     "stall audit",
     "stall replay",
+    "status",
 ];
+
+/// Those of them that also read without any named path: the run directory, the history, a store that is named by an address.
+const READS_DEFAULTS: [&str; 5] = ["memory status", "remedy cases", "remedy show", "remedy trail", "status"];
 
 #[cfg(test)]
 mod tests {
-    use super::READERS;
+    use super::{READERS, READS_DEFAULTS};
     use crate::args::Arguments;
     use clap::CommandFactory;
     use std::any::TypeId;
@@ -69,7 +79,6 @@ mod tests {
         "ecc verilog",
         "memory doctor",
         "memory page-offline",
-        "memory status",
         "memory tune",
         "memory watch",
         "nic campaign",
@@ -79,19 +88,15 @@ mod tests {
         "remedy agent",
         "remedy approve",
         "remedy cancel",
-        "remedy cases",
         "remedy check run",
         "remedy pause",
         "remedy replaced",
         "remedy resume",
         "remedy serve",
-        "remedy show",
         "remedy tested-good",
-        "remedy trail",
         "stall record",
         "stall report",
         "stall who",
-        "status",
         "watch",
     ];
 
@@ -112,6 +117,7 @@ mod tests {
         let listed: Vec<String> = READERS.iter().chain(OTHERS).map(|&name| name.to_owned()).collect();
         let decided: BTreeSet<String> = listed.iter().cloned().collect();
         assert_eq!(listed.len(), decided.len(), "one is in both lists");
+        assert!(READS_DEFAULTS.iter().all(|name| READERS.contains(name)));
         assert_eq!(found.difference(&decided).collect::<Vec<_>>(), Vec::<&String>::new(), "not decided");
         assert_eq!(decided.difference(&found).collect::<Vec<_>>(), Vec::<&String>::new(), "no such command");
     }

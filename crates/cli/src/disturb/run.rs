@@ -83,14 +83,18 @@ fn told(options: &RunOptions, experiment: &Experiment, root: &Root, log: &mut Lo
     let overruled = permit.map(|permit| permit.overruled).unwrap_or_default();
     let warnings = warnings::of(experiment, &chosen, &found, &overruled, root);
     let effect = lines::effect(experiment, &chosen, &found, warnings);
-    log.finished(&effect);
+    let is_disturbed = effect.stall_count > 0;
+    match is_disturbed {
+        true => log.finished(&effect),
+        false => log.went_wrong(|| lines::began(experiment, Some(&chosen)), text::NOTHING_DISTURBED),
+    }
     if options.json {
         output::line(&mut out, &Line::Effect(Box::new(effect)))?;
     } else {
         out.write_all(text::of(&effect).as_bytes())?;
     }
     out.flush()?;
-    Ok(Outcome::Done)
+    Ok(if is_disturbed { Outcome::Done } else { Outcome::Found })
 }
 
 /// Surefoot itself, by the link that also leads to a program that was replaced since it started.

@@ -175,6 +175,23 @@ fn a_host_that_looks_in_use_is_left_alone_unless_asked() {
     assert!(error.contains("--even-if-in-use"), "{error}");
 }
 
+/// A ratio of runs of which none was disturbed is no result.
+#[test]
+fn an_experiment_that_disturbed_nothing_has_no_conclusion() {
+    let journals = tempfile::tempdir().unwrap();
+    let words = ["--disturbance", "stop:length=1ms,period=60s", "--workload", "true", "--repetitions", "6"];
+    let _turn = turn();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+    let output = command.args(["disturb", "run"]).args(words).arg("--journals").arg(journals.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(said.contains("No conclusion: no run was disturbed") && !said.contains("ffect"), "{said}");
+    let journal = std::fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
+    let journal = std::fs::read_to_string(journal).unwrap();
+    let ended: Value = serde_json::from_str(journal.lines().last().unwrap()).unwrap();
+    assert!(ended.to_string().contains("failed") && ended.to_string().contains("no run was disturbed"), "{ended}");
+}
+
 /// A command of somebody who has no privilege at all, where this one is root.
 fn of_nobody(mut command: Command) -> Command {
     if surefoot_hostfs::privilege::effective_user() == 0 {
@@ -324,7 +341,7 @@ fn is_gone_after(test: &str, signal: i32, spec: &str, word: &str) {
     wait_until("the guard has ended", || !processes_with("guard-workload").contains(&guards[0]));
     wait_until("the host is as it was", || state_of_the_host() == before);
     // The programs are gone, and the next one may begin: nobody holds its lock.
-    let words = ["--disturbance", spec, "--workload", "true", "--repetitions", "2", "--even-if-in-use"];
+    let words = ["--disturbance", spec, "--workload", "sleep 0.4", "--repetitions", "2", "--even-if-in-use"];
     let next = command(&words).output().unwrap();
     assert!(next.status.success(), "{next:?}");
 }
@@ -388,7 +405,7 @@ fn a_group_whose_guard_was_killed_as_well_is_ended_by_the_next_run() {
     let killed = Command::new("kill").arg("-9").args(both.iter().map(u32::to_string)).status().unwrap();
     assert!(killed.success() && running.0.wait().unwrap().signal() == Some(9));
     assert!(has_begun(), "its shell alone was killed with the guard");
-    let next = command(&words).args(["--workload", "true"]).output().unwrap();
+    let next = command(&words).args(["--workload", "sleep 0.4"]).output().unwrap();
     assert!(next.status.success(), "{next:?}");
     wait_until("the workload is ended", || !has_begun());
     wait_until("the host is as it was", || state_of_the_host() == before);

@@ -95,6 +95,8 @@ pub fn effect(experiment: &Experiment, chosen: &Chosen, found: &Outcome, warning
     ExperimentEffect {
         injected_share: found.injected_share,
         stall_count: found.stall_count,
+        // Where nothing was disturbed, a difference is no effect of it.
+        effect_shown: found.effect.is_shown && found.stall_count > 0,
         outlier_runs: far.map(|(run, _)| run.number).collect(),
         method: chosen.method.into(),
         method_words: chosen.words.into(),

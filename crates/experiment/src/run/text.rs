@@ -7,6 +7,10 @@ use surefoot_model::ExperimentEffect;
 /// With less an effect is shown too often where there is none.
 pub const CONFIDENCE_ENOUGH: f64 = 0.95;
 
+/// There is no conclusion where no run was touched.
+pub const NOTHING_DISTURBED: &str =
+    "no run was disturbed, so there is no result: take a longer workload, a shorter period or more repetitions";
+
 /// The effect as text.
 pub fn of(effect: &ExperimentEffect) -> String {
     let value = |value: f64| match effect.metric.as_str() {
@@ -54,7 +58,9 @@ pub fn of(effect: &ExperimentEffect) -> String {
         effect.ratio,
         effect.confidence * 100.0
     );
-    text += &if effect.effect_shown && effect.confidence < CONFIDENCE_ENOUGH {
+    text += &if effect.stall_count == 0 {
+        format!("No conclusion: {NOTHING_DISTURBED}.\n")
+    } else if effect.effect_shown && effect.confidence < CONFIDENCE_ENOUGH {
         let percent = effect.confidence * 100.0;
         format!(
             "The interval does not hold 1; but it is one of {percent:.1} %, and 6 pairs of runs are needed to show an effect.\n"

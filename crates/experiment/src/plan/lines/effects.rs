@@ -77,6 +77,7 @@ impl EffectLine {
         let effect = ExperimentEffect {
             injected_share: treated.injected_share,
             stall_count: treated.stall_count,
+            effect_shown: found.effect?.is_shown && treated.stall_count > 0,
             outlier_runs: found.outliers.clone(),
             method: how.method.unwrap_or_default().into(),
             method_words: how.words.into(),
@@ -161,7 +162,7 @@ impl DifferenceLine {
             interval_low: shift.low,
             interval_high: shift.high,
             confidence: shift.confidence,
-            effect_shown: shift.is_shown,
+            effect_shown: shift.is_shown && treated.stall_count > 0,
             injected_share: treated.injected_share,
             stall_count: treated.stall_count,
             end_late_median_ns: treated.timing.end_late_ns.filter(|_| treatment.spec.length_ns > 0),
