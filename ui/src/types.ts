@@ -549,7 +549,7 @@ export type Persistence = "transient" | "permanent" | "undetermined";
 /**
  * How much of what happened a count holds.
  */
-export type Fidelity = "exact" | "lower_bound" | "sampled";
+export type Fidelity = "exact" | "lower_bound" | "sampled" | "unknown";
 /**
  * Where a count or a report came from.
  */

@@ -14,6 +14,8 @@ pub enum Fidelity {
     LowerBound,
     /// One for each record, however many errors stand behind it.
     Sampled,
+    /// Nothing counts: a count of 0 says nothing.
+    Unknown,
 }
 
 /// Where a count or a report came from.
@@ -90,6 +92,7 @@ impl Fidelity {
             Fidelity::Exact => "exact",
             Fidelity::LowerBound => "at least",
             Fidelity::Sampled => "sampled",
+            Fidelity::Unknown => "unknown",
         }
     }
 }

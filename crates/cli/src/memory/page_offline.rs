@@ -95,6 +95,7 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
         not_from_kernel_count += reading.totals.not_from_kernel_count;
         not_understood_count += reading.totals.not_understood_count;
     }
+    hosts.is_there()?;
     let mut dimms = modules.dimms();
     if let Some(wanted) = &options.module {
         let known: Vec<String> = dimms.iter().map(|dimm| dimm.id.clone()).collect();

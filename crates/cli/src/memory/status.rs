@@ -265,7 +265,7 @@ fn summary(look: &MemoryLook) -> String {
         bad += dimms.len();
         parts.push(format!("{} {words} ({})", dimms.len(), names(dimms)));
     }
-    parts.push(format!("{} without errors", modules.len() - bad));
+    parts.extend(well(&modules, bad));
     let all = counted(modules.len() as u64, "module", "modules");
     let mut text = format!("{}: {all}: {}\n", worst.as_str().to_uppercase(), parts.join(", "));
     let (bad, good): (Vec<&Dimm>, Vec<&Dimm>) =
@@ -293,6 +293,25 @@ fn summary(look: &MemoryLook) -> String {
         text += &format!("{} more like these\n", urgent.len() - URGENT_MAX);
     }
     text
+}
+
+/// The modules of which no error is known, `bad` others apart: a module whose counts are no more than a lower bound may have had some.
+fn well(modules: &[&Dimm], bad: usize) -> Vec<String> {
+    let clean = modules.iter().filter(|dimm| dimm.corrected_count == 0 && dimm.uncorrected_count == 0);
+    let (unknown, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.partition(|dimm| dimm.fidelity == Fidelity::Unknown);
+    let well = modules.len() - bad - unknown.len();
+    let words = match clean.iter().all(|dimm| dimm.fidelity == Fidelity::Exact) {
+        true => "without errors",
+        false => "with no error reported",
+    };
+    let mut parts = Vec::new();
+    if !unknown.is_empty() {
+        parts.push(format!("{} whose errors nothing counts ({})", unknown.len(), names(&unknown)));
+    }
+    if well > 0 || parts.is_empty() {
+        parts.push(format!("{well} {words}"));
+    }
+    parts
 }
 
 /// The first of them by name, and how many more there are.
@@ -346,7 +365,11 @@ fn dimms(dimms: &[Dimm]) -> String {
             serial(dimm),
             size(dimm.size_bytes),
             number(dimm, errors),
-            if dimm.uncorrected_count == 0 { "0".into() } else { number(dimm, dimm.uncorrected_count) },
+            if dimm.uncorrected_count == 0 && dimm.fidelity != Fidelity::Unknown {
+                "0".into()
+            } else {
+                number(dimm, dimm.uncorrected_count)
+            },
             rate(dimm, dimm.rate_per_s, dimm.rate_window_s),
             rate(dimm, dimm.worst_rate_per_s, dimm.worst_window_s),
             dimm.fault_mode.label().into(),
@@ -377,7 +400,11 @@ fn serial(dimm: &Dimm) -> String {
 
 /// A count, with ≥ where it is no more than a lower bound.
 pub fn number(dimm: &Dimm, count: u64) -> String {
-    if dimm.fidelity == Fidelity::Exact { count.to_string() } else { format!("≥{count}") }
+    match dimm.fidelity {
+        Fidelity::Unknown if count == 0 => "-".to_owned(),
+        Fidelity::Exact => count.to_string(),
+        _ => format!("≥{count}"),
+    }
 }
 
 /// A rate with the time that it is taken over.

@@ -105,7 +105,15 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
         Arc::new(Recorded::of_agent(hands, record.clone(), &host, Arc::clone(&lost))) as Arc<dyn Act>
     });
     let mut agent = Agent::new(&host, &options.service, options.health.clone(), act, &options.state)?;
+    let unwatched = agent.why_unwatched();
+    if let Some(why) = &unwatched {
+        surefoot_console::tell!("surefoot remedy agent: --health {why}");
+    }
     if options.once {
+        anyhow::ensure!(
+            unwatched.is_none() || !checks.names.is_empty(),
+            "neither a watch nor a check says anything of this host: nothing was reported"
+        );
         checks.once();
         agent.round(&server, checks.found().as_deref()).map_err(anyhow::Error::msg)?;
     } else {

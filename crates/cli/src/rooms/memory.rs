@@ -10,7 +10,7 @@ use surefoot_console::table::Table;
 use surefoot_console::units::{counted, duration};
 use surefoot_console::words::utc;
 use surefoot_daemon::rooms::memory::{Answer, State, findings};
-use surefoot_model::{CostBasis, Dimm, Severity, one_line};
+use surefoot_model::{CostBasis, Dimm, Fidelity, Severity, one_line};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -68,7 +68,11 @@ fn row(dimm: &Dimm) -> Vec<String> {
         one_line(&dimm.id),
         one_line(&dimm.label),
         number(dimm, dimm.corrected_count),
-        if dimm.uncorrected_count == 0 { "0".into() } else { number(dimm, dimm.uncorrected_count) },
+        if dimm.uncorrected_count == 0 && dimm.fidelity != Fidelity::Unknown {
+            "0".into()
+        } else {
+            number(dimm, dimm.uncorrected_count)
+        },
         rate(dimm, dimm.rate_per_s, dimm.rate_window_s),
         rate(dimm, dimm.worst_rate_per_s, dimm.worst_window_s),
         dimm.fault_mode.label().to_owned(),

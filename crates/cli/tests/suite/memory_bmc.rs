@@ -86,6 +86,24 @@ fn redfish(request: &str, stream: &mut TcpStream) {
 const UUID: &str = "4C4C4544-0042-3510-8051-B7C04F4E3233";
 
 #[test]
+fn a_module_whose_errors_nothing_counts_is_not_one_without_errors() {
+    let silent = |request: &str, stream: &mut TcpStream| match request.contains("/Memory/2/MemoryMetrics") {
+        true => reply(stream, "200 OK", "{}"),
+        false => redfish(request, stream),
+    };
+    let (tree, folder) = (fixture(), tempfile::tempdir().unwrap());
+    let url = format!("http://{}", serve(silent));
+    let options =
+        ["--redfish", &url, "--bmc-user", "tester", "--bmc-password-file", &password(folder.path(), "secret")];
+    let said = String::from_utf8(run("status", tree.path(), &options).stdout).unwrap();
+    assert!(said.contains("1 whose errors nothing counts (CX77)"), "{said}");
+    let row = said.lines().find(|line| line.starts_with("CX77")).unwrap();
+    assert_eq!(row.split_whitespace().filter(|word| word.contains('0')).count(), 0, "{row}");
+    let found = lines(&run("status", tree.path(), &[&options[..], &["--json"]].concat()));
+    assert_eq!(of(&found, "dimm", "id", "CX77").unwrap()["fidelity"], "unknown");
+}
+
+#[test]
 fn another_machine_s_service_counts_nothing_here() {
     let (tree, folder) = (fixture(), tempfile::tempdir().unwrap());
     let url = format!("http://{}", serve(redfish));

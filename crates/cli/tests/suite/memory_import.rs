@@ -275,6 +275,13 @@ fn errors_of_several_hosts_are_never_added_up() {
         of(&json, "dimm").iter().map(|dimm| dimm["uncorrected_count"].as_u64().unwrap()).sum::<u64>()
     };
     assert_eq!(counts(&[&both, "--host", "n1"]), 2);
+    // A name that is written wrong is not a host without errors.
+    for command in [&["memory", "import"][..], &["memory", "page-offline", "--dry-run"]] {
+        let ran = surefoot(&[command, &[&both, "--host", "n7"]].concat());
+        let said = errors(&ran);
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains("no line is of n7; there are lines of n1, n2"), "{said}");
+    }
     assert_eq!(counts(&[&one, &unnamed, "--host", "n1"]), 2);
     assert_eq!(counts(&[&one, &rotated]), 2);
     let pages = lines(&surefoot(&["memory", "page-offline", "--dry-run", "--json", &both, "--host", "n2"]));

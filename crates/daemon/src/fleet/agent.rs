@@ -168,7 +168,7 @@ impl Agent {
         self.running.retain(|(_, thread)| !thread.is_finished());
         self.answer(exchange)?;
         let room = if self.act.is_some() { AT_ONCE.saturating_sub(self.running.len()) } else { 0 };
-        let watched = health(&self.health);
+        let watched = health(&self.health).ok();
         let is_watched = watched.is_some();
         let findings_left_out = watched.as_ref().map(|health| left_out_of(health, are_checks_known));
         let (rooms, parts) = watched.map(|health| (health.rooms, health.parts)).unzip();
@@ -192,6 +192,12 @@ impl Agent {
             self.begin(order)?;
         }
         Ok(accepted)
+    }
+
+    /// Why it is not known what the host's watch finds; `None` where it is.
+    pub fn why_unwatched(&self) -> Option<String> {
+        let why = health(&self.health).err()?;
+        Some(format!("{}: {why}; what `surefoot watch` finds on this host is not reported", self.health.display()))
     }
 
     /// Whether an order was done of which the controller does not know yet.
@@ -301,12 +307,14 @@ fn joined(watched: Vec<Finding>, checks: &[Finding]) -> Vec<Finding> {
     watched.into_iter().filter(|finding| !is_ours(finding)).chain(checks.iter().cloned()).collect()
 }
 
-/// What the host's watch says; `None` where it does not run, so that nothing is known.
-fn health(path: &Path) -> Option<Health> {
-    let bytes = surefoot_foreign::hold(path).and_then(|held| held.regular()?.read(Health::FILE_BYTES_MAX)).ok()?;
-    let health: Health = serde_json::from_slice(&bytes).ok()?;
+/// What the host's watch says, or why that is not known.
+fn health(path: &Path) -> Result<Health, String> {
+    let bytes = surefoot_foreign::hold(path).and_then(|held| held.regular()?.read(Health::FILE_BYTES_MAX));
+    let bytes = bytes.map_err(|error| surefoot_foreign::said(&error))?;
+    let health: Health = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    health.is_current(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)).then_some(health)
+    let is_current = health.is_current(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+    if is_current { Ok(health) } else { Err("its watch no longer writes it".to_owned()) }
 }
 
 /// For each room that the watch covers, the findings that its file has no room for. A watch that has just begun has no data yet: what

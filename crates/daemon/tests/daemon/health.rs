@@ -27,6 +27,7 @@ fn the_health_file_follows_the_data_and_goes_with_the_server() {
     assert_eq!(health["headline"]["sentence"], "There are no data yet.");
     assert_eq!(health["data_age_ns"], Value::Null);
     assert!(health["rooms"].get("checkpoint").is_none(), "nobody looks at checkpoints here");
+    assert!(health["rooms"].get("stall").is_none(), "nothing was seen yet, which is not that all is well");
     assert!(health["updated_realtime_ns"].as_u64().unwrap() > 1_700_000_000 * SECOND_NS);
 
     server.publish(Event::Host(host()));

@@ -108,6 +108,8 @@ fn add(dimm: &mut Dimm, counted: &Counted, source: MemorySource) {
 /// A module that the kernel does not show.
 fn alone(counted: Counted, source: MemorySource) -> Dimm {
     let has_errors = [counted.corrected, counted.uncorrected].iter().flatten().any(|&count| count > 0);
+    // Firmware counts from a threshold on, or for a while only; it does not say which.
+    let fidelity = if counted.is_counted() { Fidelity::LowerBound } else { Fidelity::Unknown };
     Dimm {
         id: counted.serial.clone().unwrap_or_else(|| counted.label.clone()),
         label: counted.label,
@@ -123,8 +125,7 @@ fn alone(counted: Counted, source: MemorySource) -> Dimm {
         worst_rate_per_s: 0.0,
         worst_window_s: 0.0,
         is_over_rate: false,
-        // Firmware counts from a threshold on, or for a while only; it does not say which.
-        fidelity: Fidelity::LowerBound,
+        fidelity,
         sources: vec![source],
         spread: Spread::default(),
         fault_mode: if has_errors { FaultMode::Undetermined } else { FaultMode::None },

@@ -61,6 +61,10 @@ pub(super) struct Hosts {
     pub found: Vec<Host>,
     /// Lines of others.
     pub left_out_count: u64,
+    /// The first of these others.
+    pub others: Vec<Host>,
+    /// Whether a line names the one that is wanted.
+    pub is_wanted_there: bool,
 }
 
 impl Hosts {
@@ -71,9 +75,16 @@ impl Hosts {
     /// Whether a line is of another host than the one that is wanted. One that names no host is of it.
     pub fn leave_out(&mut self, line: &str) -> bool {
         let Some(wanted) = &self.wanted else { return false };
-        let is_other = Host::of(line).is_some_and(|host| !host.is_named(wanted));
-        self.left_out_count += u64::from(is_other);
-        is_other
+        let Some(host) = Host::of(line) else { return false };
+        if host.is_named(wanted) {
+            self.is_wanted_there = true;
+            return false;
+        }
+        self.left_out_count += 1;
+        if self.others.len() < HOSTS_MAX && !self.others.iter().any(|other| other.is(&host)) {
+            self.others.push(host);
+        }
+        true
     }
 
     /// Takes the host of a line that tells of an error.

@@ -215,6 +215,11 @@ impl Import {
         &self.hosts.found
     }
 
+    /// The first of the hosts that the log has in place of the one that is wanted; none where a line names that one.
+    pub fn hosts_instead(&self) -> &[Host] {
+        if self.hosts.is_wanted_there { &[] } else { &self.hosts.others }
+    }
+
     /// Takes the next line, and adds the reports that are complete with it.
     pub fn line(&mut self, text: &str, reports: &mut Vec<ErrorReport>) {
         self.totals.line_count += 1;

@@ -19,6 +19,7 @@ export const FIDELITY_WORDS: Record<Dimm["fidelity"], string> = {
   exact: "exact: every error is counted",
   lower_bound: "at least: some may be missing",
   sampled: "at least: sampled, one for each record",
+  unknown: "unknown: nothing counts this module's errors",
 };
 
 export const LOSS_WORDS: Record<LostReports["kind"], string> = {

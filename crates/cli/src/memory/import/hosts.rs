@@ -13,6 +13,10 @@ pub struct Hosts {
     /// The host that `--host` chose.
     wanted: Option<String>,
     files: Vec<Of>,
+    /// Whether a file may be that host's.
+    has_wanted: bool,
+    /// The hosts whose lines the other files have, the first of each.
+    instead: Vec<Host>,
 }
 
 #[derive(Debug)]
@@ -25,7 +29,7 @@ struct Of {
 
 impl Hosts {
     pub fn new(wanted: Option<String>) -> Hosts {
-        Hosts { wanted, files: Vec::new() }
+        Hosts { wanted, ..Hosts::default() }
     }
 
     /// Reads a file, which must be of the same host as those before.
@@ -47,12 +51,34 @@ impl Hosts {
             }
             take(report)
         })?;
+        self.has_wanted |= reading.hosts_instead.is_empty() || reading.error_count > 0;
+        for host in &reading.hosts_instead {
+            if !self.instead.iter().any(|other| other.is(host)) {
+                self.instead.push(host.clone());
+            }
+        }
         let of = Of { file: reading.file.clone(), host: reading.hosts.first().cloned(), modules };
         for other in &self.files {
             self.compare(other, &of)?;
         }
         self.files.push(of);
         Ok(reading)
+    }
+
+    /// Refuses a host that nothing is of: a name that is written wrong would otherwise be a host without errors.
+    ///
+    /// # Errors
+    /// Where all files have lines of other hosts alone.
+    pub fn is_there(&self) -> anyhow::Result<()> {
+        let Some(wanted) = self.wanted.as_deref().filter(|_| !self.has_wanted) else { return Ok(()) };
+        let instead: Vec<String> = self.instead.iter().map(|host| host.to_string()).collect();
+        ensure!(
+            instead.is_empty(),
+            "--host: no line is of {}; there are lines of {}",
+            surefoot_model::one_line(wanted),
+            instead.join(", ")
+        );
+        Ok(())
     }
 
     fn compare(&self, one: &Of, two: &Of) -> anyhow::Result<()> {

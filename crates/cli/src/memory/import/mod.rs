@@ -132,6 +132,7 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
         reading.unknown_module_count = modules.unknown_count - unknown_before;
         readings.push(reading);
     }
+    hosts.is_there()?;
     let kept = into.map(Into::finish).transpose()?;
     let dimms = modules.dimms();
     if options.json {

@@ -51,6 +51,8 @@ pub struct Reading {
     pub unknown_module_count: u64,
     /// The hosts whose errors it has, as far as it names them.
     pub hosts: Vec<Host>,
+    /// The first of the hosts whose lines it has, where none is of the host that was chosen.
+    pub hosts_instead: Vec<Host>,
 }
 
 impl Reading {
@@ -63,6 +65,7 @@ impl Reading {
             undated_count: 0,
             unknown_module_count: 0,
             hosts: Vec::new(),
+            hosts_instead: Vec::new(),
         }
     }
 
@@ -179,6 +182,7 @@ fn log(
         hand_out(&mut reports, &mut reading, take)?;
     }
     reading.hosts = import.hosts().to_vec();
+    reading.hosts_instead = import.hosts_instead().to_vec();
     reading.totals = import.end(&mut reports);
     hand_out(&mut reports, &mut reading, take)?;
     if cut_count > 0 {

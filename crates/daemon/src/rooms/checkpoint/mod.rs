@@ -31,6 +31,8 @@ const ROWS_MAX: usize = 8_000;
 /// Generations, and lines of its journal, of one job.
 const ROWS_OF_JOB_MAX: usize = 1_200;
 
+/// Why nothing is known yet.
+const NOT_YET: &str = "the first look at the checkpoint directories has not ended yet";
 /// What to do where no directory was named.
 const NOT_NAMED: &str = "no checkpoint directory is configured; start with: surefoot watch --checkpoints DIR";
 /// The same of a recording.
@@ -112,10 +114,12 @@ impl Room for Checkpoint {
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {
-        let has_looked = lock(&self.state).look().is_some();
-        let is_watched = has_looked || (!moment.is_replay() && !self.directories.is_empty());
-        let why = if moment.is_replay() { NOT_RECORDED } else { NOT_NAMED };
-        (!is_watched).then(|| why.to_owned())
+        match () {
+            () if lock(&self.state).look().is_some() => None,
+            () if moment.is_replay() => Some(NOT_RECORDED.to_owned()),
+            () if self.directories.is_empty() => Some(NOT_NAMED.to_owned()),
+            () => Some(NOT_YET.to_owned()),
+        }
     }
 }
 

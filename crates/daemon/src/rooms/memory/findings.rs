@@ -64,6 +64,7 @@ fn mode_label(mode: FaultMode) -> &'static str {
 /// How bad a module is: what its counts, its rate and its fault ask for.
 pub fn severity(dimm: &Dimm) -> Severity {
     let of_counts = match (dimm.uncorrected_count, dimm.corrected_count) {
+        (0, 0) if dimm.fidelity == Fidelity::Unknown => Severity::Notice,
         (0, 0) => Severity::Ok,
         (0, _) => Severity::Notice,
         _ => Severity::Critical,

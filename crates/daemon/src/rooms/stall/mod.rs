@@ -58,6 +58,9 @@ impl Stall {
     }
 }
 
+/// Why there is nothing to say yet.
+const NO_WINDOW: &str = "the first second of lost time has not been recorded yet";
+
 impl Room for Stall {
     fn room(&self) -> surefoot_model::Room {
         surefoot_model::Room::Stall
@@ -70,6 +73,11 @@ impl Room for Stall {
     fn findings(&self, moment: &Moment) -> Vec<Finding> {
         let kept = lock(&self.state).kept();
         findings::of_kept(&kept, moment)
+    }
+
+    fn why_not_watched(&self, _: &Moment) -> Option<String> {
+        // Without a window nothing was seen, which is not that nothing was lost.
+        (lock(&self.state).kept().end_ns() == 0).then(|| NO_WINDOW.to_owned())
     }
 
     fn series(&self, _: &Moment, viewer: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {

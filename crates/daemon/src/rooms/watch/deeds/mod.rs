@@ -25,7 +25,9 @@ const REMEMBERED_MAX: usize = 1024;
 pub(crate) const SAYS: &str = "What Surefoot did on this host: who did what, why, and with what outcome.";
 
 /// Why there are none.
-const NONE_YET: &str = "Surefoot has changed nothing on this host and decided nothing that a journal records";
+const NONE_YET: &str = "no journal that was read so far says that Surefoot changed or decided anything on this host";
+/// Why somebody who does not see all has none.
+const NONE_SHOWN: &str = "nothing that this user may see; root sees all";
 
 /// The name of the source.
 pub const SOURCE: &str = "deeds";
@@ -208,7 +210,9 @@ impl Answer {
             .filter(|(_, kept)| kept.left_out_count > 0)
             .map(|(list, kept)| LeftOut { room: list.room, uid: list.uid, count: kept.left_out_count })
             .collect();
-        let why = deeds.is_empty().then(|| cannot.unwrap_or_else(|| NONE_YET.to_owned()));
+        let why = deeds
+            .is_empty()
+            .then(|| cannot.unwrap_or_else(|| if viewer.sees_all { NONE_YET } else { NONE_SHOWN }.to_owned()));
         let shown = |deed: &Deed| {
             let deed = if viewer.sees_all { deed.clone() } else { deed.for_everybody() };
             let (by, because) = match viewer.sees_all {
@@ -278,6 +282,9 @@ mod tests {
         assert_eq!(state.counts.values().sum::<u64>(), 71);
         let none = Answer::of(&State::default(), Viewer { uid: None, sees_all: true }, None, 0);
         assert_eq!(none.why.as_deref(), Some(NONE_YET));
+        // What others did is not denied to who may not see it.
+        let hidden = Answer::of(&State::default(), Viewer { uid: Some(1000), sees_all: false }, None);
+        assert_eq!(hidden.why.as_deref(), Some(NONE_SHOWN));
     }
 
     #[test]
