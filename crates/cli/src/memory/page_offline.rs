@@ -27,7 +27,7 @@ pub struct PageOfflineOptions {
     #[arg(long, value_name = "TIME")]
     booted: Option<String>,
     /// Only the errors of this host, by its name or machine ID, as for `memory import`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     host: Option<String>,
     /// Only this module, as `memory import` names it
     #[arg(long, value_name = "MODULE")]

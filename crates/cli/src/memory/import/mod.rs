@@ -34,7 +34,7 @@ pub struct ImportOptions {
     #[arg(long, value_enum, default_value_t = FormatName::Auto)]
     format: FormatName,
     /// Read only the errors of this host, by its name or machine ID; files that name no host are then taken as its own
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     host: Option<String>,
     /// When the kernel booted that wrote the log, such as 2026-11-23T08:00:00Z: dates lines that have seconds since boot alone
     #[arg(long, value_name = "TIME")]

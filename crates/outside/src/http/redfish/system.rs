@@ -53,6 +53,12 @@ enum Same {
     Unknown,
 }
 
+impl From<bool> for Same {
+    fn from(is_same: bool) -> Same {
+        if is_same { Same::Yes } else { Same::No }
+    }
+}
+
 impl MachineIdentity {
     /// That of the machine whose files these are. Only root may read it.
     pub fn of_host(root: &Root) -> MachineIdentity {
@@ -63,14 +69,21 @@ impl MachineIdentity {
         }
     }
 
+    fn has_uuid_of(&self, own: &MachineIdentity) -> bool {
+        self.uuid.as_ref().zip(own.uuid.as_ref()).is_some_and(|(one, two)| is_same_uuid(one, two))
+    }
+
+    fn has_serial_of(&self, own: &MachineIdentity) -> bool {
+        self.serial.as_ref().zip(own.serial.as_ref()).is_some_and(|(one, two)| one.eq_ignore_ascii_case(two))
+    }
+
     /// A UUID decides, because machines of one chassis may share its serial number.
     fn is(&self, other: &MachineIdentity) -> Same {
-        match (&self.uuid, &other.uuid, &self.serial, &other.serial) {
-            (Some(one), Some(two), ..) if is_same_uuid(one, two) => Same::Yes,
-            (Some(_), Some(_), ..) => Same::No,
-            (.., Some(one), Some(two)) if one.eq_ignore_ascii_case(two) => Same::Yes,
-            (.., Some(_), Some(_)) => Same::No,
-            _ => Same::Unknown,
+        let both = |one: &Option<String>, two: &Option<String>| one.is_some() && two.is_some();
+        match () {
+            () if both(&self.uuid, &other.uuid) => self.has_uuid_of(other).into(),
+            () if both(&self.serial, &other.serial) => self.has_serial_of(other).into(),
+            () => Same::Unknown,
         }
     }
 }
@@ -173,14 +186,22 @@ impl Wanted<'_> {
                 _ => Err(self.refused(&format!("several systems have '{}'", shown(word)), systems)),
             };
         }
-        let mut same = systems.iter().filter(|system| system.identity.is(self.own) == Same::Yes);
-        match (same.next(), same.next(), systems) {
-            (Some(one), None, _) => Ok(one),
-            (Some(_), Some(_), _) => Err(self.refused("several systems claim to be this machine", systems)),
-            (None, _, [one]) if is_whole => self.fits(one),
-            (None, _, []) if is_whole => Err("it has no system".to_owned()),
-            (None, ..) if is_whole => Err(self.refused(&self.unidentified(systems.len()), systems)),
-            (None, ..) => Err(self.refused("not all of its systems could be read", systems)),
+        let with_uuid: Vec<&System> = systems.iter().filter(|system| system.identity.has_uuid_of(self.own)).collect();
+        let with_serial: Vec<&System> =
+            systems.iter().filter(|system| system.identity.has_serial_of(self.own)).collect();
+        let is_by_serial = with_serial.iter().any(|system| system.identity.is(self.own) == Same::Yes);
+        match (&*with_uuid, &*with_serial, systems) {
+            ([one], ..) => Ok(one),
+            ([_, _, ..], ..) => Err(self.refused("several systems claim to be this machine", systems)),
+            // A serial number that another system has, or may have, says nothing: those of one chassis may share it.
+            (_, [_, _, ..], _) if is_by_serial => {
+                Err(self.refused("several systems have this machine's serial number", systems))
+            }
+            (_, [one], _) if is_by_serial && is_whole => Ok(one),
+            (.., [one]) if is_whole => self.fits(one),
+            (.., []) if is_whole => Err("it has no system".to_owned()),
+            _ if is_whole => Err(self.refused(&self.unidentified(systems.len()), systems)),
+            _ => Err(self.refused("not all of its systems could be read", systems)),
         }
     }
 
@@ -277,6 +298,23 @@ mod tests {
         }
         let by_serial = [system(1, "", "N7001", ""), system(2, "", "n7002", "")];
         assert_eq!(chosen(&by_serial, &own(ONE, "N7002"), None, ""), Ok("/redfish/v1/Systems/2".into()));
+    }
+
+    #[test]
+    fn a_serial_number_that_another_system_has_chooses_none_and_a_uuid_goes_first() {
+        let known = own(ONE, "CHASSIS7");
+        let shared = [system(1, "", "CHASSIS7", ""), system(2, TWO, "CHASSIS7", "")];
+        let why = chosen(&shared, &known, None, "").unwrap_err();
+        assert!(why.contains("several systems have this machine's serial number"), "{why}");
+        let own_too = [system(1, "", "CHASSIS7", ""), system(2, ONE, "CHASSIS7", "")];
+        assert_eq!(chosen(&own_too, &known, None, ""), Ok("/redfish/v1/Systems/2".into()));
+        // A system that could not be read may have it, too.
+        let alone = [system(1, "", "CHASSIS7", "")];
+        let wanted = Wanted { chosen: None, own: &known, host: "", option: "THE OPTION" };
+        assert!(wanted.of(&alone, false).unwrap_err().contains("not all of its systems could be read"));
+        assert!(wanted.of(&alone, true).is_ok());
+        // With its own UUID it is sure all the same.
+        assert!(wanted.of(&own_too[1..], false).is_ok());
     }
 
     #[test]
