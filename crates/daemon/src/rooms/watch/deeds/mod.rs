@@ -283,7 +283,7 @@ mod tests {
         let none = Answer::of(&State::default(), Viewer { uid: None, sees_all: true }, None, 0);
         assert_eq!(none.why.as_deref(), Some(NONE_YET));
         // What others did is not denied to who may not see it.
-        let hidden = Answer::of(&State::default(), Viewer { uid: Some(1000), sees_all: false }, None);
+        let hidden = Answer::of(&State::default(), Viewer { uid: Some(1000), sees_all: false }, None, 0);
         assert_eq!(hidden.why.as_deref(), Some(NONE_SHOWN));
     }
 
