@@ -52,8 +52,8 @@ fn the_snapshot_holds_everything_that_the_page_shows() {
     assert_eq!(
         kept["headline"]["sentence"],
         "Both cores are 100 % busy and lost 0.2 % of that; the longest gap took 2.0 ms on core 1 \
-         (a pause of this machine, or an SMI of the hypervisor's machine: cannot be told apart here). One more finding.",
-        "the gap of 9 ms is too long ago, and what was dropped is the other finding"
+         (a pause of this machine, or an SMI of the hypervisor's machine: cannot be told apart here). 2 more findings.",
+        "the gap of 9 ms is too long ago; the others are what was dropped and what was not traced"
     );
     assert_eq!(kept["headline"]["severity"], "notice");
     let windows = kept["windows"].as_array().unwrap();
