@@ -122,7 +122,7 @@ fn the_paper_s_microbenchmark_runs_and_adds_up() {
     for row in &rows {
         adds_up(row);
     }
-    let lines = finished.json();
+    let lines = finished.json_lines();
     let figure = |policy: &str, name: &str| {
         let is_it = |line: &&Value| {
             line["figure"] == name
@@ -286,7 +286,7 @@ fn the_tiers_of_a_directory_are_measured() {
     let place = Place::new();
     let finished = benchmark("checkpoint --size 2MB --rounds 3 --json").arg(place.path("ssd")).run();
     finished.expect_code(0);
-    let lines = finished.json();
+    let lines = finished.json_lines();
     let of = |measure: &str| lines.iter().find(|line| line["measure"] == measure).cloned();
     let checkpoint = of("checkpoint").unwrap();
     assert_eq!((&checkpoint["round_count"], &checkpoint["size_bytes"]), (&3.into(), &2_000_000.into()));

@@ -50,7 +50,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/cli/src/memory/import/read.rs", 1, "a pipe of this process's own, by its descriptor"),
     ("crates/cli/src/nic/campaign/file.rs", 1, "reopens what is open already, by its descriptor"),
     ("crates/cli/src/remedy/mod.rs", 1, KERNEL),
-    ("crates/daemon/src/rooms/checkpoint/ids.rs", 1, NEW),
+    ("crates/daemon/src/rooms/checkpoint/ids.rs", 2, NEW),
     ("crates/daemon/src/rooms/disturb/source/look.rs", 1, "holds a directory (O_PATH), and opens nothing"),
     ("crates/daemon/src/fleet/agent.rs", 2, NEW),
     ("crates/daemon/src/http/access.rs", 1, KERNEL),

@@ -275,7 +275,7 @@ try:
     raise SystemExit("what is too long is taken")
 except Exception as error:
     # One write for the line: those of the other rank come between the writes of an unbuffered program.
-    sys.stdout.write("rank %d refuses\n" % own.rank)
+    sys.stdout.write("rank %d refuses" % own.rank + chr(10))
 """
 
 

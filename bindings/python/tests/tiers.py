@@ -66,7 +66,12 @@ class Tiers(unittest.TestCase):
 
     def environment_of_ranks(self) -> dict[str, str]:
         """That of ranks whose traffic stays within the machine, and their files within the test."""
-        own = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+        own = {
+            "OMPI_MCA_btl": "self,vader",
+            "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+            # Ranks that wait leave the cores to those that work.
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+        }
         return {**self.environment(), **own, "GLOO_SOCKET_IFNAME": "lo", "TMPDIR": str(self.home)}
 
     def start(self, program: str, *arguments: object) -> subprocess.Popen[str]:

@@ -7,7 +7,7 @@
 //! - What is wrong with a file is said with its line or field, and nothing of that file is run.
 //!
 //! ```
-//! use crate::run::spec::SpecChoice;
+//! use surefoot_experiment::run::spec::SpecChoice;
 //! let spec = "freeze:length=2ms,period=1s,cores=0-1".parse::<SpecChoice>().map(|choice| choice.0);
 //! assert_eq!(spec.map(|spec| (spec.length_ns, spec.cores.len())), Ok((2_000_000, 2)));
 //! ```

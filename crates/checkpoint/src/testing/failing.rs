@@ -18,6 +18,8 @@ pub(crate) const ALL: u32 = 4;
 pub(crate) const CREATING: u32 = 5;
 /// Files by which ranks see that a directory is one cannot be read.
 pub(crate) const PROBES: u32 = 6;
+/// Nothing can be locked in the file system, because it can only be read.
+pub(crate) const READ_ONLY: u32 = 7;
 /// Such a file is seen late: the first so many times it is looked for, it is not there.
 pub(crate) const LATE: u32 = 100;
 
@@ -75,6 +77,9 @@ impl Storage for Failing {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        if self.0.load(Ordering::Relaxed) == READ_ONLY && path.components().any(|part| part.as_os_str() == "pfs") {
+            return Err(io::Error::from_raw_os_error(libc::EROFS));
+        }
         self.check(ALL).and_then(|()| Disk.lock(path))
     }
 

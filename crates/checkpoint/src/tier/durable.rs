@@ -59,6 +59,8 @@ pub struct Durable {
     options: DurableOptions,
     fault: Option<Arc<Fault>>,
     _lock: Option<Arc<dyn Send + Sync>>,
+    /// Why this rank could write nothing there when it opened, where its lock said so.
+    unwritable: Option<String>,
     /// Keeps the descriptor by which `directory` leads there.
     _held: Option<Arc<Directory>>,
 }
@@ -109,7 +111,7 @@ impl Durable {
             return Err(Error::Option { option: "durable", why });
         }
         let directory = create_directories(&*storage, base, Path::new(job))?;
-        Ok(Durable { storage, directory, options, fault: None, _lock: None, _held: None })
+        Ok(Durable { storage, directory, options, fault: None, _lock: None, unwritable: None, _held: None })
     }
 
     /// The same tier by the descriptor of the job's directory: whatever takes the directory's name.
@@ -139,6 +141,7 @@ impl Durable {
             options,
             fault: Some(Arc::new(fault)),
             _lock: None,
+            unwritable: None,
             _held: None,
         })
     }
@@ -167,9 +170,18 @@ impl Durable {
         let without = [libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP, libc::EROFS, libc::ENOSPC, libc::EDQUOT];
         match lock_patiently(&*self.storage, &path) {
             Ok(lock) => Ok(Durable { _lock: Some(Arc::from(lock)), ..self }),
-            Err(error) if error.raw_os_error().is_some_and(|error| without.contains(&error)) => Ok(self),
+            Err(error) if error.raw_os_error().is_some_and(|error| without.contains(&error)) => {
+                let cannot_write = [libc::EROFS, libc::ENOSPC, libc::EDQUOT].map(Some).contains(&error.raw_os_error());
+                let unwritable = cannot_write.then(|| surefoot_heal::error::said(&error));
+                Ok(Durable { unwritable, ..self })
+            }
             Err(error) => Err(Error::storage("take", &path)(error)),
         }
+    }
+
+    /// Why this rank could write nothing there when it opened; `None` where nothing said so.
+    pub(crate) fn unwritable(&self) -> Option<&str> {
+        self.unwritable.as_deref()
     }
 
     /// Where its files are.

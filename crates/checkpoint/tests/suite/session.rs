@@ -372,6 +372,8 @@ fn a_drive_that_takes_none_is_said_once_while_memory_takes_them() {
     let said: Vec<String> =
         job.take_notices().into_iter().filter(|said| said.contains("no checkpoint becomes durable")).collect();
     assert!(said.len() == 1 && said[0].contains("/ssd/"), "{said:?}");
+    // Nobody has seen one, so it has no age.
+    assert!(said[0].contains("durable copy") && !said[0].contains(" s old"), "{said:?}");
 }
 
 #[test]

@@ -194,11 +194,15 @@ fn find(options: &TuneOptions, root: &Root) -> anyhow::Result<Found> {
 
 /// The errors to count where none are named: as many as the worst module has, as the page takes them.
 fn worst(root: &Root, said: &mut Vec<String>) -> Errors {
-    let worst_per_s = worst_per_s(&Looker::new(root.clone()).look());
+    let look = Looker::new(root.clone()).look();
+    let worst_per_s = worst_per_s(&look);
     let per_s = rate_to_count(worst_per_s);
     said.push(match worst_per_s {
         known if known >= per_s => format!("the errors are those of its worst module, {known:.1}/s"),
         known if known > RATE_PER_S_MAX => format!("assumed: errors at {per_s:.0}/s, above which they are a storm"),
+        _ if look.dimms.is_empty() => {
+            format!("assumed: errors at {per_s:.0}/s, because no module's rate is known here; --errors names others")
+        }
         _ => format!("assumed: errors at {per_s:.0}/s, more than any module here has; --errors names others"),
     });
     Errors { text: format!("poisson:{per_s}/s"), kind: Kind::Pattern(Pattern::Steady { per_s }) }

@@ -244,8 +244,8 @@ pub fn start(sources: Sources, statistics: &Statistics, duration: Option<Duratio
 pub fn end(running: Running) {
     for source in running.end() {
         surefoot_console::tell!(
-            "surefoot: the source '{source}' did not end: it waits for a file system, a device or a program that does not answer, and is \
-             left behind"
+            "surefoot: the source '{source}' did not end in time and is left behind: a file system, a device or a program does not answer, \
+             or this machine is too busy"
         );
     }
 }

@@ -181,7 +181,7 @@ impl Served {
             return Ok(());
         }
         let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
-        let why = format!("{what} needs the role {}, which {} has not", words.join(" or "), caller.name);
+        let why = format!("{what} needs the role {}; {} does not have it", words.join(" or "), caller.name);
         if self.refusals.may(&caller.name, Instant::now()) {
             let entry = AuditEntry {
                 at_realtime_ns: 0,

@@ -95,7 +95,7 @@ impl Sources {
     }
 
     /// Starts the sources one after another. They run until `stop` is set, or for this time from now. One that takes longer than
-    /// [`PATIENCE`] to start is reported as failed, and the others start.
+    /// a minute to start is reported as failed, and the others start.
     ///
     /// # Errors
     /// That of the first source that cannot start; those before it are ended.

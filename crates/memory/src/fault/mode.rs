@@ -176,7 +176,7 @@ fn without_cells(evidence: &Evidence) -> Found {
             "the reports have no rows and columns, and addresses that are too coarse to tell one cell of a page from others"
                 .to_owned(),
         ),
-        _ if evidence.addresses.is_empty() => undetermined("the reports name the module and no place in it".to_owned()),
+        _ if evidence.addresses.is_empty() => undetermined("the reports give no place in the module".to_owned()),
         _ => undetermined(format!(
             "the reports give {} and no rows and columns, so that cells of one row or bank are not told from others",
             counted(evidence.addresses.len() as u64, "address", "addresses")

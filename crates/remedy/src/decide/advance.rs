@@ -211,6 +211,9 @@ impl Next<'_, '_> {
         let why = match state {
             CaseState::WithPerson if case.is_drained => "the host is out of service",
             CaseState::WithPerson => "",
+            _ if conclude::needed_no_repair(case) && case.is_firing => {
+                "a person decided; the alert still holds, and no step had anything to repair"
+            }
             _ if conclude::needed_no_repair(case) => "the alert is over, and no step had anything to repair",
             _ => "all steps are done",
         };

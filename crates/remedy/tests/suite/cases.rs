@@ -185,6 +185,9 @@ fn a_repair_that_had_nothing_to_do_returns_no_host_as_fixed() {
     assert!(desk.case(2).waits_for.starts_with("the limit hosts_at_once"), "hooks may have drained the first host");
     desk.ask(1, Request::Approve);
     assert_eq!(desk.case(1).state, CaseState::Returned);
+    let trail = desk.book.trail(1, 100).unwrap();
+    assert!(trail.iter().any(|line| line.reason.starts_with("a person decided; the alert still holds")), "{trail:#?}");
+    assert!(trail.iter().all(|line| !line.reason.contains("the alert is over")), "{trail:#?}");
 
     // The alert ends while the interface is looked at: the host returns, by no repair of ours.
     let mut desk = begun();

@@ -107,9 +107,13 @@ impl Checkpointer {
         if self.schedule.said_undurable_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
             self.schedule.said_undurable_s = Some(age_s.max(1.0));
             let why = self.durable_room_said().unwrap_or_default();
-            self.note(format!(
-                "no checkpoint becomes durable: {why}. The durable copy is {age_s:.0} s old, or as old as the start"
-            ));
+            let copies = self.tiers.durable.as_ref().and_then(|durable| durable.tier.generations().ok());
+            let copy = match copies.map(|stored| stored.iter().any(|one| one.committed_ranks.is_some())) {
+                Some(true) => format!("The newest durable copy is {age_s:.0} s old or older"),
+                Some(false) => "There is no durable copy".to_owned(),
+                None => "Whether there is a durable copy is unknown".to_owned(),
+            };
+            self.note(format!("no checkpoint becomes durable: {why}. {copy}"));
         }
     }
 }

@@ -214,7 +214,7 @@ impl Checkpointer {
         let all = memory.into_iter().chain(durable).chain(shared);
         let said = all.filter_map(|path| match surefoot_foreign::way::others_replace_in(path) {
             Ok(why) => Some(format!(
-                "{}, so that other users can remove or replace checkpoints in {}: run `chmod go-w` on it, or set the sticky bit",
+                "{}, so that other users can remove or replace checkpoints in {}: run `chmod go-w` on it (or set the sticky bit), and `chown` it where it is another user's",
                 why?,
                 path.display()
             )),

@@ -47,7 +47,7 @@ impl Tiers {
                 return Ok(told.first_failure().map(|(rank, why)| unchecked(rank, why)));
             }
             let sees = if is_open { look(tier, told.of_root.nonce) } else { Ok(true) };
-            compare(ranks, nodes, &sees, || tier.directory().display().to_string())
+            compare(ranks, nodes, &sees, tier)
         });
         if ranks.is_root() && is_open {
             tier.remove_probe(nonce);
@@ -67,21 +67,20 @@ fn look(tier: &Durable, nonce: u64) -> Result<bool, Error> {
     }
 }
 
-/// Has all ranks hear who does not see the file.
-fn compare(
-    ranks: &Ranks,
-    nodes: &Nodes,
-    sees: &Result<bool, Error>,
-    directory: impl Fn() -> String,
-) -> Result<Option<String>, Error> {
+/// Has all ranks hear who does not see the file, or cannot write beside it.
+fn compare(ranks: &Ranks, nodes: &Nodes, sees: &Result<bool, Error>, tier: &Durable) -> Result<Option<String>, Error> {
     let misses = matches!(sees, Ok(false));
-    let mut message = Message { sums: [u64::from(misses), 0], ..Message::default() };
-    if let Err(error) = sees {
-        message.fail(ranks.rank(), &error.reason());
+    let unwritable = tier.unwritable().filter(|_| matches!(sees, Ok(true)));
+    let mut message = Message { sums: [u64::from(misses), u64::from(unwritable.is_some())], ..Message::default() };
+    match (sees, unwritable) {
+        (Err(error), _) => message.fail(ranks.rank(), &error.reason()),
+        (Ok(_), Some(why)) => message.fail(ranks.rank(), &format!("cannot write there: {why}")),
+        (Ok(_), None) => {}
     }
     let told = ranks.tell(message, |_| ())?;
     if told.sums[0] == 0 {
-        return Ok(told.first_failure().map(|(rank, why)| unchecked(rank, why)));
+        let said = |(rank, why)| if told.sums[1] > 0 { unusable(rank, why) } else { unchecked(rank, why) };
+        return Ok(told.first_failure().map(said));
     }
     let all = ranks.gather_all(&[if misses { MISSES } else { SEES }])?;
     let mut by_node: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
@@ -90,7 +89,7 @@ fn compare(
     }
     let who: Vec<String> =
         by_node.iter().map(|(node, of_node)| format!("{} on {node}", ranks_in_words(of_node))).collect();
-    let directory = directory();
+    let directory = tier.directory().display();
     let why = format!(
         "{directory} is not the same directory on all ranks: a file that rank 0 on {} wrote there is missing after {} s for {}. Mount the \
          same file system at this path on each node and in each container (`findmnt -T {directory}` shows what is mounted), or \
@@ -100,6 +99,12 @@ fn compare(
         who.join(" and "),
     );
     Err(Error::Option { option: "shared", why })
+}
+
+fn unusable(rank: u32, why: &str) -> String {
+    format!(
+        "not every rank can use the shared directory: rank {rank}: {why}. Until that is mended, checkpoints that go there fail"
+    )
 }
 
 fn unchecked(rank: u32, why: &str) -> String {
@@ -116,7 +121,7 @@ mod tests {
     use crate::config::Config;
     use crate::group::thread_group;
     use crate::session::{Checkpointer, clock};
-    use crate::testing::failing::{CREATING, Failing, LATE, NOTHING, PROBES};
+    use crate::testing::failing::{CREATING, Failing, LATE, NOTHING, PROBES, READ_ONLY};
     use crate::testing::{Home, make_memory};
     use crate::{Disk, Storage};
     use std::sync::Arc;
@@ -173,6 +178,14 @@ mod tests {
                 );
                 assert!(said.contains(&wanted), "{said}");
             }
+        }
+    }
+
+    #[test]
+    fn a_rank_that_sees_the_directory_and_cannot_write_there_is_told_to_all_at_once() {
+        for said in opened(&[NOTHING, NOTHING, READ_ONLY]) {
+            let said = said.unwrap();
+            assert!(said.contains("rank 2: cannot write there: Read-only file system"), "{said}");
         }
     }
 

@@ -119,7 +119,10 @@ pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
     });
     let evidence = format!("its ID in health.json: {id}");
     let both = says(job).into_iter().zip(public).map(|(mut finding, public)| {
-        finding.evidence.push(evidence.clone());
+        // A report or a replay publishes none, and says the same each time.
+        if job.has_published_id() {
+            finding.evidence.push(evidence.clone());
+        }
         finding.with_public(&public).of_user(job.seen.uid)
     });
     both.collect()
@@ -276,7 +279,9 @@ fn age(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::ids::Ids;
     use super::*;
+    use std::sync::Arc;
     use surefoot_model::{CheckpointEvent, CheckpointJob, Decided, DriveSource, JournalEntry, JournalEvent, Sourced};
 
     const SECOND_NS: u64 = 1_000_000_000;
@@ -362,6 +367,8 @@ mod tests {
         use CheckpointTier::{Durable, Memory};
         use GenerationState::{Complete, Damaged};
         let mut one = job(true, Some(1.0), vec![generation(9, Memory, Damaged), generation(8, Durable, Complete)]);
+        let run_directory = tempfile::tempdir().unwrap();
+        one.ids = Arc::new(Ids::of_directory(run_directory.path()));
         one.seen.name = "SECRET".into();
         one.seen.generations.iter_mut().for_each(|generation| generation.directory = "/ssd/SECRET".into());
         let (job, policy, shared) = ("SECRET".into(), String::new(), String::new());
@@ -393,6 +400,13 @@ mod tests {
             one.id()
         });
         assert!(ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
+        // What publishes nothing, such as a replay, names no ID: it would be another one each time.
+        one.ids = Arc::default();
+        assert!(
+            of_job(&one, 200 * SECOND_NS)
+                .iter()
+                .all(|finding| !finding.evidence.iter().any(|said| said.contains("ID")))
+        );
     }
 
     #[test]

@@ -10,7 +10,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use surefoot_foreign::way;
 
 /// The key's file in the run directory.
@@ -19,25 +20,33 @@ const KEY_BYTES: usize = 32;
 /// Bits that only its owner may have on the file.
 const OTHERS: u32 = 0o077;
 
-/// Makes IDs with one key.
-#[derive(Debug, Clone)]
-pub(super) struct Ids(hmac::Key);
-
-impl Default for Ids {
-    fn default() -> Self {
-        Ids::of_key(&random())
-    }
+/// Makes IDs with one key, which is read or made once the first job has to be named.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    /// The run directory that keeps the key; without one, the IDs are those of this process alone.
+    directory: Option<PathBuf>,
+    key: OnceLock<hmac::Key>,
 }
 
 impl Ids {
     /// With the key of this run directory, which is made where there is none. Where it can be neither read nor made, the IDs are
     /// other ones after the next start.
     pub(super) fn of_directory(directory: &Path) -> Self {
-        kept(directory).map_or_else(|_| Ids::default(), |key| Ids::of_key(&key))
+        Ids { directory: Some(directory.to_owned()), key: OnceLock::new() }
     }
 
-    fn of_key(key: &[u8; KEY_BYTES]) -> Self {
-        Ids(hmac::Key::new(hmac::HMAC_SHA256, key))
+    /// Whether others meet these IDs, in `health.json`.
+    pub(super) fn are_published(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    fn key(&self) -> &hmac::Key {
+        let found = || self.directory.as_deref().and_then(|directory| kept(directory).ok()).unwrap_or_else(random);
+        self.key.get_or_init(|| Self::of_key(&found()))
+    }
+
+    fn of_key(key: &[u8; KEY_BYTES]) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, key)
     }
 
     /// The ID of a user's job; that of another user's job of this name is another one.
@@ -45,7 +54,7 @@ impl Ids {
         let mut text = uid.map_or_else(|| b"?".to_vec(), |uid| uid.to_le_bytes().to_vec());
         text.extend_from_slice(name.as_bytes());
         let digest: String =
-            hmac::sign(&self.0, &text).as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            hmac::sign(self.key(), &text).as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         format!("job-{digest}")
     }
 }
@@ -56,23 +65,31 @@ fn random() -> [u8; KEY_BYTES] {
     key
 }
 
-/// The key in a file, made where there is none.
+/// The key in a file, made where there is none or a cut one: whole, or not at all.
 fn kept(directory: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let path = directory.join(NAME);
-    let open = |make: bool| {
-        let mut options = OpenOptions::new();
-        options.read(!make).write(make).create_new(make).mode(0o600);
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path)
-    };
-    match open(true) {
-        Ok(mut file) => {
-            let key = random();
-            file.write_all(&key)?;
-            Ok(key)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(&open(false)?),
+    let mut options = OpenOptions::new();
+    match options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path) {
+        Ok(file) => match read(&file) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => make(directory, &path),
+            key => key,
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(directory, &path),
         Err(error) => Err(error),
     }
+}
+
+fn make(directory: &Path, path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    let new = directory.join(format!("{NAME}.{}", std::process::id()));
+    let key = random();
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(&key)?;
+        std::fs::rename(&new, path)
+    };
+    // One that stays, of a process that was killed here, is of another number.
+    write().inspect_err(|_| _ = std::fs::remove_file(&new))?;
+    Ok(key)
 }
 
 /// A key that others could have read or written is none.
@@ -111,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_could_read_or_that_is_cut_short_is_not_used() {
+    fn a_key_that_others_could_read_is_not_used_and_one_that_is_cut_short_is_made_anew() {
         let home = tempfile::tempdir().unwrap();
         let id = || Ids::of_directory(home.path()).of(Some(0), "train");
         let kept = id();
@@ -121,6 +138,13 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert_eq!(id(), kept);
         fs::write(&path, [0; KEY_BYTES - 1]).unwrap();
-        assert_ne!(id(), id(), "each start has its own then");
+        let anew = id();
+        assert!(anew != kept && id() == anew, "it is whole again");
+        let names = fs::read_dir(home.path()).unwrap().count();
+        assert_eq!(names, 1, "nothing else is left");
+        // Nothing is made before a job has to be named.
+        let idle = tempfile::tempdir().unwrap();
+        drop(Ids::of_directory(idle.path()));
+        assert_eq!(fs::read_dir(idle.path()).unwrap().count(), 0);
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct Job {
     pub(super) entries: VecDeque<JournalEntry>,
     pub(super) entries_left_out: u64,
     pub(super) entries_skipped: u64,
-    ids: Arc<Ids>,
+    pub(super) ids: Arc<Ids>,
 }
 
 /// Where a job stands, as its newest decision says.
@@ -183,6 +183,11 @@ impl Job {
     /// What it is called to users who may not know its name.
     pub(super) fn id(&self) -> String {
         self.ids.of(self.seen.uid, &self.seen.name)
+    }
+
+    /// Whether others meet its ID, in `health.json`.
+    pub(super) fn has_published_id(&self) -> bool {
+        self.ids.are_published()
     }
 
     /// When the newest whole checkpoint in these tiers was taken.

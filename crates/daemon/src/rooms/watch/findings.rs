@@ -50,7 +50,7 @@ pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Findi
         // The total stays, and is no notice once nothing is being lost.
         let sentence = match lost(state, unread_deeds) {
             lost if lost.is_empty() => "Every source works, and nothing was lost.".to_owned(),
-            lost => format!("Every source works; since the start {lost}, few or none of them in the last minute."),
+            lost => format!("Every source works; since the start {lost}."),
         };
         findings.push(say("sources", Subject::host(), Severity::Ok, sentence));
     }
