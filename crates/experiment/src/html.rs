@@ -1,5 +1,5 @@
 //! Experiments as one page of HTML that needs nothing else: no script, no font, no request. Workloads, warnings and names are what
-//! strangers wrote: whatever is put in goes through [`text`].
+//! strangers wrote: whatever is put in goes through `text`.
 
 mod charts;
 mod one;

@@ -66,12 +66,16 @@ impl JobLine {
 
     /// In the middle of a sentence.
     pub fn words(&self) -> String {
+        // The directory itself has an age, too, which is no checkpoint's.
+        let newest = match self.memory_bytes.saturating_add(self.durable_bytes) {
+            0 => "there is no checkpoint".to_owned(),
+            _ => format!("the newest checkpoint is {}", moment(self.age_s)),
+        };
         format!(
-            "{} in memory, {} on SSD or shared, {} of files; the newest checkpoint is {}",
+            "{} in memory, {} on SSD or shared, {} of files; {newest}",
             size(self.memory_bytes as f64),
             size(self.durable_bytes as f64),
             size(self.other_bytes as f64),
-            moment(self.age_s)
         )
     }
 

@@ -47,8 +47,8 @@ pub struct Facts {
     pub hest: Result<Option<Hest>, String>,
     /// What the kernel logged of machine checks; why not, where it cannot be read.
     pub log: Result<KernelLog, String>,
-    /// Trace instances that follow memory errors.
-    pub traces: Vec<Trace>,
+    /// Trace instances that follow memory errors; `None` where tracefs is not to be seen.
+    pub traces: Option<Vec<Trace>>,
 }
 
 /// A trace instance in which events of memory errors are enabled.
@@ -131,9 +131,9 @@ fn modules(root: &Root) -> Vec<String> {
 }
 
 /// Instances in which `ras:mc_event` or `mce:mce_record` is enabled, with what they lost.
-fn traces(root: &Root) -> Vec<Trace> {
+fn traces(root: &Root) -> Option<Vec<Trace>> {
     let folders = ["kernel/tracing", "kernel/debug/tracing"].map(|folder| root.sys(folder));
-    let Some(tracing) = folders.into_iter().find(|folder| folder.join("events").is_dir()) else { return Vec::new() };
+    let tracing = folders.into_iter().find(|folder| folder.join("events").is_dir())?;
     let entries = std::fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten().take(INSTANCES_MAX);
     let mut instances: Vec<_> =
         entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect();
@@ -144,7 +144,7 @@ fn traces(root: &Root) -> Vec<Trace> {
         is_on("ras/mc_event") || is_on("mce/mce_record")
     };
     let followed = instances.into_iter().filter(|(_, path)| follows(path));
-    followed.map(|(name, path)| Trace { name, overrun: overrun(root, &path) }).collect()
+    Some(followed.map(|(name, path)| Trace { name, overrun: overrun(root, &path) }).collect())
 }
 
 /// What all buffers of an instance lost.

@@ -29,7 +29,13 @@ impl Hest {
         let path = root.sys("firmware/acpi/tables/HEST");
         let file = match root.open_plain(&path) {
             Ok(file) => file,
-            Err(error) if error.is_absent() => return Ok(None),
+            // Where there is no list of tables at all, nothing says that this one is missing.
+            Err(error) if error.is_absent() && root.sys("firmware/acpi/tables").is_dir() => return Ok(None),
+            Err(error) if error.is_absent() => {
+                return Err(
+                    "/sys/firmware/acpi/tables is not there: whether firmware has a HEST table is unknown".into()
+                );
+            }
             Err(error) => return Err(format!("{}: {}", path.display(), crate::read::reason(&error))),
         };
         let mut bytes = Vec::new();

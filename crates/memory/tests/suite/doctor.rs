@@ -9,7 +9,10 @@ use surefoot_testkit::HostTree;
 const MCE: &str = "sys/devices/system/machinecheck/machinecheck0";
 
 fn intel() -> HostTree {
-    fixture("intel-icelake-16dimm").file("dev/kmsg", "6,1,1,-;Linux version 6.1.0\n")
+    fixture("intel-icelake-16dimm")
+        .file("dev/kmsg", "6,1,1,-;Linux version 6.1.0\n")
+        .folder("sys/firmware/acpi/tables")
+        .folder("sys/kernel/tracing/events")
 }
 
 fn amd() -> HostTree {
@@ -184,7 +187,8 @@ fn other_ways_in_which_a_rule_fires() {
 
 #[test]
 fn what_cannot_be_seen_is_said_to_be_unknown() {
-    let bare = intel().without(MCE).without("sys/kernel/debug").without("dev/kmsg").without("sys/module").folder(MCE);
+    let hidden = intel().without("sys/firmware").without("sys/kernel/tracing");
+    let bare = hidden.without(MCE).without("sys/kernel/debug").without("dev/kmsg").without("sys/module").folder(MCE);
     let found = checks(&bare);
     for rule in [
         "errors-ignored",
@@ -194,6 +198,8 @@ fn what_cannot_be_seen_is_said_to_be_unknown() {
         "poll-interval-unread",
         "storm-mode",
         "records-lost",
+        "firmware-first",
+        "trace-overruns",
     ] {
         let check = of(&found, rule);
         assert_eq!((check.severity, check.certainty), (Severity::Ok, Certainty::CannotTellApartHere), "{check:?}");

@@ -14,13 +14,18 @@ pub(super) fn ask(warning: Duration, critical: Duration) -> Said {
 
 fn judge(clock: &ClockDiscipline, warning: Duration, critical: Duration) -> Said {
     let off = Duration::from_nanos(clock.offset_ns.unsigned_abs()).max(clock.estimated_error);
-    let evidence = vec![
-        format!("offset that is being steered away: {:.6} s", clock.offset_ns as f64 / 1e9),
-        format!(
+    // Of a clock that nobody synchronises the kernel gives 16 s, which is no estimate.
+    let error = match clock.is_synchronized {
+        true => format!(
             "estimated error: {:.6} s, at most {:.3} s",
             clock.estimated_error.as_secs_f64(),
             clock.error_max.as_secs_f64()
         ),
+        false => "estimated error: unknown, because nothing synchronises the clock".to_owned(),
+    };
+    let evidence = vec![
+        format!("offset that is being steered away: {:.6} s", clock.offset_ns as f64 / 1e9),
+        error,
         format!("limits: warning {} s, critical {} s", warning.as_secs_f64(), critical.as_secs_f64()),
     ];
     let sentence = format!("The wall clock is off by {:.3} s.", off.as_secs_f64());

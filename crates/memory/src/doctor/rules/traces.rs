@@ -7,12 +7,17 @@ use surefoot_model::Severity;
 pub(super) const RULE: Rule = Rule { name: "trace-overruns", check };
 
 fn check(facts: &Facts) -> Verdict {
-    if facts.traces.is_empty() {
+    let Some(traces) = &facts.traces else {
+        return Verdict::CannotTell(
+            "tracefs is not to be seen here: not mounted, not for this user, or not in this tree".into(),
+        );
+    };
+    if traces.is_empty() {
         return Verdict::Fine("no trace instance visible here follows ras:mc_event or mce:mce_record".into());
     }
-    let lost: Vec<&Trace> = facts.traces.iter().filter(|trace| trace.overrun > 0).collect();
+    let lost: Vec<&Trace> = traces.iter().filter(|trace| trace.overrun > 0).collect();
     let Some(first) = lost.first() else {
-        let names: Vec<&str> = facts.traces.iter().map(|trace| trace.name.as_str()).collect();
+        let names: Vec<&str> = traces.iter().map(|trace| trace.name.as_str()).collect();
         return Verdict::Fine(format!("no overrun in {}", names.join(", ")));
     };
     Verdict::Found(found(
