@@ -31,6 +31,9 @@ use surefoot_console::exit::Outcome;
 use surefoot_daemon::rooms::apart;
 use surefoot_stall::who::names;
 
+// Lines and the API are of one schema, whose number stands in both crates: neither uses the other.
+const _: () = assert!(surefoot_console::output::SCHEMA == surefoot_daemon::SCHEMA);
+
 fn main() -> ExitCode {
     let (arguments, named) = match usage::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
