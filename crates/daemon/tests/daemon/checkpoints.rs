@@ -211,7 +211,8 @@ fn what_is_missing_is_said() {
 
 #[test]
 fn where_no_directory_is_named_it_says_how_to() {
-    let live = server(&[]);
+    // As in the watch, no source looks where no directory is named.
+    let live = Server::start(Config::default()).unwrap();
     let answer = ask(&live);
     assert!(answer["why"].as_str().unwrap().contains("surefoot watch --checkpoints DIR"), "{answer}");
     assert_eq!((&answer["jobs"], &answer["looked_realtime_ns"]), (&serde_json::json!([]), &Value::Null));
