@@ -205,11 +205,18 @@ fn reports_go_into_a_history_once_however_often_they_are_imported() {
     std::fs::write(&log, [now_s - 100, now_s - 100, now_s - 50, now_s - 90 * 86_400].map(record).concat()).unwrap();
     let history = directory.path().join("history.db");
     let (log, history) = (log.to_str().unwrap(), history.to_str().unwrap());
-    for _ in 0..2 {
+    for (added, already_there) in [(3, 0), (0, 3)] {
         let json = lines(&surefoot(&["memory", "import", log, "--into", history, "--json"]));
         let into = &of(&json, "import")[0]["into"];
-        assert_eq!((&into["kept_count"], &into["too_old_count"]), (&3.into(), &1.into()));
+        let counts = ["kept_count", "already_kept_count", "too_old_count"].map(|name| into[name].as_u64());
+        assert_eq!(counts, [Some(added), Some(already_there), Some(1)]);
     }
+    let output = surefoot(&["memory", "import", log, "--into", history]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("\nAdded to the history: 0 reports; 3 already in it; left out 1 older than it keeps\n"),
+        "{said}"
+    );
     let past = lines(&surefoot(&["history", "--file", history, "--room", "memory", "--json"]));
     let records: Vec<&Value> = past.iter().filter(|line| line["kind"] == "corrected_error").collect();
     assert_eq!(records.len(), 3, "{past:?}");

@@ -173,6 +173,8 @@ pub struct History {
     /// Rows of `cause` that this connection knows.
     cause_ids: HashMap<Cause, i64>,
     pruned: Pruned,
+    /// Records that were in the file already when they came to be written.
+    repeated_records: u64,
     without_host: u64,
     /// Held while the history is open; the kernel lets go of it however the process ends.
     lock: Lock,
@@ -207,6 +209,7 @@ impl History {
             newest_before_ns: None,
             cause_ids: HashMap::new(),
             pruned: Pruned::default(),
+            repeated_records: 0,
             without_host: 0,
             lock,
             in_doubt: false,
@@ -403,6 +406,11 @@ impl History {
     /// What was given up since the history was opened, because it could not be written or came before its host.
     pub fn dropped(&self) -> Dropped {
         self.waiting.dropped
+    }
+
+    /// Records committed since the history was opened that it held already, and so did not write again.
+    pub fn repeated_records(&self) -> u64 {
+        self.repeated_records
     }
 
     /// What was pruned since the history was opened.

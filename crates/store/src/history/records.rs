@@ -76,19 +76,22 @@ fn of_happened(happened: Happened<'_>) -> Record {
     Record::new(room, kind.to_owned(), subject, realtime_ns(at_realtime_ns, 0), &body)
 }
 
-/// Writes records; those that are there already stay as they are.
+/// Writes records; those that are there already stay as they are. Returns how many of them there were.
 pub(super) fn write<'a>(
     transaction: &Transaction<'_>,
     records: impl IntoIterator<Item = &'a WaitingRecord>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<u64> {
+    let mut repeated = 0;
     let mut insert = transaction.prepare(
         "INSERT OR IGNORE INTO record (room, kind, subject_kind, subject, at_ns, dedupe, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     for WaitingRecord { room, kind, subject, at_ns, dedupe, body } in records {
-        insert.execute(params![room.as_str(), kind, subject.kind.as_str(), subject.name, at_ns, dedupe, body])?;
+        let inserted =
+            insert.execute(params![room.as_str(), kind, subject.kind.as_str(), subject.name, at_ns, dedupe, body])?;
+        repeated += u64::from(inserted == 0);
     }
-    Ok(())
+    Ok(repeated)
 }
 
 /// The records of the range, oldest first; the newest [`RECORDS_MAX`].

@@ -90,7 +90,7 @@ impl History {
     }
 
     fn write_waiting(&mut self) -> rusqlite::Result<()> {
-        let History { connection, waiting, board, cause_ids, limits, pruned, .. } = self;
+        let History { connection, waiting, board, cause_ids, limits, pruned, repeated_records, .. } = self;
         let written = (|| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             write_spans(&transaction, waiting, cause_ids)?;
@@ -99,13 +99,14 @@ impl History {
             write_notices(&transaction, waiting)?;
             write_corrections(&transaction, waiting)?;
             clock::write(&transaction, &waiting.clock_changes)?;
-            records::write(&transaction, &waiting.records)?;
+            let repeated = records::write(&transaction, &waiting.records)?;
             board.write(&transaction, waiting)?;
             if waiting.has_strays {
                 board.close_strays(&transaction)?;
             }
             transaction.commit()?;
             pruned.gaps_for_longer += gaps_for_longer;
+            *repeated_records += repeated;
             Ok(())
         })();
         if written.is_err() {

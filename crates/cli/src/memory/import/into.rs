@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use surefoot_model::{ErrorReport, Event, MemoryEvent};
 use surefoot_store::history::{History, Limits};
 
-/// What came of it.
+/// How many reports `--into` added to the history, and why it did not add the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kept {
-    /// Reports that were handed to the history; those that it had already stay as they are.
+    /// Reports that the history did not have before.
     pub kept_count: u64,
+    /// Reports that the history had already, from an earlier import for example.
+    pub already_kept_count: u64,
     /// Reports older than a history keeps records.
     pub too_old_count: u64,
     /// Reports without a time, which have no place in a history.
@@ -84,7 +86,9 @@ impl Into {
         }
         history.commit()?;
         let dropped = history.dropped().total();
-        self.kept.kept_count -= dropped;
+        let repeated = history.repeated_records();
+        self.kept.kept_count = self.kept.kept_count.saturating_sub(dropped).saturating_sub(repeated);
+        self.kept.already_kept_count = repeated;
         self.kept.left_out_count += dropped;
         Ok(self.kept)
     }

@@ -21,7 +21,10 @@ pub fn of(dimms: &[Dimm], readings: &[Reading], show: usize, kept: Option<Kept>)
         text += &format!("\n{}", totals(reading, show));
     }
     if let Some(kept) = kept {
-        text += &format!("\nInto the history: {}", counted(kept.kept_count, "report", "reports"));
+        text += &format!("\nAdded to the history: {}", counted(kept.kept_count, "report", "reports"));
+        if kept.already_kept_count > 0 {
+            text += &format!("; {} already in it", kept.already_kept_count);
+        }
         let left = [
             (kept.too_old_count, "older than it keeps"),
             (kept.undated_count, "without a time"),
