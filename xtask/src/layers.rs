@@ -59,7 +59,7 @@ const PRINTING: Words = Words {
     why: "printing and exit codes belong to cli",
 };
 const ASYNC_CODE: Words =
-    Words { any_of: &["async fn", "async move", ".await"], why: "async belongs to daemon and store" };
+    Words { any_of: &["async fn", "async move", ".await"], why: "async belongs to http, daemon and store" };
 const WORLD: Words = Words {
     any_of: &["std::env", "std::fs", "std::net", "std::process", "std::thread", "Instant::now", "SystemTime::now"],
     why: "this crate has no I/O, clock or thread",
@@ -172,10 +172,18 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[COMMAND, &["axum", "hyper", "hyper-util"]]),
         silent_on: &[PRINTING, BY_NAME],
     },
+    // What two servers share. It knows no room and no case.
+    Layer {
+        folder: "crates/http",
+        uses: &["foreign", "hostfs"],
+        externals: Externals::AllBut(&[COMMAND, DATABASE]),
+        silent_on: &[PRINTING, BY_NAME],
+    },
     Layer {
         folder: "crates/daemon",
         uses: &[
             "foreign",
+            "http",
             "journal",
             "model",
             "hostfs",
@@ -264,6 +272,7 @@ const TOOLS: &[&str] = &[
     "nic",
     "remedy",
     "store",
+    "http",
     "daemon",
     "testkit",
 ];

@@ -39,14 +39,9 @@ pub enum Error {
     /// A policy or the store of the remedies cannot be used.
     #[error(transparent)]
     Remedy(#[from] surefoot_remedy::Error),
-    /// A thread of the server could not be started.
-    #[error("cannot start the thread '{name}': {}; the limit on processes (`ulimit -u`) may be reached", said(source))]
-    Thread {
-        /// The thread's name.
-        name: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    /// A thread, a certificate or a place to listen.
+    #[error(transparent)]
+    Http(#[from] surefoot_http::Error),
     /// The directory of `health.json` cannot be used.
     #[error(
         "cannot use the run directory {}: {source}; name a directory that exists and can be written, or none",

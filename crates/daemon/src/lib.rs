@@ -42,8 +42,8 @@ pub mod sources;
 pub use capabilities::capabilities;
 pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode};
 pub use error::Error;
-pub use http::SCHEMA;
-pub use http::socket::SOCKET_NAME;
 #[doc(hidden)]
-pub use http::strangers::Unconnected;
+pub use http::unconnected;
 pub use server::Server;
+pub use surefoot_http::SCHEMA;
+pub use surefoot_http::socket::SOCKET_NAME;

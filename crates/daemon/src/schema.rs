@@ -1,12 +1,13 @@
 //! Keeps `docs/schema/api.json` what the types of the answers say. The page's types are made from that file
 //! (`ui/dev/types.mjs`), and `tests/daemon/schema.rs` holds the answers of a server to it.
 
-use crate::http::{Capabilities, ErrorAnswer, Index, LiveMessage, Overview, PastAnswer, json};
+use crate::http::{Capabilities, Index, LiveMessage, Overview, PastAnswer};
 use crate::rooms;
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use surefoot_http::{ErrorAnswer, json};
 use surefoot_model::{Case, Health};
 
 /// An answer, and where it is found.

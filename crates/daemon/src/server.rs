@@ -1,8 +1,6 @@
 use crate::config::{Config, Mode};
 use crate::error::Error;
-use crate::http::connections::{BoundedListener, Peer, Times};
-use crate::http::socket::SocketFile;
-use crate::http::{router, serving};
+use crate::http::router;
 use crate::keep::drops::Seldom;
 use crate::keep::health::{self, HealthFile, Published};
 use crate::keep::history::History;
@@ -16,9 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock;
+use surefoot_http::connections::{BoundedListener, Peer, Times};
+use surefoot_http::serving::{self, spawn};
+use surefoot_http::socket::SocketFile;
 use surefoot_model::{Event, Finding, Headline, Health, Notice};
 use tokio::sync::watch;
 
@@ -67,7 +68,7 @@ impl Server {
     /// # Errors
     /// [`Error::PortTaken`], [`Error::PortPrivileged`] or [`Error::Listen`] about the port,
     /// [`Error::RunDirectory`] when the directory of `health.json` cannot be written,
-    /// [`Error::Thread`] when the system gives no thread.
+    /// [`Error::Http`] when the system gives no thread.
     pub fn start(config: Config) -> Result<Server, Error> {
         let listener = config.port.map(listen).transpose()?;
         let address = listener.as_ref().map(|(_, address)| *address);
@@ -272,27 +273,20 @@ impl Server {
 
     fn start_http(&mut self, listener: TcpListener, beside: Option<UnixListener>) -> Result<(), Error> {
         let name = "surefoot-http";
-        let thread_error = |source| Error::Thread { name, source };
-        // Made here, so that a failure is the caller's to see.
-        let runtime = serving::runtime(QUERIES_MAX).map_err(thread_error)?;
-        let listener = {
-            let _inside = runtime.enter();
-            let beside = beside.map(tokio::net::UnixListener::from_std).transpose().map_err(thread_error)?;
-            let listener = tokio::net::TcpListener::from_std(listener).map_err(thread_error)?;
-            BoundedListener::new(listener, beside, Times::default())
+        let open = || {
+            let beside = beside.map(tokio::net::UnixListener::from_std).transpose()?;
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            Ok(BoundedListener::new(listener, beside, Times::default()))
         };
         let router = router(Arc::clone(&self.shared));
-        self.spawn(name, serving::answering::<_, Peer>(runtime, listener, router, &self.stop))
+        self.threads.push(serving::serve::<_, Peer>(name, QUERIES_MAX, open, router, &self.stop)?);
+        Ok(())
     }
 
     fn spawn(&mut self, name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
         self.threads.push(spawn(name, body)?);
         Ok(())
     }
-}
-
-fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
-    Builder::new().name(name.to_owned()).spawn(body).map_err(|source| Error::Thread { name, source })
 }
 
 fn listen(port: u16) -> Result<(TcpListener, SocketAddr), Error> {

@@ -1,12 +1,13 @@
 use std::cell::RefCell;
-use surefoot_daemon::Unconnected;
+use surefoot_daemon::unconnected;
+use surefoot_http::unconnected::Unconnected;
 
 /// A request to the page, as bytes.
 pub fn head(bytes: &[u8]) {
     thread_local!(static KEPT: RefCell<Option<Unconnected>> = const { RefCell::new(None) });
     KEPT.with_borrow_mut(|kept| {
         let server = kept.get_or_insert_with(|| {
-            Unconnected::start().unwrap_or_else(|error| panic!("the server cannot be started: {error}"))
+            unconnected().unwrap_or_else(|error| panic!("the server cannot be started: {error}"))
         });
         let answer = server.answer(bytes);
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{}", String::from_utf8_lossy(&answer));

@@ -28,12 +28,11 @@ use super::Caller;
 use crate::error::Error;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use surefoot_foreign::way;
 use surefoot_hostfs::privilege::effective_user;
+use surefoot_http::{is_same, own_files};
 
-/// The longest file of who may do what, and the longest secret.
+/// The longest file of who may do what.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-const SECRET_BYTES_MAX: u64 = 4 << 10;
 /// The shortest token: one that can be guessed is none.
 const TOKEN_BYTES_MIN: usize = 16;
 
@@ -136,7 +135,7 @@ impl Access {
     /// [`Error::Fleet`] with what is wrong where.
     pub(super) fn read(path: &Path) -> Result<Access, Error> {
         let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
-        let text = text_of(path, FILE_BYTES_MAX, false).map_err(failed)?;
+        let text = own_files::text(path, FILE_BYTES_MAX).map_err(failed)?;
         let file: File = toml::from_str(&text).map_err(|error| failed(surefoot_remedy::toml_fault(&error)))?;
         let token_files = file.who.iter().filter_map(|who| who.token_file.clone()).collect();
         let mut known = Vec::new();
@@ -175,7 +174,7 @@ impl Access {
     pub(super) fn caller(&self, shown: &Shown<'_>) -> Result<Caller, &'static str> {
         let found = |holds: &dyn Fn(&Proof) -> bool| self.known.iter().find(|one| holds(&one.proof));
         if let Some(token) = shown.token {
-            let known = found(&|proof| matches!(proof, Proof::Token(known) if same(known, token)));
+            let known = found(&|proof| matches!(proof, Proof::Token(known) if is_same(known, token)));
             return known.map(|one| caller(one, None)).ok_or("unknown token");
         }
         if let Some(name) = shown.common_name {
@@ -208,61 +207,12 @@ fn caller(known: &Known, common_name: Option<&str>) -> Caller {
     Caller { name, roles: known.roles.clone(), hosts }
 }
 
-/// Compares in a time that does not tell where they differ.
-fn same(known: &[u8], shown: &[u8]) -> bool {
-    known.len() == shown.len() && known.iter().zip(shown).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
-}
-
 fn token(path: &Path) -> Result<Vec<u8>, String> {
-    let text = secret(path)?;
+    let text = own_files::secret(path)?;
     if text.len() < TOKEN_BYTES_MIN {
         return Err(format!("{}: a token has {TOKEN_BYTES_MIN} characters or more", path.display()));
     }
     Ok(text.into_bytes())
-}
-
-/// The first line of a file that holds a secret; refused where others may read it.
-///
-/// # Errors
-/// What is wrong with the file, in words.
-pub fn secret(path: &Path) -> Result<String, String> {
-    let text = text_of(path, SECRET_BYTES_MAX, true).map_err(|why| format!("{}: {why}", path.display()))?;
-    match text.lines().next().map(str::trim) {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(format!("{}: it is empty", path.display())),
-    }
-}
-
-/// Refuses a file that other users can change or replace: members of its group, those that an ACL names, and whoever can
-/// write to its directory.
-pub(super) fn expect_own(path: &Path) -> Result<(), String> {
-    match way::others_change(path) {
-        Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(format!(
-            "{why}; run `chmod go-w` on it, or keep the file in a directory that only its owner can change"
-        )),
-        // Whoever reads it says so.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(format!("could not check who can change it: {error}")),
-    }
-}
-
-fn text_of(path: &Path, bytes_max: u64, is_secret: bool) -> Result<String, String> {
-    let file = surefoot_foreign::hold(path).and_then(|held| held.regular()).map_err(|error| error.to_string())?;
-    let about = *file.about();
-    // A group may read it, because a service often gets its secrets so.
-    if is_secret && about.mode & 0o007 != 0 {
-        let mode = about.mode & 0o777;
-        return Err(format!(
-            "it holds a secret that any user can read or change (mode {mode:03o}); change its mode to 600"
-        ));
-    }
-    expect_own(path)?;
-    let bytes = file.read(bytes_max).map_err(|error| match error.kind() {
-        std::io::ErrorKind::FileTooLarge => format!("it has more than {bytes_max} bytes"),
-        _ => error.to_string(),
-    })?;
-    String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
 }
 
 #[cfg(test)]
@@ -284,26 +234,6 @@ mod tests {
         file(home.path(), "short", "12345\n", 0o600);
         let text = text.replace("HOME", &home.path().display().to_string());
         Access::read(&file(home.path(), "who", &text, 0o644)).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn files_that_other_users_can_change_are_refused() {
-        let home = tempfile::tempdir().unwrap();
-        assert!(expect_own(&file(home.path(), "policy", "", 0o644)).is_ok());
-        for (name, mode) in [("of-group", 0o664), ("open", 0o666)] {
-            let path = file(home.path(), name, "", mode);
-            let wanted = format!("mode {mode:o}");
-            assert!(expect_own(&path).unwrap_err().contains(&wanted), "{mode:o}");
-            assert!(text_of(&path, 100, false).unwrap_err().contains(&wanted), "{mode:o}");
-        }
-        // A group may read a secret, and not write to it.
-        assert!(text_of(&file(home.path(), "read", "x", 0o640), 100, true).is_ok());
-        assert!(text_of(&file(home.path(), "written", "x", 0o660), 100, true).unwrap_err().contains("mode 660"));
-        let open = home.path().join("directory");
-        std::fs::create_dir(&open).unwrap();
-        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o770)).unwrap();
-        assert!(expect_own(&file(&open, "policy", "", 0o600)).unwrap_err().contains("can create files in"));
-        assert!(expect_own(&home.path().join("none")).is_ok(), "its reader says so");
     }
 
     const WHO: &str = "

@@ -2,11 +2,11 @@
 
 use super::book::Book;
 use super::lines::{CaseLine, CaseStory, Reason};
-use crate::http::ApiError;
 use axum::http::StatusCode;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use surefoot_http::ApiError;
 use surefoot_model::{AuditEntry, Case, one_line};
 use surefoot_remedy::decide::{Request, request, waits_for_approval};
 use surefoot_remedy::{Casebook, Error};
@@ -57,10 +57,10 @@ impl Desk {
         let desk = Arc::clone(self);
         let answering = tokio::task::spawn_blocking(move || {
             // As many books as turns: there is one.
-            let book = crate::keep::shared::lock(&desk.books).pop();
+            let book = surefoot_http::lock(&desk.books).pop();
             let Some(mut book) = book else { return Err(Problem::Busy) };
             let answer = asked(&mut book);
-            crate::keep::shared::lock(&desk.books).push(book);
+            surefoot_http::lock(&desk.books).push(book);
             // Given back with the answer, also when nobody waits for it any more.
             drop(turn);
             answer
@@ -93,7 +93,7 @@ impl Desk {
     pub(super) async fn pause(self: &Arc<Self>, is_paused: bool, actor: String, reason: String) -> Told<()> {
         let outcome = self.ask(move |book| Ok(pause(book, is_paused, &actor, &reason)?)).await;
         // Whoever paused is to see so at once.
-        *crate::keep::shared::lock(&self.counts) = None;
+        *surefoot_http::lock(&self.counts) = None;
         outcome
     }
 
@@ -103,19 +103,19 @@ impl Desk {
 
     /// How many of what there are, as of a moment ago.
     pub(super) async fn counts(self: &Arc<Self>) -> Told<Counts> {
-        if let Some((at, counts)) = &*crate::keep::shared::lock(&self.counts)
+        if let Some((at, counts)) = &*surefoot_http::lock(&self.counts)
             && at.elapsed() < COUNTS_AGE_MAX
         {
             return Ok(counts.clone());
         }
         let counts = self.ask(|book| Ok(book.with(|store| store.counts())?)).await?;
-        *crate::keep::shared::lock(&self.counts) = Some((Instant::now(), counts.clone()));
+        *surefoot_http::lock(&self.counts) = Some((Instant::now(), counts.clone()));
         Ok(counts)
     }
 
     /// The orders of a host, as of a moment ago: most hosts have none, and are not asked for each time.
     pub(super) async fn orders(self: &Arc<Self>, host: String, limit: usize) -> Told<Vec<KeptOrder>> {
-        let known = crate::keep::shared::lock(&self.ordered)
+        let known = surefoot_http::lock(&self.ordered)
             .as_ref()
             .filter(|(at, _)| at.elapsed() < ORDERS_AGE_MAX)
             .map(|(_, hosts)| hosts.contains(&host));
@@ -125,7 +125,7 @@ impl Desk {
                 let hosts = self.ask(|book| Ok(book.with(|store| store.hosts_with_orders())?)).await?;
                 let hosts: HashSet<String> = hosts.into_iter().collect();
                 let has_some = hosts.contains(&host);
-                *crate::keep::shared::lock(&self.ordered) = Some((Instant::now(), hosts));
+                *surefoot_http::lock(&self.ordered) = Some((Instant::now(), hosts));
                 has_some
             }
         };

@@ -78,7 +78,7 @@ impl Intake {
 
     /// Takes nothing more.
     pub(super) fn close(&self) {
-        crate::keep::shared::lock(&self.queue).take();
+        surefoot_http::lock(&self.queue).take();
     }
 
     /// Hands alerts over, and waits until they are written.
@@ -93,7 +93,7 @@ impl Intake {
 
     async fn hand(&self, told: Told) -> Result<(), NotTaken> {
         let (taken, answer) = oneshot::channel();
-        let queue = crate::keep::shared::lock(&self.queue).clone();
+        let queue = surefoot_http::lock(&self.queue).clone();
         let sent = match queue {
             Some(queue) => queue.try_send(Message { told, taken }),
             None => return Err(NotTaken::Store("the server is shutting down".into())),

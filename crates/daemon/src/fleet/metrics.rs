@@ -1,12 +1,10 @@
 //! `/metrics` of the controller of remedies. No label contains text of strangers.
 
 use super::Served;
-use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use surefoot_store::cases::Counts;
 
@@ -20,11 +18,8 @@ pub(super) struct Answers {
     pub(super) by_class: [AtomicU64; 4],
 }
 
-/// OpenMetrics. `counts` are the store's; `None` if it could not be asked.
-///
-/// # Errors
-/// Never in practice: the text goes to memory.
-pub(super) fn text(served: &Served, counts: Option<&Counts>) -> Result<String, fmt::Error> {
+/// All series. `counts` are the store's; `None` if it could not be asked.
+pub(super) fn registry(served: &Served, counts: Option<&Counts>) -> Registry {
     let mut series = Series(Registry::with_prefix("surefoot_remedy"));
     series.gauge("store_up", "1 if the store answered", u64::from(counts.is_some()));
     if let Some(counts) = counts {
@@ -57,9 +52,7 @@ pub(super) fn text(served: &Served, counts: Option<&Counts>) -> Result<String, f
     series.gauge("steps_running", "Steps running here", read(&engine.running));
     let round = ConstGauge::new(read(&engine.round_ns) as f64 / 1e9);
     series.0.register_with_unit("round", "Duration of the last round of deciding and writing", Unit::Seconds, round);
-    let mut text = String::new();
-    text::encode(&mut text, &series.0)?;
-    Ok(text)
+    series.0
 }
 
 fn read(count: &AtomicU64) -> u64 {

@@ -9,56 +9,52 @@
 mod access;
 mod agent;
 mod alertmanager;
-mod basic;
-mod bodies;
 mod book;
 mod desk;
 mod findings;
 mod intake;
 mod lines;
-mod listen;
 mod metrics;
 mod notifier;
 mod orders;
-mod rates;
+mod page;
 mod recorded;
 mod routes;
 mod silences;
 mod strangers;
-mod tls;
 pub mod words;
 
-pub use access::{Role, secret};
+pub use access::Role;
 pub use agent::{Agent, Exchange};
 pub use alertmanager::read_alerts;
 pub use book::Book;
 pub use desk::{Problem, meet, pause};
 pub use findings::{HostFindings, read_findings};
 pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
-pub use listen::Listen;
 pub use notifier::Notifier;
 pub use recorded::Recorded;
-pub use tls::TlsFiles;
+pub use surefoot_http::listen::Listen;
+pub use surefoot_http::own_files::secret;
+pub use surefoot_http::tls::TlsFiles;
 
 use crate::error::Error;
-use crate::http::serving;
-use crate::keep::shared::lock;
 use access::Access;
 use axum::http::StatusCode;
-use bodies::Bodies;
 use desk::Desk;
 use intake::Intake;
-use listen::{Door, Peer};
 use metrics::Answers;
 use notifier::Link;
 use orders::Dispatch;
-use rates::Rates;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
+use surefoot_http::bodies::Bodies;
+use surefoot_http::listen::{self, Door, Peer};
+use surefoot_http::rates::Rates;
+use surefoot_http::{lock, own_files, serving, tls};
 use surefoot_journal::deeds::Record;
 use surefoot_model::AuditEntry;
 use surefoot_remedy::act::{self, Hands, HandsConfig};
@@ -181,8 +177,8 @@ impl Fleet {
     /// Reads the policies, opens the store and its places, and starts.
     ///
     /// # Errors
-    /// [`Error::Remedy`] about policies and store, [`Error::Fleet`] about a place to listen, a certificate or the file of who may do what,
-    /// [`Error::Thread`].
+    /// [`Error::Remedy`] about policies and store, [`Error::Fleet`] about the file of who may do what, and about places to listen and certificates
+    /// [`Error::Http`].
     pub fn start(config: Config) -> Result<Fleet, Error> {
         let Config { listen, tls, who, mut book, policy, name, own_host, lease, notifier, record } = config;
         let recorder = Recorder { record, name: name.clone(), own_host, lost_count: Arc::default() };
@@ -195,8 +191,7 @@ impl Fleet {
             let why = "no network client would have any role: pass --who with a file that lists tokens or certificates";
             return Err(Error::Fleet { what: "--listen".into(), why: why.into() });
         }
-        let doors =
-            listen.iter().map(|listen| Door::open(listen, acceptor.is_some())).collect::<Result<Vec<_>, _>>()?;
+        let doors = listen.iter().map(|listen| door(listen, acceptor.is_some())).collect::<Result<Vec<_>, _>>()?;
         // So that a store that is none is told of now, and not in the middle of the night.
         book.now_realtime_ns()?;
         book.note(&loaded(&name, &policy, policies.policies.len()))?;
@@ -321,20 +316,14 @@ impl Fleet {
 
     fn serve(&mut self, doors: Vec<Door>, acceptor: Option<TlsAcceptor>) -> Result<(), Error> {
         let name = "surefoot-fleet";
-        let thread_error = |source| Error::Thread { name, source };
-        let runtime = serving::runtime(QUERIES_MAX).map_err(thread_error)?;
-        let doors = {
-            let _inside = runtime.enter();
-            listen::doors(doors, acceptor).map_err(thread_error)?
-        };
+        let open = || listen::doors(doors, acceptor);
         let router = routes::router(Arc::clone(&self.served));
-        self.spawn(name, serving::answering::<_, Peer>(runtime, doors, router, &self.stop))
+        self.threads.push(serving::serve::<_, Peer>(name, QUERIES_MAX, open, router, &self.stop)?);
+        Ok(())
     }
 
     fn spawn(&mut self, name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let thread =
-            Builder::new().name(name.to_owned()).spawn(body).map_err(|source| Error::Thread { name, source })?;
-        self.threads.push(thread);
+        self.threads.push(serving::spawn(name, body)?);
         Ok(())
     }
 }
@@ -351,9 +340,18 @@ impl Drop for Fleet {
     }
 }
 
+fn door(listen: &Listen, has_tls: bool) -> Result<Door, Error> {
+    if let Listen::Unix(path) = listen {
+        // Whoever may replace the file chooses which one everybody may then write to.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        act::trusted_file(folder).map_err(|why| Error::Fleet { what: format!("--listen {listen}"), why })?;
+    }
+    Ok(Door::open(listen, has_tls)?)
+}
+
 /// Whoever may change the policies has root's hooks, drains and restarts at his call.
 fn read_policies(path: &Path) -> Result<Policies, Error> {
-    access::expect_own(path).map_err(|why| Error::Fleet { what: path.display().to_string(), why })?;
+    own_files::expect_own(path).map_err(|why| Error::Fleet { what: path.display().to_string(), why })?;
     Ok(Policies::read(path)?)
 }
 
@@ -387,5 +385,22 @@ fn loaded(actor: &str, policy: &Path, count: usize) -> AuditEntry {
         action: "policy_loaded".into(),
         target: policy.display().to_string(),
         reason: if count == 1 { "1 policy".into() } else { format!("{count} policies") },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn no_socket_is_made_where_others_could_replace_it() {
+        let home = tempfile::tempdir().unwrap();
+        let open_to_all = home.path().join("all");
+        std::fs::create_dir(&open_to_all).unwrap();
+        std::fs::set_permissions(&open_to_all, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let why = door(&Listen::Unix(open_to_all.join("s")), false).err().unwrap().to_string();
+        assert!(why.contains("others may write to") && !open_to_all.join("s").exists(), "{why}");
+        assert!(door(&Listen::Unix(home.path().join("s")), false).is_ok());
     }
 }

@@ -2,16 +2,16 @@
 //! see and silence them where they see everything else. Each push tells all that holds, so that one that is lost or comes twice changes
 //! nothing, and what is told no more ends there by itself.
 
-use super::access;
 use super::book::Book;
 use super::silences::{self, Silences};
-use crate::keep::shared::lock;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use surefoot_http::lock;
+use surefoot_http::own_files::secret;
 use surefoot_model::{Alert, Severity};
 use surefoot_outside::http::{self, Answer, Identity, NoAnswer, Request, Trust};
 use surefoot_remedy::Casebook;
@@ -163,7 +163,7 @@ impl Work {
 
     fn request(&self, method: &'static str, path: &str, body: String) -> Result<Answer, NoAnswer> {
         let identity = match &self.notifier.token_file {
-            Some(file) => Identity::Token(access::secret(file).map_err(NoAnswer::Away)?),
+            Some(file) => Identity::Token(secret(file).map_err(NoAnswer::Away)?),
             None => Identity::None,
         };
         let request = Request {

@@ -2,10 +2,10 @@
 //! does them and answers. Hosts listen nowhere.
 
 use super::book::Book;
-use crate::keep::shared::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use surefoot_http::lock;
 use surefoot_remedy::act::{Found, Hands, HandsConfig};
 use surefoot_remedy::{Act, Order, Outcome, Step};
 use surefoot_store::cases::{KeptOrder, OrderState};

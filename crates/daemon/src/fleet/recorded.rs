@@ -1,10 +1,10 @@
 //! Steps that are recorded as deeds in the journal of the host that does them, before and after.
 
-use crate::keep::shared::lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::clock;
+use surefoot_http::lock;
 use surefoot_journal::deeds::Record;
 use surefoot_model::{Actor, Deed, DeedOutcome};
 use surefoot_remedy::act::Found;

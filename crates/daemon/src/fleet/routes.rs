@@ -1,15 +1,10 @@
 //! Every address of the server, who may ask there, and what is answered.
 
 use super::access::{Role, Shown};
-use super::bodies::Room;
 use super::desk::Told;
 use super::intake::NotTaken;
 use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
-use super::listen::Peer;
-use super::{Caller, Served, alertmanager, basic, findings, metrics, strangers};
-use crate::http::guard::{HEADERS, is_local, is_of_another_site};
-use crate::http::{ApiError, parameters};
-use crate::http::{page, reply};
+use super::{Caller, Served, alertmanager, findings, metrics, page, strangers};
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -21,6 +16,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use surefoot_http::bodies::Room;
+use surefoot_http::guard::{dress, is_local, is_of_another_site};
+use surefoot_http::listen::Peer;
+use surefoot_http::reply;
+use surefoot_http::{ApiError, SCHEMA, basic, page::serve, parameters};
 use surefoot_model::AuditEntry;
 use surefoot_remedy::decide;
 
@@ -60,9 +60,9 @@ const ADDRESSES: [(&str, &str); 15] = [
 
 pub(super) fn router(served: Arc<Served>) -> Router {
     let mut router = Router::new();
-    for asset in page::CASES {
-        let serve = move |headers: HeaderMap| async move { page::serve(&asset, &headers) };
-        router = router.route(asset.path, get(serve));
+    for asset in page::ASSETS {
+        let of_page = move |headers: HeaderMap| async move { serve(&asset, &headers) };
+        router = router.route(asset.path, get(of_page));
     }
     router
         .route("/api/v1/alertmanager", post(take_alerts))
@@ -95,9 +95,7 @@ async fn guard(
         None => next.run(request).await,
     };
     served.count_answer(response.status());
-    for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
+    dress(&mut response);
     response
 }
 
@@ -164,7 +162,7 @@ fn later(status: StatusCode, why: &str) -> Response {
 
 fn is_of_page(request: &Request) -> bool {
     let path = request.uri().path();
-    path == "/" || page::CASES.iter().any(|asset| asset.path == path)
+    path == "/" || page::ASSETS.iter().any(|asset| asset.path == path)
 }
 
 fn token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
@@ -401,15 +399,13 @@ async fn openmetrics(State(served): Context, Extension(caller): Extension<Caller
     served.needs(&caller, &[Role::Read], "reading metrics").await?;
     // Without its store the server still tells how it does itself.
     let counts = served.desk.counts().await.ok();
-    let text = metrics::text(&served, counts.as_ref());
-    let text = text.map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics have no text form"))?;
-    Ok(reply::with_type(StatusCode::OK, crate::http::metrics::CONTENT_TYPE, text))
+    surefoot_http::metrics::answer(&metrics::registry(&served, counts.as_ref()))
 }
 
 async fn index(uri: Uri) -> Answer {
     parameters(&uri, &[])?;
     let addresses: Vec<_> = ADDRESSES.iter().map(|(path, about)| json!({ "path": path, "about": about })).collect();
-    Ok(reply::answer(StatusCode::OK, &json!({ "schema": crate::http::SCHEMA, "addresses": addresses })))
+    Ok(reply::answer(StatusCode::OK, &json!({ "schema": SCHEMA, "addresses": addresses })))
 }
 
 async fn unknown() -> ApiError {

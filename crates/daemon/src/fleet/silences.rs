@@ -1,12 +1,12 @@
 //! Silences of Alertmanager: what somebody said is to be left alone for a while opens no case, whoever told of it.
 
-use crate::keep::shared::lock;
 use regex_lite::Regex;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use surefoot_http::lock;
 use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, one_line};
 use surefoot_remedy::alerts::alert_name;
 use time::OffsetDateTime;

@@ -6,10 +6,8 @@
 //! same with the address in the file `page-url`, which only the daemon's user can read: it works once, for one user, and for a
 //! day. Whoever may remove that file (root, the daemon's user) takes back with it all that it let in; a new one follows.
 
-use super::connections::Peer;
 use crate::config::Config;
 use crate::keep::run_directory::{Readers, RunDirectory};
-use crate::keep::shared::lock;
 use axum::http::{HeaderMap, header};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,6 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, clock, peer};
+use surefoot_http::connections::Peer;
+use surefoot_http::{is_same, lock};
 use surefoot_model::Finding;
 
 /// The file in the run directory that holds the address for a browser.
@@ -138,7 +138,7 @@ impl Access {
         self.heed_removal();
         {
             let mut keys = lock(&self.keys);
-            keys.next.as_deref().filter(|next| is_same(next, key))?;
+            keys.next.as_deref().filter(|next| is_same(next.as_bytes(), key.as_bytes()))?;
             keys.next = None;
         }
         let cookie = random_key().ok()?;
@@ -182,7 +182,9 @@ impl Access {
         let now_ns = boot_ns();
         keys.sessions.retain(|session| now_ns < session.until_ns);
         ours.any(|(_, value)| {
-            keys.sessions.iter().any(|session| session.uid == peer.uid && is_same(&session.cookie, value))
+            keys.sessions
+                .iter()
+                .any(|session| session.uid == peer.uid && is_same(session.cookie.as_bytes(), value.as_bytes()))
         })
     }
 
@@ -221,12 +223,6 @@ fn random_key() -> io::Result<String> {
     let mut bytes = [0; KEY_BYTES];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Whether two texts are the same, in a time that does not tell how far they are.
-fn is_same(left: &str, right: &str) -> bool {
-    let differing = left.bytes().zip(right.bytes()).fold(0, |sum, (left, right)| sum | (left ^ right));
-    left.len() == right.len() && differing == 0
 }
 
 #[cfg(test)]

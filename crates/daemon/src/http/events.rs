@@ -1,7 +1,4 @@
 use super::access::Viewer;
-use super::api_error::ApiError;
-use super::json;
-use super::shares::{Limits, Place};
 use crate::keep::shared::{LIVE_CLIENTS, LiveEvent, News, Shared};
 use crate::rooms::stall::{WindowView, public};
 use axum::http::{HeaderMap, StatusCode};
@@ -16,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use surefoot_http::shares::{Limits, Place};
+use surefoot_http::{ApiError, json};
 use surefoot_model::{ClockChange, Event, Gap, GapCorrection, Headline, Notice};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;

@@ -1,22 +1,9 @@
-use super::api_error::ApiError;
 use axum::extract::Request;
-use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-
-/// What every answer says: nothing is loaded from elsewhere, framed, sniffed or told to others.
-pub(crate) const HEADERS: [(HeaderName, &str); 5] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-];
+use surefoot_http::ApiError;
+use surefoot_http::guard::{dress, is_local, is_of_another_site};
 
 /// Refuses what only a hostile page would send, and dresses every answer.
 ///
@@ -24,14 +11,12 @@ pub(crate) const HEADERS: [(HeaderName, &str); 5] = [
 /// requests there. Three checks keep such a page out: the name in `Host` (a foreign name that was
 /// made to point to 127.0.0.1 is the one way to read answers), the method (nothing here can be
 /// changed), and where the browser says that a request comes from.
-pub(crate) async fn guard(request: Request, next: Next) -> Response {
+pub(super) async fn guard(request: Request, next: Next) -> Response {
     let mut response = match refusal(&request) {
         Some(response) => response,
         None => next.run(request).await,
     };
-    for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
+    dress(&mut response);
     response
 }
 
@@ -51,58 +36,4 @@ fn refusal(request: &Request) -> Option<Response> {
         return Some(ApiError::new(StatusCode::FORBIDDEN, text).into_response());
     }
     None
-}
-
-/// Whether the request was made to this machine by one of its own names.
-pub(crate) fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let one_local_host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().is_ok_and(is_local_name),
-        _ => false,
-    };
-    // A request line may name the host as well, and then that one counts.
-    one_local_host && uri.authority().is_none_or(|authority| is_local_name(authority.as_str()))
-}
-
-fn is_local_name(text: &str) -> bool {
-    // An authority may hold a user name, which no browser sends in `Host`.
-    let Ok(authority) = text.parse::<Authority>() else { return false };
-    let host = authority.host();
-    !text.contains('@') && (host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "[::1]")
-}
-
-/// Whether a browser says that the page of another origin sent this. A link to the page itself is
-/// welcome from anywhere; data, events and metrics are not for other pages, not even to load them unseen.
-pub(crate) fn is_of_another_site(request: &Request) -> bool {
-    let from = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
-    let foreign = from.is_some_and(|from| from != b"same-origin" && from != b"none");
-    foreign && request.uri().path() != "/"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_names_of_this_machine_are_local() {
-        for host in ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:7171", "[::1]", "[::1]:7171"] {
-            assert!(is_local_name(host), "{host}");
-        }
-        for host in [
-            "",
-            "evil.example",
-            "localhost.evil.example",
-            "127.0.0.1.nip.io",
-            "127.0.0.2",
-            "user@localhost",
-            "localhost@evil.example",
-            "::1",
-            "[::2]",
-            "localhost:80:80",
-            "localhost/",
-            "0.0.0.0",
-        ] {
-            assert!(!is_local_name(host), "{host}");
-        }
-    }
 }

@@ -5,31 +5,28 @@ use crate::keep::board::Findings;
 use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
 use crate::rooms::Room;
+use axum::response::Response;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, MetricEncoder, NoLabelSet, text};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeSet;
 use std::fmt::{self, Error};
 use std::sync::Arc;
+use surefoot_http::ApiError;
+use surefoot_http::metrics::{self, Label};
 use surefoot_model::{Finding, Severity};
-
-/// The media type of the OpenMetrics text format.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Findings that have a series of their own: the most urgent.
 const FINDINGS_MAX: usize = 100;
 /// Characters of a subject's name in a label.
 const NAME_CHARACTERS_MAX: usize = 128;
 
-/// A label and its value.
-pub(crate) type Label<'a> = (&'static str, &'a str);
-
-/// Everything at one moment, as OpenMetrics text.
+/// Everything at one moment.
 ///
 /// # Errors
 /// Never in practice: the text goes to memory.
-pub(crate) fn encode(shared: &Shared, viewer: Viewer) -> Result<String, Error> {
+pub(crate) fn answer(shared: &Shared, viewer: Viewer) -> Result<Response, ApiError> {
     let moment = shared.moment();
     let findings = shared.findings_for(&moment, viewer);
     let mut registry = Registry::with_prefix("surefoot");
@@ -40,9 +37,7 @@ pub(crate) fn encode(shared: &Shared, viewer: Viewer) -> Result<String, Error> {
         moment,
         findings,
     }));
-    let mut text = String::new();
-    text::encode(&mut text, &registry)?;
-    Ok(text)
+    metrics::answer(&registry)
 }
 
 struct Scrape {
@@ -102,18 +97,4 @@ impl Scrape {
         }
         Ok(())
     }
-}
-
-/// Writes one counter of a family.
-pub(crate) fn counter(
-    family: &mut MetricEncoder<'_>,
-    labels: &[Label<'_>],
-    value: impl EncodeCounterValue,
-) -> Result<(), Error> {
-    family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&value, None)
-}
-
-/// Nanoseconds as seconds.
-pub(crate) fn seconds(duration_ns: u64) -> f64 {
-    duration_ns as f64 / 1e9
 }

@@ -1,12 +1,12 @@
 //! `/api/v1/overview`: what all rooms find, a card for each.
 
-use super::SCHEMA;
 use super::access::{AccessView, Viewer};
 use crate::keep::shared::Shared;
 use crate::rooms::Chart;
 use crate::rooms::stall::{Origin, OriginMode};
 use schemars::JsonSchema;
 use serde::Serialize;
+use surefoot_http::SCHEMA;
 use surefoot_model::{Finding, Headline, HostDescription, Severity};
 
 /// Findings of one card: the most urgent.

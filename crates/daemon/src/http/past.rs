@@ -1,8 +1,6 @@
 //! `/api/v1/history`: what the history kept of a stretch of the past.
 
 use super::access::Viewer;
-use super::api_error::ApiError;
-use super::{SCHEMA, json, parameters, reply};
 use crate::keep::shared::Shared;
 use crate::rooms::stall::{PastGapView, PastWindowView};
 use axum::http::{StatusCode, Uri};
@@ -13,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use surefoot_hostfs::clock;
+use surefoot_http::{ApiError, SCHEMA, json, parameters, reply};
 use surefoot_model::{ClockChange, Finding, Headline, JournalEntry, Room, Severity, Subject};
 use surefoot_store::history::{GapFilter, KeptClockChange, KeptFinding, KeptRecord, Resolution, View};
 

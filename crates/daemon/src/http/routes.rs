@@ -1,12 +1,11 @@
 use super::access::{self, Viewer};
-use super::api_error::{ApiError, echo};
-use super::connections::Peer;
 use super::guard::guard;
 use super::overview::Overview;
-use super::page::{self, ASSETS};
-use super::{events, metrics, parameters, past, reply};
+use super::page::ASSETS;
+use super::{events, metrics, past};
 use crate::keep::shared::Shared;
 use crate::rooms::Route;
+use crate::{Config, Mode};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -14,8 +13,12 @@ use axum::routing::get;
 use axum::{Extension, Router, middleware};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use surefoot_http::connections::Peer;
+use surefoot_http::unconnected::Unconnected;
+use surefoot_http::{ApiError, SCHEMA, echo, page, parameters, reply};
 use surefoot_model::Capability;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -74,7 +77,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let listed = known.clone();
     let index = move |uri: Uri| async move {
         parameters(&uri, &[])?;
-        Ok::<Response, ApiError>(reply::answer(StatusCode::OK, &Index { schema: super::SCHEMA, addresses: listed }))
+        Ok::<Response, ApiError>(reply::answer(StatusCode::OK, &Index { schema: SCHEMA, addresses: listed }))
     };
     router
         .route(INDEX, get(index))
@@ -82,6 +85,15 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), identify))
         .layer(middleware::from_fn(guard))
         .with_state(shared)
+}
+
+/// A server without a port and with nothing to show, for the fuzzer.
+///
+/// # Errors
+/// When the system gives no event queue.
+pub fn unconnected() -> io::Result<Unconnected> {
+    let config = Config { mode: Mode::Replay { file: "some.surefoot".into() }, port: None, ..Config::default() };
+    Unconnected::start(router(Arc::new(Shared::new(&config, None))))
 }
 
 /// Adds an address of a room. Its answer may be large, so that it waits for its turn.
@@ -173,7 +185,7 @@ async fn overview(State(shared): State<Arc<Shared>>, Extension(viewer): Extensio
 async fn capabilities(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
     parameters(&uri, &[])?;
     let capabilities = shared.moment().capabilities;
-    Ok(reply::answer(StatusCode::OK, &Capabilities { schema: super::SCHEMA, capabilities: &capabilities }))
+    Ok(reply::answer(StatusCode::OK, &Capabilities { schema: SCHEMA, capabilities: &capabilities }))
 }
 
 /// What works on this host.
@@ -192,11 +204,8 @@ async fn live(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Vi
     events::events(&shared, viewer, &headers)
 }
 
-async fn openmetrics(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>) -> Response {
-    match metrics::encode(&shared, viewer) {
-        Ok(text) => reply::with_type(StatusCode::OK, metrics::CONTENT_TYPE, text),
-        Err(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics have no text form").into_response(),
-    }
+async fn openmetrics(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>) -> Answer {
+    metrics::answer(&shared, viewer)
 }
 
 fn unknown(uri: &Uri, known: &[Listed]) -> ApiError {

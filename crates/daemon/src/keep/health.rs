@@ -1,4 +1,3 @@
-use crate::http::json;
 use crate::keep::board::Findings;
 use crate::keep::run_directory::{Readers, RunDirectory};
 use crate::keep::stream::Moment;
@@ -6,6 +5,7 @@ use crate::rooms::Room;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use surefoot_http::json;
 use surefoot_model::{Finding, Headline, Health, Part, RoomHealth};
 
 /// The host's health as the findings of a moment say it. Other programs act on it, so that it takes the word of the host

@@ -9,12 +9,13 @@
 
 use crate::keep::drops::{Drops, Seldom};
 use crate::keep::queue::{Popped, Queue};
-use crate::keep::shared::{Shared, lock};
+use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use surefoot_http::lock;
 use surefoot_model::{Event, Finding, HostDescription};
 use surefoot_store::history::{self as store, Limits, View};
 

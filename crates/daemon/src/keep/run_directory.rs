@@ -2,13 +2,13 @@
 //! the lock, a file that only its owner can open. Another one waits for its end, and neither replaces nor removes what
 //! is not its own.
 
-use crate::keep::shared::lock;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use surefoot_http::lock;
 
 /// The lock's file; it holds the number of the process that has it.
 const LOCK_NAME: &str = "health.lock";

@@ -1,6 +1,5 @@
 use crate::config::Config;
 use crate::http::access::{Access, Viewer};
-use crate::http::shares::{Limits, Shares};
 use crate::keep::board::{Board, Findings};
 use crate::keep::drops::{Dropped, Drops, Seldom};
 use crate::keep::history::History;
@@ -9,9 +8,11 @@ use crate::rooms::{self, Room, Taken};
 use crate::sources::Statistics;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, peer::Holder};
+use surefoot_http::lock;
+use surefoot_http::shares::{Limits, Shares};
 use surefoot_model::{Event, Finding, Headline, Notice};
 use tokio::sync::{Semaphore, broadcast};
 
@@ -228,11 +229,6 @@ impl Shared {
     fn stream(&self) -> MutexGuard<'_, Stream> {
         lock(&self.stream)
     }
-}
-
-/// A panic of another thread leaves plain numbers behind, which are as good as before.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ pub(crate) mod turns;
 pub mod watch;
 
 use crate::config::Config;
-use crate::http::ApiError;
 use crate::http::access::Viewer;
 use crate::keep::drops::Drops;
 use crate::keep::shared::Shared;
@@ -27,6 +26,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use surefoot_http::ApiError;
 use surefoot_model::{Event, Finding, Part};
 
 /// What the rooms are told at the start, each a field of its own where it needs one.

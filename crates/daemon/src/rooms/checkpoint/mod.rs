@@ -15,13 +15,13 @@ pub use view::{Answer, JobView, JournalState};
 
 use crate::config::Config;
 use crate::http::access::Viewer;
-use crate::http::{json_text, parameters};
-use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use surefoot_http::lock;
+use surefoot_http::{json_text, parameters};
 use surefoot_model::{Event, Finding, Part};
 
 /// Jobs that are told of.

@@ -2,12 +2,12 @@
 
 use super::findings;
 use super::state::{Job, Standing, State};
-use crate::http::SCHEMA;
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use surefoot_http::SCHEMA;
 use surefoot_model::{
     CheckpointDirectory, CheckpointDrives, CheckpointJob, CheckpointLook, CheckpointProblem, Finding, JournalEntry,
     Severity,

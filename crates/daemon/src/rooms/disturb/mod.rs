@@ -18,14 +18,14 @@ pub use view::{Answer, DetailView, ExperimentView};
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
-use crate::http::json_text;
-use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use predictions::Predictions;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use surefoot_http::json_text;
+use surefoot_http::lock;
 use surefoot_model::{Event, Finding};
 use view::Question;
 
@@ -68,7 +68,7 @@ impl Disturb {
         Disturb { is_live: config.mode == Mode::Live, state: Mutex::default(), predictions }
     }
 
-    fn answer(&self, question: &Question, viewer: Viewer) -> Result<Answer, crate::http::ApiError> {
+    fn answer(&self, question: &Question, viewer: Viewer) -> Result<Answer, surefoot_http::ApiError> {
         let state = lock(&self.state).seen_by(viewer, question.wanted());
         let mut predictions = lock(&self.predictions);
         let why = (state.is_empty() && predictions.is_none_named()).then(|| self.why().to_owned());

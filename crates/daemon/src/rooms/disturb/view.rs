@@ -3,11 +3,11 @@
 use super::predictions::PredictionView;
 use super::stalls::CoreStalls;
 use super::state::{Experiment, State};
-use crate::http::{ApiError, SCHEMA, parameters};
 use axum::body::Bytes;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
+use surefoot_http::{ApiError, SCHEMA, parameters};
 use surefoot_model::{ExperimentBegan, ExperimentEnded, ExperimentRow, ExperimentRun, InjectedStall};
 
 /// The longest answer.

@@ -1,8 +1,8 @@
 //! The answer of `/api/v1/memory/interval`: what each polling interval would cost and lose.
 
-use crate::http::SCHEMA;
 use schemars::JsonSchema;
 use serde::Serialize;
+use surefoot_http::SCHEMA;
 use surefoot_memory::Error;
 use surefoot_memory::simulate::{Arrivals, Costs, Path, Pattern, Work};
 use surefoot_memory::tune::{Bins, Cores, RATE_PER_S_MIN, Wish, choose, curve, rate_to_count};

@@ -15,8 +15,6 @@ pub use view::{Answer, LostReports};
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
-use crate::http::{ApiError, json_text, parameters};
-use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use crate::sources::Start;
@@ -25,6 +23,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
+use surefoot_http::lock;
+use surefoot_http::{ApiError, json_text, parameters};
 use surefoot_memory::bmc::Sources;
 use surefoot_memory::presence;
 use surefoot_memory::tune::Cores;

@@ -2,10 +2,10 @@
 
 use super::findings;
 use super::state::State;
-use crate::http::SCHEMA;
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
+use surefoot_http::SCHEMA;
 use surefoot_memory::cost::OfDimm;
 use surefoot_model::{
     Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost, Severity,

@@ -13,13 +13,13 @@ pub use view::Answer;
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
-use crate::http::{json_text, parameters};
-use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
+use surefoot_http::lock;
+use surefoot_http::{json_text, parameters};
 use surefoot_interfaces::presence;
 use surefoot_model::{Event, Finding};
 

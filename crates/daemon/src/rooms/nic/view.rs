@@ -2,10 +2,10 @@
 
 use super::findings;
 use super::state::State;
-use crate::http::SCHEMA;
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
+use surefoot_http::SCHEMA;
 use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, Severity};
 
 /// The longest answer.

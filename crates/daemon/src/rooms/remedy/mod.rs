@@ -12,14 +12,14 @@ pub use view::Answer;
 
 use crate::config::Config;
 use crate::http::access::Viewer;
-use crate::http::{json_text, parameters};
-use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use crate::sources::Start;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
+use surefoot_http::lock;
+use surefoot_http::{json_text, parameters};
 use surefoot_model::{Event, Finding};
 use surefoot_remedy::checks::CheckFile;
 

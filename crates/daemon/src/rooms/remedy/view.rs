@@ -1,9 +1,9 @@
 //! The answer of `/api/v1/remedy`.
 
 use super::state::State;
-use crate::http::SCHEMA;
 use schemars::JsonSchema;
 use serde::Serialize;
+use surefoot_http::SCHEMA;
 use surefoot_model::{HostCheck, Severity};
 
 /// Periodic checks at one moment.

@@ -1,6 +1,6 @@
-use crate::http::{ApiError, parameters};
 use axum::http::Uri;
 use std::collections::BTreeSet;
+use surefoot_http::{ApiError, parameters};
 use surefoot_model::{CauseKind, CpuId, Gap, LoopGap, Verdict, Window};
 
 /// The longest minimum length of a gap that makes sense: a minute.

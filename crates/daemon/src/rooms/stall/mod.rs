@@ -18,15 +18,15 @@ pub(crate) use who::fitted;
 
 use crate::config::Config;
 use crate::http::access::Viewer;
-use crate::http::json_text;
 use crate::keep::drops::Drops;
-use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
 use crate::rooms::{CHART_POINTS_MAX, Chart, NowValue, Room, Route, Taken};
 use filter::Filter;
 use prometheus_client::encoding::DescriptorEncoder;
 use state::State;
 use std::sync::{Arc, Mutex};
+use surefoot_http::json_text;
+use surefoot_http::lock;
 use surefoot_model::{Event, Finding};
 use view::{Frame, ReportView, SnapshotView};
 use who::WhoAnswer;

@@ -1,11 +1,11 @@
 //! Lost time as OpenMetrics.
 
 use super::totals::{GAP_EDGES_NS, LostTotals, Totals};
-use crate::http::metrics::{Label, counter, seconds};
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 use std::fmt::Error;
+use surefoot_http::metrics::{Label, counter, seconds};
 
 /// Writes the sums. They are kept as integers and become seconds here, so that no rounding adds up.
 ///

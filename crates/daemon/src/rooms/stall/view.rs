@@ -3,13 +3,13 @@
 use super::filter::Filter;
 use super::state::Kept;
 use crate::config::Mode;
-use crate::http::SCHEMA;
 use crate::http::access::Viewer;
 use crate::keep::drops::Dropped;
 use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
 use schemars::JsonSchema;
 use serde::Serialize;
+use surefoot_http::SCHEMA;
 use surefoot_model::{
     Capability, CauseKind, ClockChange, Completeness, CoreLedger, CpuId, FaultyCore, FaultySum, Gap, Headline,
     HostDescription, LARGEST_GAPS, Lost, Notice, Report, SelfCost, Untimed, Waiting, Window,

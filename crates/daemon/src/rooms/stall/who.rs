@@ -4,11 +4,11 @@ use super::filter::Filter;
 use super::public;
 use super::state::Kept;
 use super::view::{Frame, Origin};
-use crate::http::SCHEMA;
 use crate::http::access::Viewer;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
+use surefoot_http::SCHEMA;
 use surefoot_model::{Event, WhoReport};
 use surefoot_stall::who::{Limits, limit};
 

@@ -10,15 +10,15 @@ pub(crate) use findings::is_of_the_start;
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
-use crate::http::{json_text, parameters};
 use crate::keep::drops::Drops;
-use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use crate::sources::Statistics;
 use prometheus_client::encoding::DescriptorEncoder;
 use state::State;
 use std::sync::{Arc, Mutex};
+use surefoot_http::lock;
+use surefoot_http::{json_text, parameters};
 use surefoot_model::{Event, Finding};
 
 /// What its route answers, as JSON Schema.

@@ -1,7 +1,6 @@
 //! The watch itself as OpenMetrics.
 
 use super::state::Totals;
-use crate::http::metrics::{Label, counter, seconds};
 use crate::keep::drops::Dropped;
 use crate::keep::stream::Moment;
 use crate::sources::SourceStatistics;
@@ -9,6 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 use std::fmt::Error;
+use surefoot_http::metrics::{Label, counter, seconds};
 
 /// Writes everything.
 ///

@@ -19,10 +19,11 @@ pub(super) use view::Answer;
 use super::super::Route;
 use super::Nic;
 use crate::http::access::Viewer;
-use crate::http::{ApiError, json_text, parameters};
-use crate::keep::shared::{Shared, lock};
+use crate::keep::shared::Shared;
 use axum::http::{StatusCode, Uri};
 use std::sync::Arc;
+use surefoot_http::lock;
+use surefoot_http::{ApiError, json_text, parameters};
 use surefoot_nic::campaign::Experiment;
 
 /// What the page shows of campaigns.

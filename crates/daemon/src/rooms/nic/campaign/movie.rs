@@ -3,8 +3,6 @@
 
 use super::lines::FaultLine;
 use super::words::{Part, part, scene, short_words};
-use crate::http::{ApiError, SCHEMA, json_text};
-use crate::keep::shared::lock;
 use crate::rooms::stall::length;
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -12,6 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, TryLockError};
+use surefoot_http::lock;
+use surefoot_http::{ApiError, SCHEMA, json_text};
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::movie::{Movie, Scene, What};
 use surefoot_nic::campaign::trial::Lab;

@@ -2,10 +2,10 @@
 
 use super::lines::TableLine;
 use super::reports::{Campaign, Kept, Key, Reports, Source};
-use crate::http::{ApiError, SCHEMA, parameters};
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
+use surefoot_http::{ApiError, SCHEMA, parameters};
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::{FaultId, Outcome};
 

@@ -4,7 +4,6 @@ mod source;
 
 pub use source::source;
 
-use crate::http::SCHEMA;
 use crate::http::access::Viewer;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType::Counter;
@@ -12,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
+use surefoot_http::SCHEMA;
 use surefoot_model::{Actor, CheckpointEvent, Deed, DeedAction, DeedOutcome, Event, Room, SubjectKind};
 
 /// Deeds that are kept of each user in each room: the newest.

@@ -11,15 +11,15 @@ use std::io::{self, Write};
 use time::OffsetDateTime;
 
 /// How the names of such members end.
-pub(crate) const SUFFIX: &str = "realtime_ns";
+pub const SUFFIX: &str = "realtime_ns";
 /// What the name of the text lacks.
-pub(crate) const UNIT: &str = "_ns";
+pub const UNIT: &str = "_ns";
 
 /// The text of a value.
 ///
 /// # Errors
 /// When it has no JSON form, such as a map whose keys are no strings.
-pub(crate) fn to_vec(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+pub fn to_vec(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut text = Vec::with_capacity(1 << 10);
     value.serialize(&mut Serializer::with_formatter(&mut text, WithTexts::default()))?;
     Ok(text)
@@ -29,7 +29,7 @@ pub(crate) fn to_vec(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`to_vec`].
-pub(crate) fn to_string(value: &impl Serialize) -> serde_json::Result<String> {
+pub fn to_string(value: &impl Serialize) -> serde_json::Result<String> {
     String::from_utf8(to_vec(value)?).map_err(serde::ser::Error::custom)
 }
 

@@ -2,7 +2,7 @@
 //! token. RFC 7617.
 
 /// The password that the value of the header holds.
-pub(super) fn password(value: &[u8]) -> Option<Vec<u8>> {
+pub fn password(value: &[u8]) -> Option<Vec<u8>> {
     let encoded = value.strip_prefix(b"Basic ").or_else(|| value.strip_prefix(b"basic "))?;
     let decoded = decoded(encoded)?;
     let colon = decoded.iter().position(|&byte| byte == b':')?;

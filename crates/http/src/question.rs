@@ -1,10 +1,13 @@
-use super::api_error::{ApiError, echo};
+use crate::api_error::{ApiError, echo};
 use axum::extract::Query;
 use axum::http::Uri;
 use std::collections::BTreeSet;
 
 /// The parameters of a query; each at most once and known by name.
-pub(crate) fn parameters(uri: &Uri, allowed: &[&str]) -> Result<Vec<(String, String)>, ApiError> {
+///
+/// # Errors
+/// What is wrong with the query, as an answer.
+pub fn parameters(uri: &Uri, allowed: &[&str]) -> Result<Vec<(String, String)>, ApiError> {
     let given = Query::<Vec<(String, String)>>::try_from_uri(uri)
         .map_err(|_| ApiError::bad_request("the query is not of the form name=value&name=value".to_owned()))?
         .0;

@@ -1,6 +1,6 @@
 //! TLS with certificates of clients.
 
-use crate::error::Error;
+use crate::{Error, own_files};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -27,10 +27,13 @@ pub struct TlsFiles {
 }
 
 /// What shakes hands with clients. A client may show no certificate, and a bearer token instead.
-pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
-    let failed = |path: &Path, why: String| Error::Fleet { what: path.display().to_string(), why };
+///
+/// # Errors
+/// [`Error::Unusable`] with what is wrong with which file.
+pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
+    let failed = |path: &Path, why: String| Error::Unusable { what: path.display().to_string(), why };
     let chain = certificates(&files.certificate)?;
-    super::access::secret(&files.key).map_err(|why| failed(&files.key, why))?;
+    own_files::secret(&files.key).map_err(|why| failed(&files.key, why))?;
     let key =
         PrivateKeyDer::from_pem_file(&files.key).map_err(|error| failed(&files.key, format!("no key: {error}")))?;
     let provider = Arc::new(ring::default_provider());
@@ -56,14 +59,14 @@ pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
+    let failed = |why: String| Error::Unusable { what: path.display().to_string(), why };
     let read = CertificateDer::pem_file_iter(path).map_err(|error| failed(format!("no certificate: {error}")))?;
     let all = read.collect::<Result<Vec<_>, _>>().map_err(|error| failed(format!("no certificate: {error}")))?;
     if all.is_empty() { Err(failed("it holds no certificate in PEM".into())) } else { Ok(all) }
 }
 
 /// The common name of the client's certificate, which was checked when hands were shaken.
-pub(super) fn common_name_of(stream: &TlsStream<TcpStream>) -> Option<String> {
+pub fn common_name_of(stream: &TlsStream<TcpStream>) -> Option<String> {
     let (_, connection) = stream.get_ref();
     common_name(connection.peer_certificates()?.first()?)
 }

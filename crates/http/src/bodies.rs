@@ -1,7 +1,7 @@
 //! Memory for the bodies of messages that are being read: so much of it in all, and a share of it for each who sends, so that one who
 //! sends slowly keeps no other out.
 
-use crate::keep::shared::lock;
+use crate::lock;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -17,12 +17,12 @@ type Taken = Arc<Mutex<HashMap<String, usize>>>;
 
 /// The memory.
 #[derive(Default)]
-pub(super) struct Bodies {
+pub struct Bodies {
     taken: Taken,
 }
 
 /// Room for one body, until it is dropped.
-pub(super) struct Room {
+pub struct Room {
     taken: Taken,
     name: String,
     bytes: usize,
@@ -30,7 +30,7 @@ pub(super) struct Room {
 
 impl Bodies {
     /// Room for a body of so many bytes, if there is any left for this one.
-    pub(super) fn room(&self, name: &str, bytes: usize) -> Option<Room> {
+    pub fn room(&self, name: &str, bytes: usize) -> Option<Room> {
         let bytes = bytes.max(BYTES_MIN);
         let mut taken = lock(&self.taken);
         let (own, all) = (taken.get(name).copied().unwrap_or(0), taken.values().sum::<usize>());

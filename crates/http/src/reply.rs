@@ -1,5 +1,6 @@
-use super::json;
-use super::routes::Turn;
+//! Answers with a media type and no caching.
+
+use crate::json;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -10,18 +11,18 @@ use std::task::{Context, Poll};
 use tokio_stream::Stream;
 
 /// The media type of JSON.
-pub(crate) const JSON: &str = "application/json";
+pub const JSON: &str = "application/json";
 /// A large answer goes out in pieces of this size.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A JSON answer, never stored by anybody on the way.
-pub(crate) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
+pub fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     let (status, text) = to_json(status, value);
     with_type(status, JSON, text)
 }
 
 /// The text of a JSON answer.
-pub(crate) fn json_text(value: &impl Serialize) -> Bytes {
+pub fn json_text(value: &impl Serialize) -> Bytes {
     Bytes::from(to_json(StatusCode::OK, value).1)
 }
 
@@ -34,7 +35,7 @@ fn to_json(status: StatusCode, value: &impl Serialize) -> (StatusCode, Vec<u8>) 
 }
 
 /// An answer of this media type, never stored by anybody on the way.
-pub(crate) fn with_type(status: StatusCode, media_type: &'static str, body: impl Into<Body>) -> Response {
+pub fn with_type(status: StatusCode, media_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -44,16 +45,16 @@ pub(crate) fn with_type(status: StatusCode, media_type: &'static str, body: impl
 }
 
 /// A body that is large, so that only so many may be in memory: its permit is held until the client has all of it.
-pub(crate) fn held(text: impl Into<Bytes>, turn: Turn) -> Body {
-    Body::from_stream(Held { rest: text.into(), _turn: turn })
+pub fn held(text: impl Into<Bytes>, permit: impl Send + Unpin + 'static) -> Body {
+    Body::from_stream(Held { rest: text.into(), _permit: permit })
 }
 
-struct Held {
+struct Held<P> {
     rest: Bytes,
-    _turn: Turn,
+    _permit: P,
 }
 
-impl Stream for Held {
+impl<P: Unpin> Stream for Held<P> {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -1,19 +1,19 @@
 //! Places that users share, so that one who takes all he can keeps nobody else out.
 
-use crate::keep::shared::lock;
+use crate::lock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::{Root, peer::Holder};
 
 /// How many places there are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// For everybody.
-    pub(crate) all: usize,
+    pub all: usize,
     /// Of these for one user.
-    pub(crate) of_user: usize,
+    pub of_user: usize,
     /// Beyond, one each for users who have none.
-    pub(crate) kept: usize,
+    pub kept: usize,
 }
 
 /// Beyond all of these: root is let in to see who holds them.
@@ -21,14 +21,15 @@ const KEPT_FOR_ROOT: usize = 1;
 
 /// Places that are taken, by who can be all the users that hold them.
 #[derive(Clone)]
-pub(crate) struct Shares {
+pub struct Shares {
     limits: Limits,
     root: Root,
     holders: Arc<Mutex<BTreeMap<Holder, usize>>>,
 }
 
 impl Shares {
-    pub(crate) fn new(limits: Limits) -> Self {
+    /// No place is taken yet.
+    pub fn new(limits: Limits) -> Self {
         Shares::at(Root::host(), limits)
     }
 
@@ -37,7 +38,7 @@ impl Shares {
     }
 
     /// A place for one more of this user, if there is one; `None` are those whom the kernel does not know.
-    pub(crate) fn place(&self, uid: Option<u32>) -> Option<Place> {
+    pub fn place(&self, uid: Option<u32>) -> Option<Place> {
         let Limits { all: all_max, of_user, kept } = self.limits;
         let holder = Holder::of(&self.root, uid);
         let mut holders = lock(&self.holders);
@@ -54,13 +55,13 @@ impl Shares {
 
     /// How many places are taken.
     #[cfg(test)]
-    pub(crate) fn taken(&self) -> usize {
+    pub fn taken(&self) -> usize {
         lock(&self.holders).values().sum()
     }
 }
 
 /// A place, until it is dropped.
-pub(crate) struct Place {
+pub struct Place {
     holder: Holder,
     shares: Shares,
 }

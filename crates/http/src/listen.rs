@@ -1,10 +1,10 @@
 //! Where the server listens: loopback and sockets in the file system, and over the network by TLS alone.
 
-use super::tls;
-use crate::error::Error;
-use crate::http::connections::{Connection, Times};
-use crate::http::shares::{self, Limits, Shares};
-use crate::keep::shared::lock;
+use crate::Error;
+use crate::connections::{Connection, Times};
+use crate::lock;
+use crate::shares::{self, Limits, Shares};
+use crate::tls;
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use std::collections::HashMap;
@@ -74,21 +74,24 @@ impl fmt::Display for Listen {
 
 /// The other end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Peer {
+pub struct Peer {
     /// The user on this machine; `None` over the network, and where the kernel does not say.
-    pub(super) uid: Option<u32>,
+    pub uid: Option<u32>,
     /// The common name of its certificate, where it showed one that was checked.
-    pub(super) common_name: Option<Arc<str>>,
+    pub common_name: Option<Arc<str>>,
     /// Whether the requests must name this machine: over loopback, where a browser may be made to ask.
-    pub(super) is_loopback: bool,
+    pub is_loopback: bool,
     /// Where it is, for counting.
-    pub(super) address: Option<IpAddr>,
+    pub address: Option<IpAddr>,
 }
 
 /// The ways in.
-pub(super) enum Stream {
+pub enum Stream {
+    /// Over loopback.
     Tcp(TcpStream),
+    /// Over a socket in the file system.
     Unix(UnixStream),
+    /// With TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -130,7 +133,11 @@ impl AsyncWrite for Stream {
 type Taken = Arc<Mutex<HashMap<IpAddr, usize>>>;
 
 /// The place of a connection, until it is dropped.
-pub(super) enum Place {
+pub struct Place {
+    _held: Held,
+}
+
+enum Held {
     /// One of this machine's users.
     Near { _of_user: shares::Place },
     /// One of the network.
@@ -138,7 +145,7 @@ pub(super) enum Place {
 }
 
 /// One of all, and of those of its address, until it is dropped.
-pub(super) struct OfAddress {
+struct OfAddress {
     _all: OwnedSemaphorePermit,
     address: IpAddr,
     taken: Taken,
@@ -202,20 +209,20 @@ impl Places {
 
     /// A place for one more of this user; `None` is somebody on this machine whom the kernel does not know.
     fn near(&self, uid: Option<u32>) -> Option<Place> {
-        self.near.place(uid).map(|of_user| Place::Near { _of_user: of_user })
+        self.near.place(uid).map(|of_user| Place { _held: Held::Near { _of_user: of_user } })
     }
 
     /// A place for one more handshake: of this user on this machine, of this address elsewhere.
     fn handshake(&self, is_near: bool, uid: Option<u32>, address: IpAddr) -> Option<Place> {
         if is_near {
-            return self.near_handshakes.place(uid).map(|of_user| Place::Near { _of_user: of_user });
+            return self.near_handshakes.place(uid).map(|of_user| Place { _held: Held::Near { _of_user: of_user } });
         }
-        self.far_handshakes.place(address).map(|of_address| Place::Far { _of_address: of_address })
+        self.far_handshakes.place(address).map(|of_address| Place { _held: Held::Far { _of_address: of_address } })
     }
 
     /// A place for one more of this address.
     fn far(&self, address: IpAddr) -> Option<Place> {
-        self.far.place(address).map(|of_address| Place::Far { _of_address: of_address })
+        self.far.place(address).map(|of_address| Place { _held: Held::Far { _of_address: of_address } })
     }
 }
 
@@ -227,10 +234,11 @@ fn one_of(address: IpAddr) -> IpAddr {
     }
 }
 
-pub(super) type Client = Connection<Stream, Place>;
+/// A client with its place.
+pub type Client = Connection<Stream, Place>;
 
 /// All places at which the server listens, as one.
-pub(super) struct Doors {
+pub struct Doors {
     ready: mpsc::Receiver<(Client, Peer)>,
 }
 
@@ -258,13 +266,15 @@ impl Connected<IncomingStream<'_, Doors>> for Peer {
 }
 
 /// A door before it is opened to clients.
-pub(super) enum Door {
+pub enum Door {
+    /// An address.
     Tcp(std::net::TcpListener, SocketAddr),
+    /// A socket in the file system, and its file.
     Unix(std::os::unix::net::UnixListener, SocketFile),
 }
 
 /// The file of a socket, taken away when the server ends.
-pub(super) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     is: (u64, u64),
 }
@@ -279,8 +289,11 @@ impl Drop for SocketFile {
 
 impl Door {
     /// Opens a place. Anything but loopback needs TLS.
-    pub(super) fn open(listen: &Listen, has_tls: bool) -> Result<Door, Error> {
-        let failed = |why: String| Error::Fleet { what: format!("--listen {listen}"), why };
+    ///
+    /// # Errors
+    /// [`Error::Unusable`].
+    pub fn open(listen: &Listen, has_tls: bool) -> Result<Door, Error> {
+        let failed = |why: String| Error::Unusable { what: format!("--listen {listen}"), why };
         match listen {
             Listen::Tcp(address) if !address.ip().is_loopback() && !has_tls => Err(failed(
                 "over the network the server speaks TLS alone: name --tls-certificate and --tls-key, or listen on 127.0.0.1".into(),
@@ -299,7 +312,7 @@ impl Door {
     }
 
     /// Where it is.
-    pub(super) fn address(&self) -> Listen {
+    pub fn address(&self) -> Listen {
         match self {
             Door::Tcp(_, address) => Listen::Tcp(*address),
             Door::Unix(_, file) => Listen::Unix(file.path.clone()),
@@ -307,10 +320,8 @@ impl Door {
     }
 }
 
+/// The caller sees to it that nobody else may replace the file.
 fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
-    // Whoever may replace the file chooses which one everybody may then write to.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    surefoot_remedy::act::trusted_file(folder).map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
     // What a dead process left is taken away; a living one is not, nor is any other file.
     if std::fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
         match std::os::unix::net::UnixStream::connect(path) {
@@ -328,7 +339,10 @@ fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFi
 }
 
 /// Opens the doors. To be called within the runtime that serves.
-pub(super) fn doors(doors: Vec<Door>, tls: Option<TlsAcceptor>) -> io::Result<Doors> {
+///
+/// # Errors
+/// When the system has no place for them in its event queue.
+pub fn doors(doors: Vec<Door>, tls: Option<TlsAcceptor>) -> io::Result<Doors> {
     let (send, ready) = mpsc::channel(HANDSHAKES_MAX);
     let places = Places::new();
     for door in doors {
@@ -468,12 +482,6 @@ mod tests {
         assert!(!path.exists());
         std::fs::write(&path, "a file").unwrap();
         assert!(open().is_err());
-        // In a folder of others the file would be theirs to choose.
-        let open_to_all = home.path().join("all");
-        std::fs::create_dir(&open_to_all).unwrap();
-        std::fs::set_permissions(&open_to_all, std::fs::Permissions::from_mode(0o777)).unwrap();
-        let why = Door::open(&Listen::Unix(open_to_all.join("s")), false).err().unwrap().to_string();
-        assert!(why.contains("others may write to"), "{why}");
         assert_eq!(std::fs::read(&path).unwrap(), b"a file");
     }
 }

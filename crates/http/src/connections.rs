@@ -1,4 +1,6 @@
-use super::shares::{Limits, Place, Shares};
+//! The listener on 127.0.0.1, and connections with a limit in time.
+
+use crate::shares::{Limits, Place, Shares};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use std::future::{Future, poll_fn};
@@ -26,7 +28,7 @@ const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: appli
     Connection: close\r\nContent-Length: 57\r\n\r\n{\"error\":\"too many connections are open; try again soon\"}";
 /// A connection over which nothing went for so long is cut. Longer than several heartbeats of the live
 /// events, so that only a client that stopped reading, or that never sent its request, is hit.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(60);
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// A request, head and body, and the thinking about it take no longer than this in all.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// A client may keep an answer waiting for so long in all; what it takes gives some of it back.
@@ -38,15 +40,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub struct Peer {
     /// The user; `None` where the kernel does not say.
-    pub(crate) uid: Option<u32>,
+    pub uid: Option<u32>,
     /// The port here, also of a client that came through the socket beside it.
-    pub(crate) port: u16,
+    pub port: u16,
 }
 
 /// The two ways in.
-pub(crate) enum Client {
+pub enum Client {
+    /// Over loopback.
     Tcp(TcpStream),
     /// The socket in the run directory.
     Unix(UnixStream),
@@ -89,10 +92,13 @@ impl Connected<IncomingStream<'_, BoundedListener>> for Peer {
 
 /// How long clients may take; other than these in tests only.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
-    pub(crate) silence: Duration,
-    pub(crate) request: Duration,
-    pub(crate) stalled: Duration,
+pub struct Times {
+    /// Without a byte either way.
+    pub silence: Duration,
+    /// For a request and the thinking about it.
+    pub request: Duration,
+    /// In which the client takes nothing of an answer, in all.
+    pub stalled: Duration,
 }
 
 impl Default for Times {
@@ -102,7 +108,7 @@ impl Default for Times {
 }
 
 /// A listener that knows who comes, and limits how many connections there are and how long a client may take.
-pub(crate) struct BoundedListener {
+pub struct BoundedListener {
     listener: TcpListener,
     /// The socket in the run directory, where there is one.
     beside: Option<UnixListener>,
@@ -113,7 +119,8 @@ pub(crate) struct BoundedListener {
 }
 
 impl BoundedListener {
-    pub(crate) fn new(listener: TcpListener, beside: Option<UnixListener>, times: Times) -> Self {
+    /// Listens at both; to be called within the runtime that serves.
+    pub fn new(listener: TcpListener, beside: Option<UnixListener>, times: Times) -> Self {
         let (shares, refusals) = (Shares::new(CONNECTIONS), Arc::new(Semaphore::new(REFUSALS_MAX)));
         BoundedListener { listener, beside, shares, refusals, root: Root::host(), times }
     }
@@ -189,7 +196,7 @@ impl Listener for BoundedListener {
 }
 
 /// One client, on whichever way, who has a place for as long as it lasts.
-pub(crate) struct Connection<S = Client, P = Place> {
+pub struct Connection<S = Client, P = Place> {
     stream: S,
     times: Times,
     /// Ends when the connection is cut, unless something happens before.
@@ -204,7 +211,8 @@ pub(crate) struct Connection<S = Client, P = Place> {
 }
 
 impl<S, P> Connection<S, P> {
-    pub(crate) fn new(stream: S, times: Times, place: P) -> Self {
+    /// A connection that has its place from now on.
+    pub fn new(stream: S, times: Times, place: P) -> Self {
         let answer_by = Some(Instant::now() + times.request);
         let alarm = Box::pin(sleep(times.silence.min(times.request)));
         Connection { stream, times, alarm, answer_by, stalled_since: None, stalled: Duration::ZERO, _place: place }

@@ -1,10 +1,8 @@
-//! The product's HTTP side, fed with bytes in place of a connection: for the fuzzer and the test that replays its corpus
-//! (`fuzz/`).
+//! A server that is fed with bytes in place of connections: for the fuzzer and the test that replays its corpus (`fuzz/`).
 
-use super::connections::Peer;
-use super::router;
-use crate::keep::shared::{Shared, lock};
-use crate::{Config, Mode};
+use crate::connections::Peer;
+use crate::lock;
+use axum::Router;
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use std::future::IntoFuture;
@@ -101,15 +99,14 @@ impl Connected<IncomingStream<'_, Given>> for Peer {
 }
 
 impl Unconnected {
-    /// Starts it, with nothing to show.
+    /// Starts it with these addresses.
     ///
     /// # Errors
     /// When the system gives no event queue.
-    pub fn start() -> io::Result<Self> {
+    pub fn start(router: Router) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let config = Config { mode: Mode::Replay { file: "some.surefoot".into() }, port: None, ..Config::default() };
         let (clients, given) = mpsc::channel(1);
-        let routes = router(Arc::new(Shared::new(&config, None))).into_make_service_with_connect_info::<Peer>();
+        let routes = router.into_make_service_with_connect_info::<Peer>();
         runtime.spawn(axum::serve(Given(given), routes).into_future());
         Ok(Unconnected { runtime, clients })
     }

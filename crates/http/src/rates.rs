@@ -1,6 +1,6 @@
 //! How often somebody may ask.
 
-use crate::keep::shared::lock;
+use crate::lock;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -9,19 +9,20 @@ use std::time::Instant;
 const KNOWN_MAX: usize = 100_000;
 
 /// So many at once, and so many per second in the long run, for each name.
-pub(super) struct Rates {
+pub struct Rates {
     burst: f64,
     per_s: f64,
     left: Mutex<HashMap<String, (f64, Instant)>>,
 }
 
 impl Rates {
-    pub(super) fn new(burst: u32, per_s: u32) -> Rates {
+    /// `burst` at once, `per_s` in the long run.
+    pub fn new(burst: u32, per_s: u32) -> Rates {
         Rates { burst: burst.into(), per_s: per_s.into(), left: Mutex::default() }
     }
 
     /// Whether one more may be asked now.
-    pub(super) fn may(&self, name: &str, now: Instant) -> bool {
+    pub fn may(&self, name: &str, now: Instant) -> bool {
         let mut left = lock(&self.left);
         if left.len() >= KNOWN_MAX && !left.contains_key(name) {
             left.clear();

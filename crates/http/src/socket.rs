@@ -15,7 +15,7 @@ pub const SOCKET_NAME: &str = "http.sock";
 
 /// The file of the socket; taken away when dropped, unless another has taken its place.
 #[derive(Debug)]
-pub(crate) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     /// Where it was made: a name that no other process uses.
     prepared: PathBuf,
@@ -29,7 +29,7 @@ impl SocketFile {
     ///
     /// # Errors
     /// When the directory cannot be written, or the socket was exchanged while it was made.
-    pub(crate) fn prepare(directory: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    pub fn prepare(directory: &Path) -> io::Result<(UnixListener, SocketFile)> {
         // Held, so that everything below happens in one directory, however its path is changed meanwhile.
         let held = hold(directory, libc::O_DIRECTORY)?;
         let name = format!(".{SOCKET_NAME}.{}", std::process::id());
@@ -49,7 +49,10 @@ impl SocketFile {
     }
 
     /// Gives it its name, in the place of one that a dead process left there. Does nothing the second time.
-    pub(crate) fn publish(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn publish(&mut self) -> io::Result<()> {
         if !self.is_published {
             fs::rename(&self.prepared, &self.path)?;
             self.is_published = true;

@@ -1,4 +1,4 @@
-use super::reply;
+use crate::reply;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -9,35 +9,37 @@ const ECHO_CHARACTERS_MAX: usize = 100;
 
 /// A refused request: a status and a sentence, sent as `{"error": …}`.
 #[derive(Debug)]
-pub(crate) struct ApiError {
+pub struct ApiError {
     status: StatusCode,
     text: String,
 }
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+    /// A refusal with this status.
+    pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
         ApiError { status, text: text.into() }
     }
 
-    pub(crate) fn bad_request(text: String) -> Self {
+    /// A request that cannot be understood.
+    pub fn bad_request(text: String) -> Self {
         ApiError::new(StatusCode::BAD_REQUEST, text)
     }
 
     /// A value that cannot be used, and what can.
-    pub(crate) fn bad_parameter(name: &str, value: &str, allowed: &str) -> Self {
+    pub fn bad_parameter(name: &str, value: &str, allowed: &str) -> Self {
         ApiError::bad_request(format!("parameter '{name}' cannot be '{}'; allowed: {allowed}", echo(value)))
     }
 }
 
 /// What a refused request is answered.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct ErrorAnswer<'a> {
+pub struct ErrorAnswer<'a> {
     /// Why, and what can be done; one sentence.
     error: &'a str,
 }
 
 /// The beginning of a client's own words.
-pub(crate) fn echo(text: &str) -> String {
+pub fn echo(text: &str) -> String {
     text.chars().take(ECHO_CHARACTERS_MAX).collect()
 }
 
