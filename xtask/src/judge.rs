@@ -1,7 +1,8 @@
 //! One judge: severity is decided in Rust, and nothing is decided by the text of a sentence.
 //!
-//! Two rules. The page displays severities and never names one: it neither gives a row a severity nor compares one. And no
+//! Three rules. The page displays severities and never names one: it neither gives a row a severity nor compares one. And no
 //! condition in the crates depends on prose: sentences are for people, and who rewords one must not change what is done.
+//! Every finding is made from a rule that docs/findings.md lists.
 //! Readers of text that other programs write have no choice; they are in the table, with the writer of that text.
 
 use crate::patterns::{is_in_matches, is_listed_and_compared, is_matched};
@@ -92,7 +93,16 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/store/src/history/write.rs", 1, "the name of a row of the history"),
 ];
 
-/// What breaks either rule.
+/// The files that make findings: elsewhere one would be missing in docs/findings.md.
+const MAKERS: &[&str] = &["crates/daemon/src/rooms/rules.rs", "crates/model/src/check.rs"];
+
+fn without_rule(file: &Path, text: &str) -> Option<String> {
+    let is_maker = MAKERS.iter().any(|name| file == Path::new(name));
+    (!is_maker && text.contains("Finding::new("))
+        .then(|| format!("{}: makes a finding without a rule of crates/daemon/src/rooms/rules.rs", file.display()))
+}
+
+/// What breaks any of them.
 pub fn faults(workspace: &Workspace, files: &[PathBuf]) -> Vec<String> {
     let sources: Vec<(&PathBuf, String)> = files
         .iter()
@@ -115,6 +125,7 @@ pub fn faults(workspace: &Workspace, files: &[PathBuf]) -> Vec<String> {
     for (file, text) in sources.iter().copied() {
         let found = conditions(text, &sentences[&crate_of(file)]);
         faults.extend(held_to(file, found, READERS, "a condition depends on prose", PROSE_ADVICE));
+        faults.extend(without_rule(file, text));
     }
     for file in files.iter().filter(|file| is_page(file)) {
         let named = workspace.text(file).map_or_else(Vec::new, |text| severities(&text));
@@ -373,6 +384,14 @@ mod tests {
         assert!(of(0).is_some_and(|fault| fault.contains("correct the 1")));
         assert_eq!(of(1), None);
         assert!(of(2).is_some_and(|fault| fault.ends_with("do not")));
+    }
+
+    #[test]
+    fn a_finding_without_a_rule_is_a_fault() {
+        let text = "fn of() -> Finding { Finding::new(Room::Nic, \"new\", subject, severity, sentence) }";
+        assert!(without_rule(Path::new("crates/daemon/src/rooms/nic/findings.rs"), text).is_some());
+        assert_eq!(without_rule(Path::new(MAKERS[0]), text), None);
+        assert_eq!(without_rule(Path::new("crates/cli/src/a.rs"), "rules::NEW.finding(subject)"), None);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 mod answers;
 mod args;
 mod checkpoint;
+#[cfg(test)]
+mod defaults_tests;
 mod disturb;
 mod ecc;
 mod exit;

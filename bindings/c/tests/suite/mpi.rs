@@ -192,8 +192,8 @@ fn survive(ranks: u32, program: &Path, tiers: &Tiers, arguments: &[&str], settin
     let mut kills = 0;
     while in_saves < KILLS_IN_SAVES && kills < KILLS_MAX {
         let mut running = Running::start(mpirun(ranks, tiers, program).args(arguments).args(settings));
-        // Ever later in the save, and another rank each time.
-        let delay = Duration::from_millis(4 * kills as u64);
+        // Another rank each time, and again and again from the begin of a save on: a quick one is over in milliseconds.
+        let delay = Duration::from_micros(700 * (kills as u64 % 4));
         match kill_in_a_save(&mut running, program, kills as u32 % ranks, delay) {
             Some(is_in_save) => in_saves += usize::from(is_in_save),
             None => break,

@@ -10,6 +10,7 @@ pub mod disturb;
 pub mod memory;
 pub mod nic;
 pub mod remedy;
+pub mod rules;
 pub mod stall;
 pub(crate) mod turns;
 pub mod watch;

@@ -1,11 +1,12 @@
 //! What the checkpoints come to: a finding or two for each job, and one for each drive that is worn. Pure.
 
+use super::rules;
 use super::state::{Job, State};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use surefoot_model::{
-    CheckpointLook, CheckpointProblem, CheckpointTier, DriveWear, Finding, Generation, GenerationState, Part, Room,
-    Severity, Subject, SubjectKind,
+    CheckpointLook, CheckpointProblem, CheckpointTier, DriveWear, Finding, Generation, GenerationState, Part, Severity,
+    Subject, SubjectKind,
 };
 
 /// A finding names no longer name than this.
@@ -24,7 +25,7 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
     if state.jobs.is_empty() && look.jobs_left_out == 0 && !look.is_cut {
         let directories: Vec<String> = look.directories.iter().map(|directory| directory.path.clone()).collect();
         let sentence = "No job keeps checkpoints in the directories that are looked at.".to_owned();
-        let bare = say("jobs", Subject::host(), Severity::Ok, sentence);
+        let bare = rules::JOBS.finding(Subject::host(), Severity::Ok, sentence);
         findings.push(bare.clone().with_evidence(directories).with_public(&bare));
     }
     let unreadable =
@@ -41,8 +42,8 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
             1 => "A checkpoint directory cannot be looked at.".to_owned(),
             count => format!("{count} checkpoint directories cannot be looked at."),
         };
-        let public = say("directory", Subject::host(), Severity::Warning, public);
-        let finding = say("directory", Subject::host(), Severity::Warning, sentence).with_evidence(evidence);
+        let public = rules::DIRECTORY.finding(Subject::host(), Severity::Warning, public);
+        let finding = rules::DIRECTORY.finding(Subject::host(), Severity::Warning, sentence).with_evidence(evidence);
         findings.push(finding.with_public(&public));
     }
     findings.extend(problems(look));
@@ -55,7 +56,7 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
             1 => "One more job keeps checkpoints than is shown.".to_owned(),
             _ => format!("{left_out} more jobs keep checkpoints than are shown."),
         };
-        findings.push(say("left-out", Subject::host(), Severity::Notice, sentence).of_user(Some(ANYBODY)));
+        findings.push(rules::LEFT_OUT.finding(Subject::host(), Severity::Notice, sentence).of_user(Some(ANYBODY)));
     }
     findings.extend(look.drives.iter().flat_map(|drives| &drives.drives).flat_map(of_drive));
     findings
@@ -86,13 +87,12 @@ fn problems(look: &CheckpointLook) -> Vec<Finding> {
             1 => format!("One file{whose} among the checkpoints is damaged or of another kind."),
             count => format!("{count} files{whose} among the checkpoints are damaged or of another kind."),
         };
-        let rule = match uid {
-            0 => "problems".to_owned(),
-            ANYBODY => "problems-left-out".to_owned(),
-            uid => format!("problems-{uid}"),
-        };
         // Root's are the host's, and so everybody is told of them; where they lie and whose job they are is root's to see.
-        let bare = say(&rule, Subject::host(), Severity::Notice, sentence);
+        let bare = match uid {
+            0 => rules::PROBLEMS.finding(Subject::host(), Severity::Notice, sentence),
+            ANYBODY => rules::PROBLEMS_LEFT_OUT.finding(Subject::host(), Severity::Notice, sentence),
+            uid => rules::PROBLEMS_OF_USER.finding_about(&uid.to_string(), Subject::host(), Severity::Notice, sentence),
+        };
         let finding = bare.clone().with_evidence(lines.collect()).with_public(&bare);
         finding.of_user((uid != 0).then_some(uid))
     };
@@ -114,7 +114,9 @@ pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
     bare.seen.name.clone_from(&id);
     let public = says(&bare).into_iter().map(|finding| Finding { evidence: Vec::new(), ..finding });
     let public = public.map(|finding| match finding.rule.as_str() {
-        REDUNDANCY => Finding { sentence: format!("Job '{id}' reports that its redundancy is weak."), ..finding },
+        rule if rule == rules::REDUNDANCY.name => {
+            Finding { sentence: format!("Job '{id}' reports that its redundancy is weak."), ..finding }
+        }
         _ => finding,
     });
     let evidence = format!("its ID in health.json: {id}");
@@ -128,15 +130,12 @@ pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
     both.collect()
 }
 
-/// The rule of jobs whose redundancy does not protect from every loss.
-const REDUNDANCY: &str = "redundancy";
-
 /// Which loss the redundancy of the job's newest session does not protect from, as it says.
 fn weak(job: &Job) -> Option<Finding> {
     let weakness = job.weakness().filter(|weakness| !weakness.is_empty())?;
     let weakness: String = surefoot_model::one_line(weakness).chars().take(WEAKNESS_CHARACTERS_MAX).collect();
     let sentence = format!("{}: {weakness}.", clipped(&job.seen.name));
-    Some(say(REDUNDANCY, subject(job), Severity::Notice, sentence))
+    Some(rules::REDUNDANCY.finding(subject(job), Severity::Notice, sentence))
 }
 
 /// Characters of a job's word on its redundancy that are shown.
@@ -144,10 +143,6 @@ const WEAKNESS_CHARACTERS_MAX: usize = 300;
 
 /// Clocks of machines that share a directory are so far apart without anybody noticing.
 const CLOCKS_APART_NS: u64 = 1_000_000_000;
-
-fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
-    Finding::new(Room::Checkpoint, rule, subject, severity, sentence)
-}
 
 fn subject(job: &Job) -> Subject {
     Subject::new(SubjectKind::Job, clipped(&job.seen.name))
@@ -177,7 +172,7 @@ fn durable(job: &Job, now_ns: u64) -> Finding {
     let since_ns = job.durable_realtime_ns().or(standing.map(|standing| standing.began_realtime_ns));
     let is_running = job.seen.is_running == Some(true);
     let is_late = job.durable_age_s(now_ns).zip(bound_s).is_some_and(|(age_s, bound_s)| age_s > bound_s) && is_running;
-    let say = |severity, sentence| say("durable", subject(job), severity, sentence);
+    let say = |severity, sentence| rules::DURABLE.finding(subject(job), severity, sentence);
     let Some(taken_ns) = job.durable_realtime_ns() else {
         let severity = if is_late { Severity::Warning } else { Severity::Notice };
         let sentence =
@@ -226,7 +221,7 @@ fn damaged(job: &Job) -> Option<Finding> {
     let (number, place) = (broken.number, broken.tier.place());
     let sentence = format!("The newest checkpoint of job '{name}' {place}, number {number}, is damaged; {then}.");
     let evidence = vec![format!("{}: {}", broken.directory, broken.missing)];
-    Some(say("damaged", subject(job), severity, sentence).with_evidence(evidence))
+    Some(rules::DAMAGED.finding(subject(job), severity, sentence).with_evidence(evidence))
 }
 
 /// What a drive's own counters say of its end.
@@ -244,22 +239,25 @@ fn of_drive(drive: &DriveWear) -> Vec<Finding> {
     if let Some(used) = drive.percent_used.as_ref().filter(|used| used.value >= WORN_PERCENT) {
         let severity = if used.value >= 100 { Severity::Warning } else { Severity::Notice };
         let sentence = format!("Drive {name} has used {} % of its rated life.", used.value);
-        findings.push(say("worn", subject.clone(), severity, sentence).with_evidence(vec![used.source.label().into()]));
+        findings.push(
+            rules::WORN.finding(subject.clone(), severity, sentence).with_evidence(vec![used.source.label().into()]),
+        );
     }
     if let Some(source) = drive.critical_warning.as_ref().filter(|bits| bits.value > 0).map(|bits| bits.source) {
         let sentence = format!("Drive {name} warns: {}.", drive.warnings().join("; "));
         let evidence = vec![format!("critical warning of {}", source.label())];
-        findings.push(say("drive-warning", subject.clone(), Severity::Warning, sentence).with_evidence(evidence));
+        findings
+            .push(rules::DRIVE_WARNING.finding(subject.clone(), Severity::Warning, sentence).with_evidence(evidence));
     }
     if let Some(spare) = drive.spare_percent.as_ref().filter(|spare| spare.value < SPARE_PERCENT_MIN) {
         let sentence = format!("Drive {name} has {} % of its spare flash left.", spare.value);
         let evidence = vec![spare.source.label().into()];
-        findings.push(say("spare", subject.clone(), Severity::Warning, sentence).with_evidence(evidence));
+        findings.push(rules::SPARE.finding(subject.clone(), Severity::Warning, sentence).with_evidence(evidence));
     }
     if let Some(errors) = drive.media_error_count.as_ref().filter(|errors| errors.value > 0) {
         let sentence = format!("Drive {name} could not correct {} errors of its medium.", errors.value);
         let evidence = vec![errors.source.label().into()];
-        findings.push(say("media-errors", subject, Severity::Notice, sentence).with_evidence(evidence));
+        findings.push(rules::MEDIA_ERRORS.finding(subject, Severity::Notice, sentence).with_evidence(evidence));
     }
     findings
 }

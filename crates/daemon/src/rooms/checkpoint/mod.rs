@@ -2,12 +2,14 @@
 
 pub mod findings;
 mod ids;
+mod rules;
 mod series;
 mod source;
 mod state;
 mod view;
 
 use ids::Ids;
+pub(super) use rules::RULES;
 pub(super) use source::Looker;
 pub use source::source;
 pub use state::State;

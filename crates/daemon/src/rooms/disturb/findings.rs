@@ -1,8 +1,9 @@
 //! What experiments come to: that one runs, because it explains what the other rooms see, and that one went wrong. Pure.
 
+use super::rules;
 use super::state::{Experiment, State};
 use std::collections::BTreeMap;
-use surefoot_model::{ExperimentOutcome, Finding, Room, Severity, Subject, SubjectKind};
+use surefoot_model::{ExperimentOutcome, Finding, Severity, Subject, SubjectKind};
 
 /// One that went wrong is told of for so long.
 const TOLD_FOR_NS: u64 = 3_600_000_000_000;
@@ -16,7 +17,7 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
     if findings.is_empty() && !state.is_empty() {
         let say = |last: &str| {
             let sentence = format!("No experiment runs; {}{last}.", kept(state));
-            Finding::new(Room::Disturb, "experiments", Subject::host(), Severity::Ok, sentence)
+            rules::EXPERIMENTS.finding(Subject::host(), Severity::Ok, sentence)
         };
         findings.push(say(&last_result(state)).with_public(&say("")));
     }
@@ -44,7 +45,7 @@ fn all_running(state: &State) -> Vec<Finding> {
     let over = of_users.into_iter().filter(|(_, count)| *count > RUNNING_OF_USER_MAX);
     findings.extend(over.map(|(uid, count)| {
         let sentence = format!("{} more experiments of user {uid} run.", count - RUNNING_OF_USER_MAX);
-        Finding::new(Room::Disturb, "more-run", Subject::host(), Severity::Notice, sentence).of_user(Some(uid))
+        rules::MORE_RUN.finding(Subject::host(), Severity::Notice, sentence).of_user(Some(uid))
     }));
     findings
 }
@@ -61,7 +62,8 @@ fn running(one: &Experiment) -> Finding {
     let everybody = vec![format!("{who}, by {how}")];
     let evidence = [everybody.clone(), vec![format!("workload: {}", began.workload)]].concat();
     let finding = |evidence| {
-        Finding::new(Room::Disturb, "runs", subject(one), Severity::Notice, sentence.clone())
+        rules::RUNS
+            .finding(subject(one), Severity::Notice, sentence.clone())
             .with_evidence(evidence)
             .since(began.at_realtime_ns)
     };
@@ -88,11 +90,13 @@ fn one_went_wrong(newest: &Experiment, since_realtime_ns: Option<u64>, now_realt
         ExperimentOutcome::Refused if since_realtime_ns.is_none_or(|since| ended.at_realtime_ns < since) => {
             return None;
         }
-        ExperimentOutcome::Refused => ("refused", "The newest experiment was refused"),
-        ExperimentOutcome::Failed => ("failed", "The newest experiment failed"),
-        ExperimentOutcome::Vanished => ("vanished", "The newest experiment was killed before it reported a result"),
+        ExperimentOutcome::Refused => (rules::REFUSED, "The newest experiment was refused"),
+        ExperimentOutcome::Failed => (rules::FAILED, "The newest experiment failed"),
+        ExperimentOutcome::Vanished => {
+            (rules::VANISHED, "The newest experiment was killed before it reported a result")
+        }
     };
-    let say = |sentence| Finding::new(Room::Disturb, rule, subject(newest), Severity::Notice, sentence);
+    let say = |sentence| rule.finding(subject(newest), Severity::Notice, sentence);
     // The reason may quote the workload's command and output, also of root's, and health.json is readable by everybody.
     let finding = say(format!("{sentence}: {}.", ended.why.trim_end_matches('.')));
     let finding = finding.with_public(&say(format!("{sentence}.")));

@@ -2,6 +2,7 @@
 
 pub mod findings;
 mod predictions;
+mod rules;
 mod series;
 mod source;
 mod stalls;
@@ -22,6 +23,7 @@ use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use predictions::Predictions;
 use prometheus_client::encoding::DescriptorEncoder;
+pub(super) use rules::RULES;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use surefoot_http::json_text;

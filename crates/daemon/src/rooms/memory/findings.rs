@@ -1,14 +1,15 @@
 //! What the memory errors come to: a finding or more for each module that is bad, and some of their accounting. Pure.
 
+use super::rules;
 use super::state::State;
 use surefoot_memory::fault::FIND_MODULE;
 use surefoot_model::{
     Certainty, Dimm, DimmFault, FaultMode, Fidelity, Finding, LossKind, MemoryAction, MemoryController, MemoryLook,
-    Part, Persistence, Room, Severity, Subject, SubjectKind,
+    Part, Persistence, Severity, Subject, SubjectKind,
 };
 
 /// The rule of a DIMM's fault.
-pub const FAULT_RULE: &str = "fault";
+pub const FAULT_RULE: &str = rules::FAULT.name;
 /// The advice for a DIMM with few corrected errors.
 const NOTHING_YET: &str = "Nothing yet: corrected errors alone are no reason to replace a module. Check again when a report locates \
                            them, or their rate rises.";
@@ -24,7 +25,7 @@ pub fn of(state: &State) -> Vec<Finding> {
     findings.extend(problems(look));
     findings.extend(lost(state));
     if findings.iter().all(|finding| finding.subject.kind != SubjectKind::Dimm) {
-        findings.push(say("dimms", Subject::host(), Severity::Ok, well(look)));
+        findings.push(rules::DIMMS.finding(Subject::host(), Severity::Ok, well(look)));
     }
     if let Some(tree) = &look.recorded_tree {
         // Whoever reads one of them must not take it for a fault of the machine that it is read on.
@@ -106,10 +107,6 @@ pub fn at_least(dimm: &Dimm) -> &'static str {
     if dimm.fidelity == Fidelity::Exact { "" } else { "at least " }
 }
 
-fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
-    Finding::new(Room::Memory, rule, subject, severity, sentence)
-}
-
 fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
     let subject = Subject::new(SubjectKind::Dimm, &dimm.id);
     let name = name(dimm);
@@ -120,7 +117,7 @@ fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
         let advice = of_uncorrected(dimm);
         let sentence =
             format!("Memory module {name} had {at_least}{errors}: the data at these addresses is lost. {advice}");
-        findings.push(say("uncorrected", subject.clone(), Severity::Critical, sentence));
+        findings.push(rules::UNCORRECTED.finding(subject.clone(), Severity::Critical, sentence));
     }
     if dimm.is_over_rate {
         // It stays over while errors of a moment ago leak away, or by a window that is too long for a rate now.
@@ -131,7 +128,7 @@ fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
         let sentence = format!("Memory module {name} corrects {errors}: it is degrading. {}", of_rate(dimm));
         let worst = rate(dimm.worst_rate_per_s).unwrap_or_default();
         let worst = format!("worst: {worst} per second over {:.0} s", dimm.worst_window_s);
-        findings.push(say("rate", subject.clone(), Severity::Warning, sentence).with_evidence(vec![worst]));
+        findings.push(rules::RATE.finding(subject.clone(), Severity::Warning, sentence).with_evidence(vec![worst]));
     }
     findings.extend(dimm.fault.as_ref().and_then(|fault| of_fault(&name, subject, fault)));
     findings
@@ -167,7 +164,8 @@ fn of_fault(name: &str, subject: Subject, fault: &DimmFault) -> Option<Finding> 
         mode => mode_label(mode).to_owned(),
     };
     let sentence = format!("Memory module {name} has a {kind} of {part}. {}", fault.advice);
-    let finding = say(FAULT_RULE, subject, severity, sentence.trim_end().to_owned()).with_certainty(fault.certainty);
+    let finding =
+        rules::FAULT.finding(subject, severity, sentence.trim_end().to_owned()).with_certainty(fault.certainty);
     Some(finding.with_evidence(vec![fault.evidence.clone()]))
 }
 
@@ -181,12 +179,12 @@ fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Findin
         let errors = counted(unplaced, "uncorrected error", "uncorrected errors");
         let sentence =
             format!("Memory controller {id} had {errors} of no known module: look for the module in the event log.");
-        findings.push(say(&format!("uncorrected-{id}"), Subject::host(), Severity::Critical, sentence));
+        findings.push(rules::UNCORRECTED_UNPLACED.finding_about(id, Subject::host(), Severity::Critical, sentence));
     }
     if controller.no_information_count > 0 {
         let errors = counted(controller.no_information_count, "corrected error", "corrected errors");
         let sentence = format!("Memory controller {id} had {errors} of no known module.");
-        findings.push(say(&format!("no-information-{id}"), Subject::host(), Severity::Notice, sentence));
+        findings.push(rules::NO_INFORMATION.finding_about(id, Subject::host(), Severity::Notice, sentence));
     }
     if controller.adds_up == Some(false) {
         let sentence = format!(
@@ -197,7 +195,7 @@ fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Findin
             "{id}: {} corrected errors in all, {} without a module",
             controller.corrected_count, controller.no_information_count
         );
-        let finding = say(&format!("sum-{id}"), Subject::host(), Severity::Notice, sentence);
+        let finding = rules::SUM.finding_about(id, Subject::host(), Severity::Notice, sentence);
         findings.push(finding.with_evidence(vec![evidence]));
     }
     findings
@@ -210,7 +208,7 @@ fn checks(state: &State) -> impl Iterator<Item = Finding> {
         let parts = [&check.evidence, &check.consequence, &check.remedy].map(|part| part.trim_end_matches('.'));
         let told: Vec<&str> = parts[1..].iter().copied().filter(|part| !part.is_empty()).collect();
         let sentence = format!("The accounting of memory errors: {}.", told.join("; "));
-        let finding = say(&format!("accounting-{}", check.rule), Subject::host(), check.severity, sentence);
+        let finding = rules::ACCOUNTING.finding_about(&check.rule, Subject::host(), check.severity, sentence);
         finding.with_certainty(check.certainty).with_evidence(vec![check.evidence.clone()])
     })
 }
@@ -223,7 +221,7 @@ fn problems(look: &MemoryLook) -> Option<Finding> {
         1 => "One problem was met in reading memory errors.".to_owned(),
         count => format!("{count} problems were met in reading memory errors."),
     };
-    Some(say("problems", Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()))
+    Some(rules::PROBLEMS.finding(Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()))
 }
 
 /// Reports that are not listed, one finding for each thing that became of them: to have been read and counted is no loss.
@@ -242,26 +240,26 @@ fn finding_of(kind: LossKind, count: u64, evidence: Vec<String>) -> Finding {
     let were = if count == 1 { "was" } else { "were" };
     let (rule, sentence) = match kind {
         LossKind::NotRead => (
-            "reports-not-read",
+            rules::NOT_READ,
             format!(
                 "{reports} {were} dropped by the kernel before surefoot read them: where these errors are is not known."
             ),
         ),
         LossKind::NotUnderstood => (
-            "reports-not-understood",
+            rules::NOT_UNDERSTOOD,
             format!(
                 "{reports} could not be understood: this kernel words them in a way that this release does not know. The \
                  counters of the modules are read all the same."
             ),
         ),
         LossKind::NotListed => (
-            "reports-not-listed",
+            rules::NOT_LISTED,
             format!(
                 "{reports} came too fast to be listed one by one: each was read, and counts for its module's fault."
             ),
         ),
     };
-    say(rule, Subject::host(), Severity::Notice, sentence).with_certainty(Certainty::Certain).with_evidence(evidence)
+    rule.finding(Subject::host(), Severity::Notice, sentence).with_certainty(Certainty::Certain).with_evidence(evidence)
 }
 
 fn well(look: &MemoryLook) -> String {

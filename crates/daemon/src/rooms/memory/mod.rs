@@ -3,6 +3,7 @@
 mod counts_file;
 pub mod findings;
 mod interval;
+mod rules;
 mod series;
 mod source;
 mod state;
@@ -20,6 +21,7 @@ use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use crate::sources::Start;
 use axum::body::Bytes;
 use prometheus_client::encoding::DescriptorEncoder;
+pub(super) use rules::RULES;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;

@@ -1,9 +1,8 @@
 //! What the interfaces come to: a finding for each that is not well. Pure.
 
+use super::rules;
 use super::state::State;
-use surefoot_model::{
-    Certainty, Finding, Interface, InterfaceLook, InterfaceState, Room, Severity, Subject, SubjectKind,
-};
+use surefoot_model::{Certainty, Finding, Interface, InterfaceLook, InterfaceState, Severity, Subject, SubjectKind};
 
 /// Problems that one finding names.
 const PROBLEMS_MAX: usize = 10;
@@ -14,13 +13,9 @@ pub fn of(state: &State) -> Vec<Finding> {
     let mut findings: Vec<Finding> = look.interfaces.iter().filter_map(of_interface).collect();
     findings.extend(problems(look));
     if findings.is_empty() {
-        findings.push(say("interfaces", Subject::host(), Severity::Ok, well(look)));
+        findings.push(rules::INTERFACES.finding(Subject::host(), Severity::Ok, well(look)));
     }
     findings
-}
-
-fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
-    Finding::new(Room::Nic, rule, subject, severity, sentence)
 }
 
 /// How bad a state is.
@@ -47,17 +42,17 @@ fn of_interface(one: &Interface) -> Option<Finding> {
     let is_needed = !one.carries.is_empty();
     let (rule, what) = match one.state {
         InterfaceState::Unknown | InterfaceState::Ok => return None,
-        InterfaceState::Slow => ("slow", "is slow"),
-        InterfaceState::Losing => ("losing", "loses packets or its link"),
-        InterfaceState::Hung if is_needed => ("hung", "hangs, and work goes through it"),
-        InterfaceState::Hung => ("hung", "hangs"),
+        InterfaceState::Slow => (rules::SLOW, "is slow"),
+        InterfaceState::Losing => (rules::LOSING, "loses packets or its link"),
+        InterfaceState::Hung if is_needed => (rules::HUNG, "hangs, and work goes through it"),
+        InterfaceState::Hung => (rules::HUNG, "hangs"),
     };
     let severity = severity(one.state);
     let why = one.evidence.first().map_or(String::new(), |why| format!(": {why}"));
     let sentence = format!("Network interface {} {what}{why}.", one.name);
     let subject = Subject::new(SubjectKind::Interface, &one.name);
     let certainty = one.certainty.unwrap_or(Certainty::CannotTellApartHere);
-    Some(say(rule, subject, severity, sentence).with_certainty(certainty).with_evidence(one.evidence.clone()))
+    Some(rule.finding(subject, severity, sentence).with_certainty(certainty).with_evidence(one.evidence.clone()))
 }
 
 fn problems(look: &InterfaceLook) -> Option<Finding> {
@@ -67,7 +62,7 @@ fn problems(look: &InterfaceLook) -> Option<Finding> {
         1 => "One source on network interfaces cannot be read.".to_owned(),
         count => format!("{count} sources on network interfaces cannot be read."),
     };
-    Some(say("problems", Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()))
+    Some(rules::PROBLEMS.finding(Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()))
 }
 
 fn well(look: &InterfaceLook) -> String {

@@ -2,6 +2,7 @@
 
 pub mod campaign;
 pub mod findings;
+mod rules;
 mod series;
 mod source;
 mod state;
@@ -16,6 +17,7 @@ use crate::http::access::Viewer;
 use crate::keep::stream::Moment;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use prometheus_client::encoding::DescriptorEncoder;
+pub(super) use rules::RULES;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
 use surefoot_http::lock;

@@ -1,7 +1,8 @@
 //! What the checks say. Pure.
 
+use super::rules;
 use super::state::State;
-use surefoot_model::{Finding, Room, Severity, Subject};
+use surefoot_model::{Finding, Severity, Subject};
 
 /// A finding for each check that did not pass, or one for all that did.
 pub(super) fn of(state: &State) -> Vec<Finding> {
@@ -12,7 +13,7 @@ pub(super) fn of(state: &State) -> Vec<Finding> {
             1 => "The periodic check passed.".to_owned(),
             count => format!("All {count} periodic checks passed."),
         };
-        findings.push(Finding::new(Room::Remedy, "checks", Subject::host(), Severity::Ok, sentence));
+        findings.push(rules::CHECKS.finding(Subject::host(), Severity::Ok, sentence));
     }
     findings
 }

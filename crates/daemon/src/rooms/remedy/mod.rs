@@ -1,6 +1,7 @@
 //! Remedies, as a host sees them: its periodic checks. What was done here is among the host's deeds; cases are at `remedy serve`.
 
 mod findings;
+mod rules;
 mod series;
 mod source;
 mod state;
@@ -16,6 +17,7 @@ use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use crate::sources::Start;
 use prometheus_client::encoding::DescriptorEncoder;
+pub(super) use rules::RULES;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
 use surefoot_http::lock;

@@ -9,11 +9,12 @@
 //! - *rate*: lost time per second of wall time.
 
 use super::phrase::{self, Longest};
+use super::rules;
 use super::state::Kept;
 use crate::keep::stream::Moment;
 use std::collections::BTreeMap;
 use surefoot_model::{
-    CauseKind, CpuId, FaultySum, Finding, Gap, GapSource, Lost, Report, Room, Severity, Subject, Waiting, Window,
+    CauseKind, CpuId, FaultySum, Finding, Gap, GapSource, Lost, Report, Severity, Subject, Waiting, Window,
 };
 
 /// A core that lost less than this share of its busy time is quiet, parts per million.
@@ -90,7 +91,7 @@ fn of_faulty(windows: &[&Window]) -> Option<Finding> {
         format!("core {}: {} in the last minute, the first because {}", row.cpu, row.count, row.fault)
     };
     let evidence = faulty.iter().take(EVIDENCE_CORES_MAX).map(line).collect();
-    let finding = Finding::new(Room::Stall, "impossible-sum", Subject::host(), Severity::Warning, sentence);
+    let finding = rules::IMPOSSIBLE_SUM.finding(Subject::host(), Severity::Warning, sentence);
     Some(finding.with_evidence(evidence))
 }
 
@@ -123,7 +124,7 @@ pub(crate) enum Sight {
 
 /// As [`of`], for those who hold references.
 fn of_refs(windows: &[&Window], gaps: &[&Gap], sight: Sight) -> Finding {
-    let say = |severity, sentence| Finding::new(Room::Stall, "lost-time", Subject::host(), severity, sentence);
+    let say = |severity, sentence| rules::LOST_TIME.finding(Subject::host(), severity, sentence);
     let cores = CoreSum::of(windows);
     if cores.is_empty() {
         return say(Severity::Notice, NO_DATA.to_owned());

@@ -3,6 +3,7 @@
 mod filter;
 pub mod findings;
 mod phrase;
+mod rules;
 pub(crate) use phrase::length;
 pub(crate) mod public;
 mod series;
@@ -23,6 +24,7 @@ use crate::keep::stream::Moment;
 use crate::rooms::{CHART_POINTS_MAX, Chart, NowValue, Room, Route, Taken};
 use filter::Filter;
 use prometheus_client::encoding::DescriptorEncoder;
+pub(super) use rules::RULES;
 use state::State;
 use std::sync::{Arc, Mutex};
 use surefoot_http::json_text;

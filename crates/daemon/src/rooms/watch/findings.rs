@@ -1,5 +1,6 @@
 //! What is to be said of the watch itself. Pure.
 
+use super::rules;
 use super::state::State;
 use crate::keep::stream::Moment;
 use surefoot_model::{Finding, Room, Severity, Subject, SubjectKind};
@@ -17,22 +18,22 @@ pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Findi
         let sentence = format!("The source '{}' fails: {}.", report.source, report.why);
         // The reason may name a directory that is root's to know.
         let public =
-            say("source", subject.clone(), Severity::Warning, format!("The source '{}' fails.", report.source));
-        findings.push(say("source", subject, Severity::Warning, sentence).with_public(&public));
+            rules::SOURCE.finding(subject.clone(), Severity::Warning, format!("The source '{}' fails.", report.source));
+        findings.push(rules::SOURCE.finding(subject, Severity::Warning, sentence).with_public(&public));
     }
     let is_recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| moment.now_ns.saturating_sub(at_ns) <= RECENT_NS);
     if is_recent(state.unseen_ns) {
         let sentence = "Events were dropped in the last minute; what is shown is incomplete.";
-        findings.push(say("dropped", Subject::host(), Severity::Notice, sentence.to_owned()));
+        findings.push(rules::DROPPED.finding(Subject::host(), Severity::Notice, sentence.to_owned()));
     }
     if is_recent(state.raisers_ns) {
         let sentence =
             "Records of who raised interrupts were lost in the last minute; some raisers are missing or short.";
-        findings.push(say("lost-records", Subject::host(), Severity::Notice, sentence.to_owned()));
+        findings.push(rules::LOST_RECORDS.finding(Subject::host(), Severity::Notice, sentence.to_owned()));
     }
     if is_recent(state.history_ns) {
         let sentence = "The history is losing events; the past will have a hole.";
-        findings.push(say("history", Subject::host(), Severity::Warning, sentence.to_owned()));
+        findings.push(rules::HISTORY.finding(Subject::host(), Severity::Warning, sentence.to_owned()));
     }
     let untraced = state.untraced_since(moment.now_ns.saturating_sub(RECENT_NS));
     if untraced >= UNTRACED_MAX {
@@ -41,7 +42,7 @@ pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Findi
             "In the last minute the kernel did not trace {untraced} {what}; since the start {}.",
             lost(state, unread_deeds)
         );
-        findings.push(say("untraced", Subject::host(), Severity::Notice, sentence));
+        findings.push(rules::UNTRACED.finding(Subject::host(), Severity::Notice, sentence));
     }
     if !moment.is_replay() {
         findings.extend(age(moment.age_ns, moment.stale_ns));
@@ -52,7 +53,7 @@ pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Findi
             lost if lost.is_empty() => "Every source works, and nothing was lost.".to_owned(),
             lost => format!("Every source works; since the start {lost}."),
         };
-        findings.push(say("sources", Subject::host(), Severity::Ok, sentence));
+        findings.push(rules::SOURCES.finding(Subject::host(), Severity::Ok, sentence));
     }
     findings
 }
@@ -82,12 +83,12 @@ pub(crate) fn is_of_the_start(finding: &Finding, moment: &Moment) -> bool {
 }
 
 fn age_key() -> String {
-    say("data-age", Subject::host(), Severity::Ok, String::new()).key
+    rules::DATA_AGE.finding(Subject::host(), Severity::Ok, String::new()).key
 }
 
 /// What the age of the newest data says.
 fn age(age_ns: Option<u64>, stale_ns: u64) -> Option<Finding> {
-    let say = |severity, sentence| Some(say("data-age", Subject::host(), severity, sentence));
+    let say = |severity, sentence| Some(rules::DATA_AGE.finding(Subject::host(), severity, sentence));
     match age_ns {
         None => say(Severity::Notice, "There are no data yet.".to_owned()),
         Some(age_ns) if age_ns > stale_ns => {
@@ -95,10 +96,6 @@ fn age(age_ns: Option<u64>, stale_ns: u64) -> Option<Finding> {
         }
         Some(_) => None,
     }
-}
-
-fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
-    Finding::new(Room::Watch, rule, subject, severity, sentence)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod deeds;
 mod findings;
+mod rules;
 mod series;
 mod state;
 
@@ -15,6 +16,7 @@ use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use crate::sources::Statistics;
 use prometheus_client::encoding::DescriptorEncoder;
+pub(super) use rules::RULES;
 use state::State;
 use std::sync::{Arc, Mutex};
 use surefoot_http::lock;

@@ -1,0 +1,47 @@
+//! The findings of checkpoints and of the drives that hold them.
+
+use crate::rooms::rules::rules;
+
+rules! { Checkpoint:
+    JOBS = "jobs", [Ok],
+        "No job keeps checkpoints in the directories that are looked at.",
+        since "", to_do "";
+    DURABLE = "durable", [Ok, Notice, Warning],
+        "How old the newest complete checkpoint of a job on an SSD or shared file system is. NOTICE: there is none. WARNING: the job runs, and the \
+         copy is older than its bound `staleness_max_s`.",
+        since "when the bound passed; the begin of the session where there is no copy",
+        to_do "The job's decisions on the page say why no copy was made; `surefoot checkpoint list` shows what is there.";
+    DAMAGED = "damaged", [Warning, Critical],
+        "The newest checkpoint of a job in one of its tiers is damaged. CRITICAL: there is no other to restart from.",
+        since "", to_do "`surefoot checkpoint verify DIRECTORY` says which rank and file.";
+    REDUNDANCY = "redundancy", [Notice],
+        "The redundancy between the ranks of a job (`partner`, `parity`) does not protect from the loss of a node, or from no loss.",
+        since "", to_do "The sentence says which loss, and why; often all ranks of a group are on one node.";
+    DIRECTORY = "directory", [Warning],
+        "A directory of `--checkpoints` cannot be looked at.",
+        since "", to_do "Create it, give the watch the right to read it, or name another.";
+    PROBLEMS = "problems", [Notice],
+        "Files of root among the checkpoints are damaged or of another kind.",
+        since "", to_do "The evidence names them.";
+    PROBLEMS_OF_USER = "problems-", [Notice],
+        "Files of another user among the checkpoints are damaged or of another kind; the user's number follows.",
+        since "", to_do "The evidence names them.";
+    PROBLEMS_LEFT_OUT = "problems-left-out", [Notice],
+        "There are more such files than one look lists.",
+        since "", to_do "`surefoot checkpoint list DIRECTORY` lists those of one directory.";
+    LEFT_OUT = "left-out", [Notice],
+        "There are more jobs or files in the directories than one look reads.",
+        since "", to_do "Name smaller directories with `--checkpoints`, or remove the checkpoints of jobs that ended.";
+    WORN = "worn", [Notice, Warning],
+        "A drive has used at least 90 % (NOTICE) or 100 % (WARNING) of its rated life.",
+        since "", to_do "Plan its replacement. `surefoot checkpoint drive` shows what the checkpoints write a day.";
+    DRIVE_WARNING = "drive-warning", [Warning],
+        "A drive sets bits of its critical warning.",
+        since "", to_do "The sentence names them. Copy what is on the drive, and replace it.";
+    SPARE = "spare", [Warning],
+        "A drive has less than 10 % of its spare flash left.",
+        since "", to_do "Replace the drive.";
+    MEDIA_ERRORS = "media-errors", [Notice],
+        "A drive counts errors that it could not correct.",
+        since "", to_do "`surefoot checkpoint verify` finds what they damaged. Replace the drive if the count rises.";
+}

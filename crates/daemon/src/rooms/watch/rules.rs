@@ -1,0 +1,28 @@
+//! The findings of the watch about itself.
+
+use crate::rooms::rules::rules;
+
+rules! { Watch:
+    SOURCES = "sources", [Ok],
+        "Every source works. What was lost since the start is counted in the sentence.",
+        since "", to_do "";
+    SOURCE = "source", [Warning],
+        "A source failed. The others go on; it is tried again after 1 s or more.",
+        since "",
+        to_do "The sentence says why. `surefoot status` says what works on this host, and what it needs.";
+    DROPPED = "dropped", [Notice],
+        "Events were dropped in the last minute because a queue was full; what is shown is incomplete.",
+        since "", to_do "Give the watch more processor time, or ask for less: a longer `--interval`, fewer cores with `--cpu`.";
+    LOST_RECORDS = "lost-records", [Notice],
+        "Records of who raised interrupts were lost in the last minute; counts by raiser are too low.",
+        since "", to_do "Name fewer cores with `--who`.";
+    HISTORY = "history", [Warning],
+        "The history could not take events in the last minute.",
+        since "", to_do "Look at the space and the speed of the file system of `--history`.";
+    UNTRACED = "untraced", [Notice],
+        "The kernel did not trace 60 or more interrupts, exits or program runs in the last minute.",
+        since "", to_do "Longer windows and fewer cores help. Each window says how much it lacks.";
+    DATA_AGE = "data-age", [Ok, Notice, Warning],
+        "NOTICE: there are no data yet. WARNING: the newest are older than 3 windows and older than 10 s.",
+        since "", to_do "Look at the watch's own log: it hangs, or gets no processor time.";
+}
