@@ -59,7 +59,7 @@ const PRINTING: Words = Words {
     why: "printing and exit codes belong to cli",
 };
 const ASYNC_CODE: Words =
-    Words { any_of: &["async fn", "async move", ".await"], why: "async belongs to http, daemon and store" };
+    Words { any_of: &["async fn", "async move", ".await"], why: "async belongs to http, controller, daemon and store" };
 const WORLD: Words = Words {
     any_of: &["std::env", "std::fs", "std::net", "std::process", "std::thread", "Instant::now", "SystemTime::now"],
     why: "this crate has no I/O, clock or thread",
@@ -179,6 +179,13 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[COMMAND, DATABASE]),
         silent_on: &[PRINTING, BY_NAME],
     },
+    // The fleet's side of remedies, and the agents'. It watches nothing.
+    Layer {
+        folder: "crates/controller",
+        uses: &["foreign", "http", "journal", "model", "hostfs", "outside", "remedy", "store"],
+        externals: Externals::AllBut(&[COMMAND]),
+        silent_on: &[PRINTING, BY_NAME],
+    },
     Layer {
         folder: "crates/daemon",
         uses: &[
@@ -187,7 +194,6 @@ const LAYERS: &[Layer] = &[
             "journal",
             "model",
             "hostfs",
-            "outside",
             "probes",
             "stall",
             "memory",
@@ -237,6 +243,7 @@ const LAYERS: &[Layer] = &[
             "nic",
             "remedy",
             "store",
+            "controller",
             "daemon",
         ],
         externals: Externals::AllBut(&[ASYNC, DATABASE]),
@@ -273,6 +280,7 @@ const TOOLS: &[&str] = &[
     "remedy",
     "store",
     "http",
+    "controller",
     "daemon",
     "testkit",
 ];

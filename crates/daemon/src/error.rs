@@ -28,18 +28,7 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// Something that the server of the remedies was told cannot be used.
-    #[error("{what}: {why}")]
-    Fleet {
-        /// What: a file, an address, an option.
-        what: String,
-        /// What is wrong with it, and what would be right.
-        why: String,
-    },
-    /// A policy or the store of the remedies cannot be used.
-    #[error(transparent)]
-    Remedy(#[from] surefoot_remedy::Error),
-    /// A thread, a certificate or a place to listen.
+    /// A thread of the server could not be started.
     #[error(transparent)]
     Http(#[from] surefoot_http::Error),
     /// The directory of `health.json` cannot be used.

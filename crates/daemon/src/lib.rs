@@ -30,7 +30,6 @@
 mod capabilities;
 mod config;
 mod error;
-pub mod fleet;
 mod http;
 mod keep;
 pub mod rooms;

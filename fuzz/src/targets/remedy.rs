@@ -1,6 +1,6 @@
 use std::path::Path;
 use std::time::Duration;
-use surefoot_daemon::fleet::{read_alerts, read_findings};
+use surefoot_controller::{read_alerts, read_findings};
 use surefoot_hostfs::program::Ended;
 use surefoot_model::{Alert, is_harmful};
 use surefoot_remedy::act::debug_mode::Adapter;

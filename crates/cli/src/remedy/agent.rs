@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::units::{counted, parse_duration};
-use surefoot_daemon::fleet::{Accepted, Agent, Exchange, HostFindings, OrderAnswer, Recorded};
+use surefoot_controller::{Accepted, Agent, Exchange, HostFindings, OrderAnswer, Recorded};
 use surefoot_daemon::rooms::remedy::checks;
 use surefoot_hostfs::namespaces::Namespaces;
 use surefoot_hostfs::{Root, signals};

@@ -6,7 +6,7 @@ use clap::Args;
 use std::io::{self, Write};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
-use surefoot_daemon::fleet::{CaseLine, Reason, words};
+use surefoot_controller::{CaseLine, Reason, words};
 use surefoot_remedy::decide::Request;
 
 #[derive(Args)]

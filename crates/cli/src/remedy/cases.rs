@@ -9,7 +9,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::counted;
-use surefoot_daemon::fleet::{CaseLine, CaseList, words};
+use surefoot_controller::{CaseLine, CaseList, words};
 use surefoot_hostfs::clock;
 use surefoot_model::one_line;
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use surefoot_console::units::rfc3339;
-use surefoot_daemon::fleet::CaseLine;
+use surefoot_controller::CaseLine;
 use surefoot_model::{AuditEntry, Case};
 
 /// A case in a list.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_daemon::fleet::{self, Book, CaseLine, CaseList, CaseStory, Reason, Trail};
+use surefoot_controller::{Book, CaseLine, CaseList, CaseStory, Reason, Trail};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_model::AuditEntry;
 use surefoot_outside::address::shown;
@@ -69,7 +69,7 @@ impl StoreOptions {
     pub fn book(&self) -> anyhow::Result<Option<Book>> {
         let Some(store) = &self.store else { return Ok(None) };
         let address = store.parse().context("--store")?;
-        let password = self.store_password_file.as_deref().map(fleet::secret).transpose();
+        let password = self.store_password_file.as_deref().map(surefoot_controller::secret).transpose();
         let password = password.map_err(|why| anyhow!("--store-password-file {why}"))?;
         Ok(Some(Book::new(address, password.map(Arc::from))))
     }
@@ -127,7 +127,7 @@ impl Place {
     pub fn request(&mut self, id: u64, asked: Request, said: &Reason) -> anyhow::Result<CaseLine> {
         match self {
             Place::Server(server) => server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), said),
-            Place::Store(book) => fleet::meet(book, id, asked, &actor(), said)
+            Place::Store(book) => surefoot_controller::meet(book, id, asked, &actor(), said)
                 .map(|case| CaseLine::of(&case))
                 .map_err(|problem| anyhow!("{problem}")),
         }
@@ -140,7 +140,7 @@ impl Place {
                 let path = if is_paused { "/api/v1/pause" } else { "/api/v1/resume" };
                 server.post::<serde_json::Value>(path, &said(reason)).map(drop)
             }
-            Place::Store(book) => Ok(fleet::pause(book, is_paused, &actor(), reason)?),
+            Place::Store(book) => Ok(surefoot_controller::pause(book, is_paused, &actor(), reason)?),
         }
     }
 }
@@ -191,7 +191,9 @@ impl Server {
         let is_web = base.starts_with("http://") || base.starts_with("https://");
         ensure!(is_web, "--server {}: write http://127.0.0.1:PORT, https://HOST:PORT or unix:PATH", shown(address));
         let identity = match (&options.token_file, &options.certificate, &options.key) {
-            (Some(file), _, _) => Identity::Token(fleet::secret(file).map_err(|why| anyhow!("--token-file {why}"))?),
+            (Some(file), _, _) => {
+                Identity::Token(surefoot_controller::secret(file).map_err(|why| anyhow!("--token-file {why}"))?)
+            }
             (None, Some(certificate), Some(key)) => Identity::Certificate(certificate.clone(), key.clone()),
             _ => Identity::None,
         };

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::units::parse_duration;
-use surefoot_daemon::fleet::{self, Config, Fleet, Listen, Notifier, TlsFiles};
+use surefoot_controller::{Config, Fleet, Listen, Notifier, TlsFiles};
 use surefoot_hostfs::{Root, signals};
 use surefoot_outside::address::shown;
 use surefoot_outside::http::Trust;
@@ -92,7 +92,7 @@ impl ServeOptions {
             shown(url)
         );
         if let Some(file) = &self.alertmanager_token_file {
-            fleet::secret(file).map_err(|why| anyhow!("--alertmanager-token-file {why}"))?;
+            surefoot_controller::secret(file).map_err(|why| anyhow!("--alertmanager-token-file {why}"))?;
             ensure!(
                 place::is_private(url),
                 "--alertmanager {}: a token would go over the network in the clear; write https://",

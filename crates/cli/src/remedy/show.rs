@@ -9,7 +9,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::duration;
-use surefoot_daemon::fleet::{self, CaseStory};
+use surefoot_controller::CaseStory;
 use surefoot_hostfs::clock;
 use surefoot_model::{Case, CaseStep, StepState, one_line};
 
@@ -82,10 +82,14 @@ fn facts(case: &Case, now_ns: u64) -> Vec<(&'static str, String)> {
         ("fault", format!("{fault}, {}; {holds}", case.severity)),
         (
             "state",
-            format!("{}, since {}", fleet::words::label(case.state, case.ends_as), ago(case.state_since_realtime_ns)),
+            format!(
+                "{}, since {}",
+                surefoot_controller::words::label(case.state, case.ends_as),
+                ago(case.state_since_realtime_ns)
+            ),
         ),
         ("waits for", case.waits_for.clone()),
-        ("to do", fleet::words::to_do(case).unwrap_or_default()),
+        ("to do", surefoot_controller::words::to_do(case).unwrap_or_default()),
         ("commands", words::commands(case)),
         ("policy", format!("{}{}", case.policy, if case.is_dry_run { ", dry run: no step is done" } else { "" })),
         ("opened", ago(case.since_realtime_ns)),

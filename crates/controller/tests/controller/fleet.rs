@@ -5,7 +5,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use surefoot_daemon::fleet::{Config, Fleet};
+use surefoot_controller::{Config, Fleet};
 use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::postgres::Postgres;
 

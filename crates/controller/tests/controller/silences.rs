@@ -3,7 +3,7 @@
 use crate::remedies::{Ask, Setup};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use surefoot_daemon::fleet::{Config, Fleet, Notifier};
+use surefoot_controller::{Config, Fleet, Notifier};
 use surefoot_outside::http::Trust;
 use surefoot_testkit::alertmanager::Alertmanager;
 use surefoot_testkit::not_run::not_run;
@@ -45,7 +45,7 @@ fn hosts(ask: &Ask) -> Vec<String> {
 
 #[test]
 fn what_is_silenced_opens_no_case_until_the_silence_ends() {
-    const TEST: &str = "fleet_silences::what_is_silenced_opens_no_case_until_the_silence_ends";
+    const TEST: &str = "silences::what_is_silenced_opens_no_case_until_the_silence_ends";
     let setup = Setup::new("[[policy]]\nsteps = [\"drain\"]\napprove = [\"drain\"]\nhosts_at_once = 10\n");
     // It tells this server of everything, also of what this server told it. The port is known only later, so it is one that is chosen here.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

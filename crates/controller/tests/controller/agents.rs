@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use surefoot_daemon::fleet::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer, Protocol};
+use surefoot_controller::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer, Protocol};
 use surefoot_model::{Finding, Headline, Health, Part, Room, RoomHealth, Severity, Subject, SubjectKind};
 use surefoot_remedy::act::{Act, Found, Order, Outcome};
 

@@ -1,50 +1,16 @@
-//! The server of the remedies, `surefoot remedy serve`: takes alerts and findings in, runs the engine, and answers people.
-//!
-//! # Invariants
-//! - Who told something hears that it was taken only when the store has it; while the store is away, it is to be told again.
-//! - Over the network nothing is said without TLS, and nothing is done for whoever is not named; each role does its own.
-//! - Names and texts that come in are data, with limits: no path, no word of a shell and no label of a metric is made of them.
-//! - A policy that cannot be read changes nothing: the one before goes on.
+//! The running server: its parts, its threads, and what it reads anew.
 
-mod access;
-mod agent;
-mod alertmanager;
-mod book;
-mod desk;
-mod findings;
-mod intake;
-mod lines;
-mod metrics;
-mod notifier;
-mod orders;
-mod page;
-mod recorded;
-mod routes;
-mod silences;
-mod strangers;
-pub mod words;
-
-pub use access::Role;
-pub use agent::{Agent, Exchange};
-pub use alertmanager::read_alerts;
-pub use book::Book;
-pub use desk::{Problem, meet, pause};
-pub use findings::{HostFindings, read_findings};
-pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
-pub use notifier::Notifier;
-pub use recorded::Recorded;
-pub use surefoot_http::listen::Listen;
-pub use surefoot_http::own_files::secret;
-pub use surefoot_http::tls::TlsFiles;
-
-use crate::error::Error;
-use access::Access;
+use crate::Error;
+use crate::access::{Access, Role};
+use crate::book::Book;
+use crate::desk::Desk;
+use crate::intake::Intake;
+use crate::metrics::Answers;
+use crate::notifier::{Link, Notifier};
+use crate::orders::Dispatch;
+use crate::recorded::Recorded;
+use crate::routes;
 use axum::http::StatusCode;
-use desk::Desk;
-use intake::Intake;
-use metrics::Answers;
-use notifier::Link;
-use orders::Dispatch;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,9 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use surefoot_http::bodies::Bodies;
-use surefoot_http::listen::{self, Door, Peer};
+use surefoot_http::listen::{self, Door, Listen, Peer};
 use surefoot_http::rates::Rates;
-use surefoot_http::{lock, own_files, serving, tls};
+use surefoot_http::tls::{self, TlsFiles};
+use surefoot_http::{lock, own_files, serving};
 use surefoot_journal::deeds::Record;
 use surefoot_model::AuditEntry;
 use surefoot_remedy::act::{self, Hands, HandsConfig};
@@ -65,7 +32,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 /// An answer that takes longer than this is none.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+pub(crate) const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 /// Questions to the store at one time, beside the server's own thread.
 const QUERIES_MAX: usize = 4;
 /// What one may ask: so much at once, and so much per second.
@@ -108,14 +75,14 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// As in the audit trail.
-    name: String,
-    roles: Vec<Role>,
+    pub(crate) name: String,
+    pub(crate) roles: Vec<Role>,
     /// The hosts that it speaks for; empty for all.
-    hosts: Vec<String>,
+    pub(crate) hosts: Vec<String>,
 }
 
 impl Caller {
-    fn may_any(&self, roles: &[Role]) -> bool {
+    pub(crate) fn may_any(&self, roles: &[Role]) -> bool {
         let may = |role: &Role| match role {
             // Who may change something may see it.
             Role::Read => self.roles.iter().any(|own| matches!(own, Role::Read | Role::Operate | Role::Approve)),
@@ -127,29 +94,29 @@ impl Caller {
 
 /// What all answers share.
 pub(crate) struct Served {
-    access: Mutex<Arc<Access>>,
-    desk: Arc<Desk>,
-    intake: Intake,
-    engine: Arc<Engine>,
-    link: Option<Link>,
-    bodies: Bodies,
-    rates: Rates,
-    hosts: Rates,
-    strangers: Rates,
-    refusals: Rates,
-    counts: Answers,
+    pub(crate) access: Mutex<Arc<Access>>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) intake: Intake,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) link: Option<Link>,
+    pub(crate) bodies: Bodies,
+    pub(crate) rates: Rates,
+    pub(crate) hosts: Rates,
+    pub(crate) strangers: Rates,
+    pub(crate) refusals: Rates,
+    pub(crate) counts: Answers,
 }
 
 impl Served {
-    fn access(&self) -> Arc<Access> {
+    pub(crate) fn access(&self) -> Arc<Access> {
         Arc::clone(&lock(&self.access))
     }
 
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.engine.wake();
     }
 
-    fn count_answer(&self, status: StatusCode) {
+    pub(crate) fn count_answer(&self, status: StatusCode) {
         if let Some(count) =
             usize::from(status.as_u16() / 100).checked_sub(2).and_then(|at| self.counts.by_class.get(at))
         {
@@ -177,7 +144,7 @@ impl Fleet {
     /// Reads the policies, opens the store and its places, and starts.
     ///
     /// # Errors
-    /// [`Error::Remedy`] about policies and store, [`Error::Fleet`] about the file of who may do what, and about places to listen and certificates
+    /// [`Error::Remedy`] about policies and store, [`Error::Unusable`] about the file of who may do what, and about places to listen and certificates
     /// [`Error::Http`].
     pub fn start(config: Config) -> Result<Fleet, Error> {
         let Config { listen, tls, who, mut book, policy, name, own_host, lease, notifier, record } = config;
@@ -189,7 +156,7 @@ impl Fleet {
         let is_remote = |listen: &Listen| matches!(listen, Listen::Tcp(address) if !address.ip().is_loopback());
         if listen.iter().any(is_remote) && !access.has_remote() {
             let why = "no network client would have any role: pass --who with a file that lists tokens or certificates";
-            return Err(Error::Fleet { what: "--listen".into(), why: why.into() });
+            return Err(Error::Unusable { what: "--listen".into(), why: why.into() });
         }
         let doors = listen.iter().map(|listen| door(listen, acceptor.is_some())).collect::<Result<Vec<_>, _>>()?;
         // So that a store that is none is told of now, and not in the middle of the night.
@@ -344,14 +311,14 @@ fn door(listen: &Listen, has_tls: bool) -> Result<Door, Error> {
     if let Listen::Unix(path) = listen {
         // Whoever may replace the file chooses which one everybody may then write to.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        act::trusted_file(folder).map_err(|why| Error::Fleet { what: format!("--listen {listen}"), why })?;
+        act::trusted_file(folder).map_err(|why| Error::Unusable { what: format!("--listen {listen}"), why })?;
     }
     Ok(Door::open(listen, has_tls)?)
 }
 
 /// Whoever may change the policies has root's hooks, drains and restarts at his call.
 fn read_policies(path: &Path) -> Result<Policies, Error> {
-    own_files::expect_own(path).map_err(|why| Error::Fleet { what: path.display().to_string(), why })?;
+    own_files::expect_own(path).map_err(|why| Error::Unusable { what: path.display().to_string(), why })?;
     Ok(Policies::read(path)?)
 }
 

@@ -3,7 +3,7 @@
 use super::findings::HostFindings;
 use super::lines::{Accepted, HandedOrder, OrderAnswer, PROTOCOL, Protocol};
 use super::orders::is_of_host;
-use crate::error::Error;
+use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -62,7 +62,7 @@ struct Journal {
 impl Journal {
     fn open(folder: &Path) -> Result<Journal, Error> {
         let path = folder.join("orders.json");
-        let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
+        let failed = |why: String| Error::Unusable { what: path.display().to_string(), why };
         let text = match surefoot_foreign::hold_name(&path).and_then(|held| held.regular()?.read(JOURNAL_BYTES_MAX)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read
@@ -117,7 +117,7 @@ impl Agent {
     /// known of orders.
     ///
     /// # Errors
-    /// [`Error::Fleet`] where the folder cannot be used.
+    /// [`Error::Unusable`] where the folder cannot be used.
     pub fn new(
         host: &str,
         service: &str,
@@ -125,12 +125,14 @@ impl Agent {
         act: Option<Arc<dyn Act>>,
         folder: &Path,
     ) -> Result<Agent, Error> {
-        let host = super::strangers::host(host).ok_or_else(|| Error::Fleet {
+        let host = super::strangers::host(host).ok_or_else(|| Error::Unusable {
             what: format!("host '{}'", surefoot_model::one_line(host)),
             why: "a host's name has letters, digits, '.', '-' and '_'".into(),
         })?;
         let mut journal = Journal::open(folder)?;
-        journal.save().map_err(|error| Error::Fleet { what: folder.display().to_string(), why: error.to_string() })?;
+        journal
+            .save()
+            .map_err(|error| Error::Unusable { what: folder.display().to_string(), why: error.to_string() })?;
         Ok(Agent {
             host,
             service: service.to_owned(),

@@ -52,7 +52,7 @@ impl Desk {
     ) -> Told<T> {
         let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too much is asked of the store; try again soon");
         let _place = self.waiting.try_acquire().map_err(|_| busy())?;
-        let turn = tokio::time::timeout(super::ANSWER_TIME_MAX, Arc::clone(&self.turns).acquire_owned());
+        let turn = tokio::time::timeout(crate::server::ANSWER_TIME_MAX, Arc::clone(&self.turns).acquire_owned());
         let turn = turn.await.map_err(|_| busy())?.map_err(|_| busy())?;
         let desk = Arc::clone(self);
         let answering = tokio::task::spawn_blocking(move || {
@@ -65,7 +65,7 @@ impl Desk {
             drop(turn);
             answer
         });
-        match tokio::time::timeout(super::ANSWER_TIME_MAX, answering).await {
+        match tokio::time::timeout(crate::server::ANSWER_TIME_MAX, answering).await {
             Ok(Ok(answer)) => answer.map_err(Problem::told),
             Ok(Err(_)) => Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke off; ask again")),
             Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer; try again soon")),

@@ -4,7 +4,7 @@ use crate::remedies::{Setup, webhook};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use surefoot_daemon::fleet::{Config, Fleet, Listen, TlsFiles};
+use surefoot_controller::{Config, Fleet, Listen, TlsFiles};
 use surefoot_testkit::not_run::not_run;
 
 fn ran(folder: &Path, words: &[&str]) {
@@ -112,10 +112,7 @@ fn curl(folder: &Path, url: &str, shown: &[&str], body: Option<&str>) -> (u16, V
 fn over_the_network_certificates_and_tokens_say_who_asks() {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if !has("openssl") || !has("curl") {
-        return not_run(
-            "fleet_tls::over_the_network_certificates_and_tokens_say_who_asks",
-            "openssl and curl are needed",
-        );
+        return not_run("tls::over_the_network_certificates_and_tokens_say_who_asks", "openssl and curl are needed");
     }
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

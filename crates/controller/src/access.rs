@@ -25,7 +25,7 @@
 //! Without a file, root and the server's own user may do everything, and nobody else anything.
 
 use super::Caller;
-use crate::error::Error;
+use crate::Error;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::privilege::effective_user;
@@ -132,9 +132,9 @@ impl Access {
     /// What a file says. Root and the server's own user may do everything in any case: they could change the file.
     ///
     /// # Errors
-    /// [`Error::Fleet`] with what is wrong where.
+    /// [`Error::Unusable`] with what is wrong where.
     pub(super) fn read(path: &Path) -> Result<Access, Error> {
-        let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
+        let failed = |why: String| Error::Unusable { what: path.display().to_string(), why };
         let text = own_files::text(path, FILE_BYTES_MAX).map_err(failed)?;
         let file: File = toml::from_str(&text).map_err(|error| failed(surefoot_remedy::toml_fault(&error)))?;
         let token_files = file.who.iter().filter_map(|who| who.token_file.clone()).collect();

@@ -80,7 +80,7 @@ fn rate(ask: &Ask, path: &str, count: usize, body: impl Fn(usize) -> String + Sy
 fn many_hosts_and_a_burst_of_alerts_are_taken_and_decided_on() {
     let server = match Postgres::start() {
         Ok(server) => server,
-        Err(why) => return not_run("fleet_load::many_hosts_and_a_burst_of_alerts_are_taken_and_decided_on", &why),
+        Err(why) => return not_run("load::many_hosts_and_a_burst_of_alerts_are_taken_and_decided_on", &why),
     };
     let is_whole = std::env::var_os("SUREFOOT_LOAD").is_some();
     let (hosts, alerts, together) = if is_whole { (100_000, 10_000, 100) } else { (1_000, 400, 20) };

@@ -108,7 +108,7 @@ impl Intake {
                 return Err(NotTaken::Store("the writer of the store has ended".into()));
             }
         }
-        match tokio::time::timeout(super::ANSWER_TIME_MAX, answer).await {
+        match tokio::time::timeout(crate::server::ANSWER_TIME_MAX, answer).await {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(why))) => Err(NotTaken::Store(why)),
             Ok(Err(_)) => Err(NotTaken::Store("the writer of the store has ended".into())),

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use surefoot_daemon::fleet::{Book, Config, Fleet, Listen};
+use surefoot_controller::{Book, Config, Fleet, Listen};
 use surefoot_testkit::not_run::not_run;
 
 /// Longer than any of it takes, even where two cores do the work of ten.

@@ -4,10 +4,10 @@ use surefoot_http::page::Asset;
 
 /// The built page. `ui/dist` is checked in, so that no Node is needed to build this crate.
 pub(super) const ASSETS: [Asset; 4] = [
-    Asset::new("/", "text/html; charset=utf-8", include_bytes!("../../../../ui/dist/cases.html")),
-    Asset::new("/app.css", "text/css; charset=utf-8", include_bytes!("../../../../ui/dist/app.css")),
-    Asset::new("/cases.js", "text/javascript; charset=utf-8", include_bytes!("../../../../ui/dist/cases.js")),
-    Asset::new("/parts.js", "text/javascript; charset=utf-8", include_bytes!("../../../../ui/dist/parts.js")),
+    Asset::new("/", "text/html; charset=utf-8", include_bytes!("../../../ui/dist/cases.html")),
+    Asset::new("/app.css", "text/css; charset=utf-8", include_bytes!("../../../ui/dist/app.css")),
+    Asset::new("/cases.js", "text/javascript; charset=utf-8", include_bytes!("../../../ui/dist/cases.js")),
+    Asset::new("/parts.js", "text/javascript; charset=utf-8", include_bytes!("../../../ui/dist/parts.js")),
 ];
 
 #[cfg(test)]

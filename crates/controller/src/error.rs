@@ -1,0 +1,18 @@
+/// Why the controller or an agent could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file, an address or an option cannot be used.
+    #[error("{what}: {why}")]
+    Unusable {
+        /// Which.
+        what: String,
+        /// What is wrong with it, and what would be right.
+        why: String,
+    },
+    /// A policy or the store cannot be used.
+    #[error(transparent)]
+    Remedy(#[from] surefoot_remedy::Error),
+    /// A place to listen, a certificate or a thread.
+    #[error(transparent)]
+    Http(#[from] surefoot_http::Error),
+}
