@@ -217,6 +217,9 @@ pub const SETTINGS: &[(&str, &str)] = &[
 const ALLOW_MEMORY: &str = "yes or no: whether the directory may be in memory (tmpfs, ramfs, a RAM disk), for tests; its copies are \
                             then reported as not durable";
 
+/// Settings whose value is an absolute path.
+const PATHS: [&str; 5] = ["memory", "durable", "shared", "health_file", "drive_file"];
+
 /// Settings that only the policy `surefoot` has.
 const OF_SUREFOOT: [&str; 4] = ["memory_mtbf_s", "durable_mtbf_s", "staleness_max_s", "priority"];
 
@@ -272,7 +275,12 @@ impl Config {
         };
         let refuse = |why: String| Error::Option { option: known, why };
         self.expect_settable(known).map_err(refuse)?;
-        let refused = || refuse(format!("{value:?} is not possible: {meaning}"));
+        let refused = || match PATHS.contains(&known) {
+            true => {
+                refuse(format!("{value:?} is not possible: the path must be absolute, such as /ckpt/a ({meaning})"))
+            }
+            false => refuse(format!("{value:?} is not possible: {meaning}")),
+        };
         if known == "policy" {
             return self.set_policy(policy(value).ok_or_else(refused)?).map_err(|why| refuse(format!("{value} {why}")));
         }

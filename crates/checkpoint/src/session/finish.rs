@@ -55,11 +55,11 @@ impl Checkpointer {
         self.last(Call::Finish, Self::finish_all)
     }
 
-    /// A call after which the program may end.
+    /// A call after which the program may end, also where it fails: the other ranks are to hear the reason.
     fn last<T>(&mut self, call: Call, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        let done = self.collective(call, work)?;
+        let done = self.collective(call, work);
         self.ranks.settle();
-        Ok(done)
+        done
     }
 
     fn finish_all(&mut self) -> Result<Finished, Error> {

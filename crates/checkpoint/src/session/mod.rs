@@ -196,6 +196,9 @@ impl Checkpointer {
         let unknown = known.is_none().then(|| format!("there is no call {call:?}"));
         self.ranks.begin(known.unwrap_or(Call::Unknown), true, self.newest())?;
         let told = self.ended(self.ranks.tell_failure(unknown.as_deref().or(failure)));
+        if told.is_err() {
+            self.ranks.settle();
+        }
         unknown.map_or(told, |why| Err(Error::Option { option: "call", why }))
     }
 
@@ -215,8 +218,11 @@ impl Checkpointer {
             Call::Save(_) => self.collective(call, |job| job.take_checkpoint_or(None, Some(refused))).map(drop),
             _ => {
                 self.ranks.begin(call, false, about.map_or_else(|| self.newest(), |about| about.generation))?;
-                let told = self.ranks.all_or_none(Err(refused));
-                self.ended(told)
+                let told = self.ended(self.ranks.all_or_none(Err(refused)));
+                if call.may_be_last() {
+                    self.ranks.settle();
+                }
+                told
             }
         };
         match told {

@@ -179,25 +179,63 @@ impl Drop for Lazy {
     }
 }
 
+/// Ranks that save once, and end after what `last` calls, each by itself.
+fn ended_after(size: u32, config: &Config, last: impl Fn(&mut Checkpointer, u32) + Sync) {
+    let mail = Arc::new(Mail::default());
+    std::thread::scope(|scope| {
+        for group in thread_group(size, Some(PATIENCE)) {
+            let (config, last) = (config.clone(), &last);
+            let (rank, group) = (group.rank(), Lazy { group, mail: Arc::clone(&mail) });
+            scope.spawn(move || {
+                let mut state = [7_u8; 100];
+                let mut job = Checkpointer::open(config, Box::new(group)).unwrap();
+                // SAFETY: the state lives as long as the job and is left alone during calls.
+                unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+                assert!(job.checkpoint().unwrap().generation.is_some());
+                last(&mut job, rank);
+            });
+        }
+    });
+}
+
 #[test]
 fn a_rank_whose_process_ends_after_the_last_call_takes_no_message_with_it() {
     for size in 2..=9 {
         for last in ["finish", "complete", "discard"] {
             let tiers = Tiers::new();
-            let (config, mail) = (config(&tiers), Arc::new(Mail::default()));
-            std::thread::scope(|scope| {
-                for group in thread_group(size, Some(PATIENCE)) {
-                    let (config, group) = (config.clone(), Lazy { group, mail: Arc::clone(&mail) });
-                    scope.spawn(move || {
-                        let mut state = [7_u8; 100];
-                        let mut job = Checkpointer::open(config, Box::new(group)).unwrap();
-                        // SAFETY: the state lives as long as the job and is left alone during calls.
-                        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
-                        assert!(job.checkpoint().unwrap().generation.is_some());
-                        call(&mut job, last).unwrap();
-                    });
+            ended_after(size, &config(&tiers), |job, _| call(job, last).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_rank_hears_why_the_last_call_failed_before_another_rank_ends() {
+    for size in 2..=9 {
+        for last in ["finish", "complete", "discard"] {
+            let tiers = Tiers::new();
+            ended_after(size, &config(&tiers), |job, rank| match rank {
+                0 => job.refuse(last, None, "no more room").unwrap(),
+                _ => {
+                    let told = call(job, last).unwrap_err().to_string();
+                    assert!(told.contains("rank 0") && told.contains("no more room"), "{size} {last}: {told}");
                 }
             });
+            let tiers = Tiers::new();
+            ended_after(size, &config(&tiers), |job, rank| {
+                let told = job.prepare(last, (rank == 0).then_some("no more room")).unwrap_err().to_string();
+                assert!(told.contains("rank 0") && told.contains("no more room"), "{size} {last}: {told}");
+            });
         }
+        let tiers = Tiers::new();
+        let config = config(&tiers);
+        ended_after(size, &config, |job, rank| {
+            if rank == 0 {
+                // The mark of completion cannot be put in its place.
+                let durable = &config.durable.as_ref().unwrap().directory;
+                std::fs::create_dir_all(durable.join(&config.job).join("completed/in the way")).unwrap();
+            }
+            let told = job.complete().unwrap_err().to_string();
+            assert!(told.contains("completed"), "{size}: {told}");
+        });
     }
 }

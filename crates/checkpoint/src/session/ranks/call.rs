@@ -63,6 +63,11 @@ impl Call {
         CALLS.iter().find(|(known, _)| *known == name).map(|(_, call)| *call)
     }
 
+    /// Whether the program may end after it: the other ranks are then to have its result first.
+    pub(in super::super) fn may_be_last(self) -> bool {
+        matches!(self, Call::Finish | Call::Complete | Call::Discard)
+    }
+
     /// Whether its first agreement is a decision, which says in itself what call it is of.
     pub(in super::super) fn begins_with_decision(self) -> bool {
         matches!(self, Call::Need | Call::Save(_))

@@ -258,7 +258,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::controller::{Policy, Surefoot};
-    use crate::session::clock;
+    use crate::session::{Saved, clock};
     use crate::testing::failing::{ALL, CREATING, Failing, LISTING, LOOKING, NOTHING, SYNCING};
     use crate::testing::{Home, make_memory};
     use crate::{Alone, Place};
@@ -368,6 +368,45 @@ mod tests {
         assert_ne!(job.finish().unwrap().is_durable, Some(false));
         let (places, said) = save(&mut job, 2);
         assert_eq!(places, [Place::Both; 2], "{said}");
+    }
+
+    #[test]
+    fn a_tier_that_could_not_be_opened_is_not_tried_again_and_nothing_says_that_it_is() {
+        let (_home, config) = with_durable_saves();
+        let drive = Arc::new(Failing::default());
+        let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
+        let mut state = vec![0u8; 100_000];
+        let mut open = || {
+            let mut job =
+                Checkpointer::open_with(&storage, clock::host(), "here", config.clone(), Box::new(Alone)).unwrap();
+            // SAFETY: `state` outlives the job, and is left alone during its calls.
+            unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+            job
+        };
+        let mut job = open();
+        job.checkpoint().unwrap();
+        job.wait_for_copies().unwrap();
+        drop(job);
+        drive.0.store(LISTING, Ordering::Relaxed);
+        let mut job = open();
+        // What it could not be opened for is mended, and it stays closed all the same.
+        drive.0.store(NOTHING, Ordering::Relaxed);
+        job.restart().unwrap().unwrap();
+        let Saved { decision, .. } = job.checkpoint().unwrap();
+        let why = decision.reasons.join("; ");
+        assert!(decision.place == Place::Memory && why.contains("is not tried again until it restarts"), "{why}");
+        assert!(job.checkpoint_to(Place::Durable).is_err());
+        job.checkpoint_to(Place::Both).unwrap();
+        job.wait_for_copies().unwrap();
+        assert!(job.finish().is_err());
+        let said = job.take_notices().join("\n");
+        assert!(
+            said.contains("until the job restarts") && said.contains("is not tried again until it restarts"),
+            "{said}"
+        );
+        assert!(!said.contains("tried again in") && !said.contains("at once"), "{said}");
+        drop(job);
+        assert_eq!(open().checkpoint().unwrap().decision.place, Place::Both, "after the restart it is used again");
     }
 
     #[test]

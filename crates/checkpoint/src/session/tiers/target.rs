@@ -13,6 +13,10 @@ use surefoot_model::CheckpointTier as Tier;
 const REST: Duration = Duration::from_secs(60);
 const REST_MAX: Duration = Duration::from_secs(3_600);
 
+/// What is said of a tier that could not be opened. Unlike one to which writes fail, it is not tried again: the generations
+/// there could not be counted, so what this run wrote could not be told from them.
+const NOT_OPENED: &str = "TIER could not be opened when the job started, and is not tried again until it restarts";
+
 /// How long a shared directory that seemed to be full is left alone.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -129,13 +133,16 @@ impl Target {
         self.kind == Tier::Shared
     }
 
-    /// Takes note of a write that failed; says when the next is tried.
+    /// Takes note of a write that failed; says when the next is tried, if any is before the job restarts.
     pub(in crate::session) fn failed(&mut self) -> String {
         let count = self.failing.as_ref().map_or(0, |failing| failing.count).saturating_add(1);
         let rest = REST.saturating_mul(1u32.checked_shl(count - 1).unwrap_or(u32::MAX)).min(REST_MAX);
         self.failing = Some(Failing { count, rests_until: Instant::now() + rest });
-        let times = if count > 1 { format!("{count} writes in a row have failed; ") } else { String::new() };
         let name = self.kind.name();
+        if self.tier.fault().is_some() {
+            return NOT_OPENED.replace("TIER", name);
+        }
+        let times = if count > 1 { format!("{count} writes in a row have failed; ") } else { String::new() };
         format!("{times}{name} is tried again in {} s, or at once where the program saves there", rest.as_secs())
     }
 
@@ -144,8 +151,11 @@ impl Target {
         self.failing = None;
     }
 
-    /// Why nothing is written to it for now, where that is so.
+    /// Why nothing is written to it for now, or until the job restarts.
     pub(in crate::session) fn rest(&self) -> Option<String> {
+        if self.tier.fault().is_some() {
+            return Some(NOT_OPENED.replace("TIER", self.kind.name()));
+        }
         let failing = self.failing.as_ref().filter(|failing| Instant::now() < failing.rests_until)?;
         let writes = match failing.count {
             1 => "the last write failed".to_owned(),
