@@ -81,9 +81,9 @@ impl Dropped {
         ]
     }
 
-    /// Events that were lost before anybody could see them.
+    /// Events that this process lost before anybody could see them; what the kernel's side lost, each window says.
     pub(crate) fn unseen(&self) -> u64 {
-        [self.kernel, self.sources, self.queue, self.oversized].into_iter().fold(0, u64::saturating_add)
+        [self.sources, self.queue, self.oversized].into_iter().fold(0, u64::saturating_add)
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Options {
 }
 
 /// Why a recording shows none.
-const NOT_RECORDED: &str = "this recording holds no experiments; `surefoot disturb run --record FILE` makes one";
+const NOT_RECORDED: &str = "this recording holds no experiments; record one with: surefoot disturb run --record FILE";
 /// Where nobody has made one.
 const NOT_MADE: &str = "no experiment was made here since the host started; `surefoot disturb run` makes one";
 

@@ -64,6 +64,7 @@ fn lost(state: &State, unread_deeds: u64) -> String {
     let missed = totals.probes.values().fold(0u64, |sum, probe| sum.saturating_add(probe.missed));
     let counts = [
         (state.events_dropped(), ["event", "events"], "dropped"),
+        (totals.torn, ["snapshot", "snapshots"], "of a core skipped"),
         (state.raisers_lost, ["record", "records"], "of raisers lost"),
         (missed, ["program run", "program runs"], "skipped by the kernel"),
         (unread_deeds, ["line", "lines"], "of the journal of deeds not readable"),
@@ -152,6 +153,26 @@ mod tests {
         let later = &of(&state, &moment, 0)[0];
         assert_eq!(later.severity, Severity::Ok, "the cause has ended");
         assert!(later.sentence.contains("since the start 2 events dropped."), "{later:?}");
+    }
+
+    #[test]
+    fn a_recording_of_what_lost_events_is_not_said_to_be_whole() {
+        let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let mut state = State::default();
+        state.take(&Arc::new(Event::Window(Window {
+            start_ns: 0,
+            end_ns: 1_000,
+            cores: Vec::new(),
+            faulty: Vec::new(),
+            untimed: Vec::new(),
+            completeness: Vec::new(),
+            cost: SelfCost { dropped: 243, torn: 1, ..SelfCost::default() },
+        })));
+        (moment.now_ns, moment.age_ns) = (1_000 + RECENT_NS, Some(0));
+        assert_eq!(keys(&state, &moment), ["watch/dropped/host"]);
+        moment.now_ns += 1;
+        let sentence = &of(&state, &moment, 0)[0].sentence;
+        assert_eq!(sentence, "Every source works; since the start 243 events dropped, 1 snapshot of a core skipped.");
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub(super) struct Totals {
     pub(super) resident_bytes: u64,
     /// As in the newest window.
     pub(super) map_bytes: u64,
+    /// Events that the kernel's side overwrote before they were read, and snapshots of a core that were skipped.
+    pub(super) overwritten: u64,
+    pub(super) torn: u64,
     pub(super) unreported: u64,
     pub(super) untraced_interrupts: u64,
     pub(super) self_interrupts: u64,
@@ -53,6 +56,9 @@ impl State {
             Event::Window(window) => {
                 self.untraced.push_back((window.end_ns, untraced(&window.cost)));
                 self.untraced.drain(..self.untraced.len().saturating_sub(WINDOWS_MAX));
+                if window.cost.dropped > 0 {
+                    self.unseen_ns = self.unseen_ns.max(Some(window.end_ns));
+                }
                 self.totals.add(&window.cost);
             }
             Event::Who(who) => {
@@ -84,7 +90,7 @@ impl State {
 
     /// Events that were dropped since the start: before anybody saw them, or on their way to the history.
     pub(super) fn events_dropped(&self) -> u64 {
-        self.before.unseen().saturating_add(self.before.history)
+        [self.totals.overwritten, self.before.unseen(), self.before.history].into_iter().fold(0, u64::saturating_add)
     }
 
     /// What the kernel did not trace in the windows that ended at this time or later.
@@ -117,6 +123,8 @@ impl Totals {
         self.process_cpu_ns = self.process_cpu_ns.saturating_add(cost.process_cpu_ns);
         self.resident_bytes = cost.resident_bytes;
         self.map_bytes = cost.map_bytes;
+        self.overwritten = self.overwritten.saturating_add(cost.dropped);
+        self.torn = self.torn.saturating_add(cost.torn);
         self.unreported = self.unreported.saturating_add(cost.unreported);
         self.untraced_interrupts = self.untraced_interrupts.saturating_add(cost.untraced_interrupts);
         self.self_interrupts = self.self_interrupts.saturating_add(cost.self_interrupts);
