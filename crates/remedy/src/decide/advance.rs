@@ -209,6 +209,10 @@ impl Next<'_, '_> {
         let state = closing::final_state(case);
         closing::close(&mut next, state, self.now_ns());
         let why = match state {
+            CaseState::WithPerson if closing::is_left_drained(case) => {
+                "the host may be out of service, and its service has no scheduler that returns it; return it by hand, then cancel the case"
+            }
+            CaseState::WithPerson if case.is_drained && !is_drain_done(case) => "the host may be out of service",
             CaseState::WithPerson if case.is_drained => "the host is out of service",
             CaseState::WithPerson => "",
             _ if conclude::needed_no_repair(case) && case.is_firing => {
@@ -286,4 +290,9 @@ pub(super) fn mend_clock(case: &Case, world: &World, controller: &Controller) ->
     }
     let line = entry(now_ns, case.id, "controller", "clock_went_back", "", "times in the future were set to now");
     Some((next, line))
+}
+
+/// Whether a drain of the case was seen to be done.
+fn is_drain_done(case: &Case) -> bool {
+    case.steps.iter().any(|step| step.step == Step::Drain.to_string() && step.state == StepState::Done)
 }

@@ -95,9 +95,17 @@ pub(super) fn give_back(case: &mut Case, ends_as: CaseState, why: &str, now_real
     restore_all(case);
     let step = Step::Return.to_string();
     let is_there = case.steps.iter().any(|there| there.step == step && there.state == StepState::Pending);
-    if case.is_drained && !is_there {
+    // On this way back nobody could return it: once more would say the same, for ever.
+    let is_in_vain = is_going_back && is_left_drained(case);
+    if case.is_drained && !is_there && !is_in_vain {
         case.steps.push(CaseStep { step, ..CaseStep::default() });
     }
+}
+
+/// Whether the newest return had nothing to do and the host still counts as drained: its scheduler left the policy.
+pub(super) fn is_left_drained(case: &Case) -> bool {
+    let newest = case.steps.iter().rfind(|step| step.step == Step::Return.to_string());
+    case.is_drained && newest.is_some_and(|step| step.is_not_needed)
 }
 
 /// What a case becomes whose steps are all over. It is never closed while something of its host stands changed.

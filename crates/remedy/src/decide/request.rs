@@ -150,6 +150,10 @@ fn cancel(case: &mut Case, now_realtime_ns: u64) {
         closing::enter(case, CaseState::Running, now_realtime_ns);
         return;
     }
+    if case.state == CaseState::WithPerson && closing::is_left_drained(case) {
+        // A person was told that nothing here can return the host, and closes the case.
+        case.is_drained = false;
+    }
     closing::give_back(case, CaseState::Cancelled, "cancelled", now_realtime_ns);
     if closing::next_step(case, now_realtime_ns).is_none() && closing::final_state(case) == CaseState::Cancelled {
         closing::close(case, CaseState::Cancelled, now_realtime_ns);

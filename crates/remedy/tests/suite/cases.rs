@@ -246,6 +246,36 @@ fn a_drained_host_whose_scheduler_left_the_policy_is_not_returned() {
     }
 }
 
+/// Each return has nothing to do: it is tried once for each word of a person, who can close the case in the end.
+#[test]
+fn a_case_whose_host_nobody_can_return_ends_for_each_word_of_a_person() {
+    let left = || Outcome::NotNeeded { detail: "no scheduler configured for this service".into() };
+    for asked in [Request::Cancel, Request::Approve] {
+        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+        if asked == Request::Cancel {
+            desk.hands.will("drain", &[goes_on("", 60 * S), goes_on("", 60 * S)]);
+        }
+        desk.hands.will("return", &vec![left(); 100]);
+        desk.tell(alert("h1"));
+        desk.ask(1, asked);
+        desk.pass(3600 * S);
+        let case = desk.case(1);
+        assert_eq!((case.state, case.is_drained), (CaseState::WithPerson, true), "{asked:?}: {}", desk.actions(1));
+        let returns = desk.hands.done().iter().filter(|done| done.ends_with("return")).count();
+        let expected = if asked == Request::Approve { 2 } else { 1 };
+        assert_eq!(returns, expected, "{}", desk.actions(1));
+        let trail = desk.book.trail(1, 100).unwrap();
+        assert!(
+            trail.iter().any(|line| line.reason.ends_with("return it by hand, then cancel the case")),
+            "{trail:#?}"
+        );
+        desk.ask(1, Request::Cancel);
+        desk.pass(S);
+        assert_eq!(desk.case(1).state, CaseState::Cancelled, "{}", desk.actions(1));
+        assert_eq!(desk.hands.done().iter().filter(|done| done.ends_with("return")).count(), expected);
+    }
+}
+
 /// Jobs may run for weeks.
 #[test]
 fn a_case_that_is_cancelled_waits_for_no_jobs() {
