@@ -231,6 +231,12 @@ def scalar(text: str, content: bytes) -> Any:
         return _without_bytes((), dtype)[()]
     if len(content) != dtype.itemsize:
         raise ValueError(f"{len(content)} bytes are no {text}")
+    # An element of an array loses the zeros at its end, and two keys of a dict could become one.
+    if dtype.kind == "S":
+        return dtype.type(bytes(content))
+    if dtype.kind == "U":
+        is_big = dtype.byteorder == ">" or (dtype.byteorder == "=" and sys.byteorder == "big")
+        return dtype.type(bytes(content).decode("utf-32-be" if is_big else "utf-32-le"))
     return imported("numpy").frombuffer(bytearray(content), dtype, 1)[0]
 
 

@@ -151,6 +151,15 @@ class Arrays(Tiers):
         self.assertEqual([*map(type, loaded)], [*map(type, state)])
         self.assertEqual([value.tobytes() for value in loaded], [value.tobytes() for value in state])
 
+    def test_texts_keep_the_zeros_at_their_end(self) -> None:
+        texts = [numpy.str_("x\0"), numpy.bytes_(b"a\0\0"), numpy.str_("\0"), numpy.bytes_(b"\0"), numpy.str_("\U0001f600\0")]
+        state = [texts, {numpy.str_("x"): 1, numpy.str_("x\0"): 2}, {numpy.bytes_(b"a"), numpy.bytes_(b"a\0")}]
+        job = self.open()
+        job.save_state(state)
+        loaded = job.load_state()
+        self.assertEqual(loaded, state)
+        self.assertEqual([*map(type, loaded[0])], [*map(type, texts)])
+
     def test_the_random_generator_goes_on_where_it_was(self) -> None:
         job, random = self.open(), numpy.random.default_rng(5)
         random.random(17)

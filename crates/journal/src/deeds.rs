@@ -431,6 +431,24 @@ fn expect_own(found: &fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
+/// Refuses a journal that others than its owner and root could have written: what it says would be believed.
+///
+/// # Errors
+/// Why it is not to be believed.
+pub fn expect_trusted(found: &fs::Metadata) -> io::Result<()> {
+    let refused = |why: String| Err(io::Error::other(why));
+    if let Err(error) = expect_own(found) {
+        return refused(error.to_string());
+    }
+    if found.nlink() > 1 {
+        return refused("it has another name as well; remove that".into());
+    }
+    if found.mode() & way::OTHERS_WRITE != 0 {
+        return refused(format!("other users may write it (mode {:o}); make it 600", found.mode() & 0o777));
+    }
+    Ok(())
+}
+
 /// Whether the name still leads to this file.
 fn is_named(file: &File, path: &Path) -> io::Result<bool> {
     let own = file.metadata()?;

@@ -140,7 +140,7 @@ impl State {
         if self.counts.is_empty() {
             return Ok(());
         }
-        let help = "Actions of Surefoot on this host by outcome, including those of the day before the start.";
+        let help = "Actions of Surefoot on this host by outcome, including those of the 30 days before the start that the journal still has.";
         let mut family = encoder.encode_descriptor("watch_deeds", help, None, Counter)?;
         self.counts.iter().try_for_each(|((room, action, outcome), count)| {
             let labels = [("room", room.as_str()), ("action", action.as_str()), ("outcome", outcome)];

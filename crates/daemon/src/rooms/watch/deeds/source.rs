@@ -11,10 +11,12 @@ use surefoot_model::{Deed, Event};
 
 /// The time between two looks.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Deeds that are older when the watch begins are left out.
-const BEFORE_NS: u64 = 86_400_000_000_000;
-/// Deeds from before the start that are told: the newest.
-const BEFORE_MAX: usize = 256;
+/// Deeds that are older when the watch begins are left out: the history need not learn anew what it forgets next.
+const BEFORE_NS: u64 = 30 * 86_400_000_000_000;
+/// Deeds that one turn tells. A journal that was written while no watch ran is told in several, so that no queue overflows.
+const TURN_MAX: usize = 256;
+/// The time between two turns while some are not told yet.
+const SOON: Duration = Duration::from_millis(100);
 
 /// The source of the deeds on a host.
 pub fn source(root: &Root) -> Start {
@@ -39,12 +41,7 @@ impl Source for Journal {
         let path = deeds::below(&self.root, deeds::FILE);
         let skipped_before = self.skipped_count;
         let mut found = std::mem::take(&mut self.waiting);
-        let read = self.read(&mut found);
-        if !std::mem::replace(&mut self.begun, true) {
-            let from_ns = clock::realtime_ns().saturating_sub(BEFORE_NS);
-            found.retain(|deed| deed.at_realtime_ns >= from_ns);
-            found.drain(..found.len().saturating_sub(BEFORE_MAX));
-        }
+        let read = self.read_first_or_on(&mut found);
         let skipped = self.skipped_count - skipped_before;
         let problem = match read {
             // Only its owner may read it; the answer of the room says so.
@@ -61,7 +58,10 @@ impl Source for Journal {
                 self.waiting = found;
                 Err(problem)
             }
-            None => Ok(found.into_iter().map(|deed| Event::Deed(Box::new(deed))).collect()),
+            None => {
+                self.waiting = found.split_off(found.len().min(TURN_MAX));
+                Ok(found.into_iter().map(|deed| Event::Deed(Box::new(deed))).collect())
+            }
         }
     }
 
@@ -70,13 +70,29 @@ impl Source for Journal {
     }
 
     fn rest(&self, took: Duration) -> Duration {
-        PERIOD.max(took * 19)
+        if self.waiting.is_empty() { PERIOD.max(took * 19) } else { SOON.max(took * 9) }
     }
 }
 
 impl Journal {
     fn of(root: PathBuf) -> Journal {
         Journal { root, begun: false, open: None, older: None, skipped_count: 0, waiting: Vec::new() }
+    }
+
+    /// Reads what is new. The first look is over once it has read both journals: until then each begins at their beginning.
+    fn read_first_or_on(&mut self, found: &mut Vec<Deed>) -> io::Result<()> {
+        if self.begun {
+            return self.read(found);
+        }
+        let (mut first, skipped_count) = (Vec::new(), self.skipped_count);
+        if let Err(error) = self.read(&mut first) {
+            (self.open, self.older, self.skipped_count) = (None, None, skipped_count);
+            return Err(error);
+        }
+        self.begun = true;
+        let from_ns = clock::realtime_ns().saturating_sub(BEFORE_NS);
+        found.extend(first.into_iter().filter(|deed| deed.at_realtime_ns >= from_ns));
+        Ok(())
     }
 
     fn read(&mut self, found: &mut Vec<Deed>) -> io::Result<()> {
@@ -150,7 +166,9 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file?,
         };
-        let own = number(&file.file().metadata()?);
+        let about = file.file().metadata()?;
+        deeds::expect_trusted(&about)?;
+        let own = number(&about);
         for known in self.open.iter().map(|(file, _)| file).chain(&self.older) {
             if number(&known.file().metadata()?) == own {
                 return Ok(());
@@ -179,7 +197,10 @@ impl Journal {
             return Ok(false);
         }
         match GrowingFile::open_no_link(&path) {
-            Ok(file) => self.open = Some((file, Place::default())),
+            Ok(file) => {
+                deeds::expect_trusted(&file.file().metadata()?)?;
+                self.open = Some((file, Place::default()));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         }
@@ -321,6 +342,65 @@ mod tests {
         assert_eq!((turn(&mut later), later.unread_lines()), (vec![1, 3], 1));
     }
 
+    /// Each deed of a time without a watch is told once, and no turn tells more than the queue of the sources takes.
+    #[test]
+    fn what_was_done_while_no_watch_ran_is_told_whole_and_bit_by_bit() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path();
+        let now_ns = clock::realtime_ns();
+        let count = 2 * TURN_MAX as u64 + 3;
+        (0..count).for_each(|at| write(root, now_ns + at));
+        let (mut journal, end) = (Journal::of(root.to_owned()), End::never(&NEVER));
+        let mut turns = Vec::new();
+        loop {
+            turns.push(journal.turn(&end).unwrap().len());
+            if journal.rest(Duration::ZERO) == PERIOD {
+                break;
+            }
+        }
+        assert_eq!(turns, [TURN_MAX, TURN_MAX, 3]);
+        assert!(journal.turn(&end).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_first_look_that_failed_is_made_again_from_the_beginning() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path();
+        write(root, clock::realtime_ns());
+        rotate(root);
+        let path = deeds::below(root, deeds::FILE);
+        std::fs::create_dir(&path).unwrap();
+        let (mut journal, end) = (Journal::of(root.to_owned()), End::never(&NEVER));
+        assert!(journal.turn(&end).is_err());
+        std::fs::remove_dir(&path).unwrap();
+        write(root, clock::realtime_ns());
+        assert_eq!(journal.turn(&end).unwrap().len(), 2);
+        assert_eq!(journal.unread_lines(), 0);
+    }
+
+    #[test]
+    fn a_journal_that_others_could_have_written_is_not_believed() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path();
+        write(root, clock::realtime_ns());
+        let path = deeds::below(root, deeds::FILE);
+        let end = End::never(&NEVER);
+        let told = || Journal::of(root.to_owned()).turn(&end).map(|found| found.len());
+        assert_eq!(told(), Ok(1));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(told().unwrap_err().contains("other users may write it (mode 666)"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let link = root.join("link");
+        std::fs::hard_link(&path, &link).unwrap();
+        assert!(told().unwrap_err().contains("another name"));
+        std::fs::remove_file(&link).unwrap();
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+            assert!(told().unwrap_err().contains("UID 65534"));
+        }
+    }
+
     #[test]
     fn lines_that_are_no_deeds_are_told_and_old_ones_are_left_out() {
         let home = tempfile::tempdir().unwrap();
@@ -330,7 +410,7 @@ mod tests {
         write(root, now_ns);
         let mut journal = Journal::of(root.to_owned());
         let end = End::never(&NEVER);
-        assert_eq!(journal.turn(&end).unwrap().len(), 1, "one is older than a day");
+        assert_eq!(journal.turn(&end).unwrap().len(), 1, "one is older than a month");
         let path = deeds::below(root, deeds::FILE);
         let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
         std::io::Write::write_all(&mut file, b"{\"of\":\"another release\"}\n").unwrap();
