@@ -205,8 +205,7 @@ pub struct What {
 /// Where deeds are recorded: in the file that `--journal` names, else in the host's journal.
 pub fn record(root: &Root, journal: Option<&Path>) -> anyhow::Result<Record> {
     match journal {
-        Some(path) if path.is_absolute() => Ok(Record::File(root.path(path))),
-        // As any path that is typed, it begins where the command was started, also where the host is a recorded tree.
+        // As any path that is typed: --host-root says which host is looked at, and not where the command writes.
         Some(path) => Ok(Record::File(std::path::absolute(path).context("--journal")?)),
         None => Ok(Record::OfHost(root.path("/"))),
     }

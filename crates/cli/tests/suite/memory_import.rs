@@ -223,6 +223,29 @@ fn reports_go_into_a_history_once_however_often_they_are_imported() {
     assert_eq!(records[0]["subject"]["name"], "socket1/channel2", "{:?}", records[0]);
 }
 
+/// A name that two machines have chooses neither; the message has the option that does.
+#[test]
+fn hosts_of_one_name_are_told_apart_by_their_machine_ids() {
+    let directory = tempfile::tempdir().unwrap();
+    let ids = ["a".repeat(32), "b".repeat(32)];
+    let line = |id: &str| {
+        format!(
+            "{{\"_HOSTNAME\":\"n1\",\"_MACHINE_ID\":\"{id}\",\"__REALTIME_TIMESTAMP\":\"1795000000000000\",\"_TRANSPORT\":\"kernel\",\
+             \"MESSAGE\":\"EDAC MC0: 1 CE memory read error on A1 (channel:0 slot:0 page:0x1234 offset:0x0 grain:32 syndrome:0x0)\"}}\n"
+        )
+    };
+    let logs = ["both", "one", "two"].map(|name| directory.path().join(name).to_str().unwrap().to_owned());
+    for (log, text) in logs.iter().zip([line(&ids[0]) + &line(&ids[1]), line(&ids[0]), line(&ids[1])]) {
+        std::fs::write(log, text).unwrap();
+    }
+    let wanted = format!("choose one by its machine ID, such as --host {}", ids[0]);
+    for words in [&[logs[0].as_str()][..], &[&logs[0], "--host", "n1"], &[&logs[1], &logs[2]]] {
+        let output = surefoot(&[&["memory", "import"], words].concat());
+        assert!(errors(&output).contains(&wanted), "{words:?}: {}", errors(&output));
+    }
+    assert!(surefoot(&["memory", "import", &logs[0], "--host", &ids[1]]).status.success());
+}
+
 #[test]
 fn an_import_that_fails_leaves_neither_a_history_nor_its_lock() {
     let directory = tempfile::tempdir().unwrap();

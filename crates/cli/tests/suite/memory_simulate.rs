@@ -262,6 +262,10 @@ fn a_relative_journal_lies_where_the_command_was_started() {
     let from_the_top = here.path().strip_prefix("/").unwrap().join("top.jsonl");
     tune("on", from_the_top.to_str().unwrap(), Path::new("/"));
     assert_eq!(lines(&here.path().join("top.jsonl")), 2);
+    // An absolute one is not moved into the tree either.
+    let whole = here.path().join("whole.jsonl");
+    tune("off", whole.to_str().unwrap(), Path::new("/"));
+    assert_eq!(lines(&whole), 2);
     assert!(!tree.path().join("logs").exists() && !tree.path().join(&from_the_top).exists());
 }
 

@@ -98,13 +98,13 @@ pub(crate) fn at_place(fault: &mut DimmFault, place: &str) {
     }
     let first = match fault.urgency {
         Severity::Critical => "Move work away now.",
-        _ => "Replace a DIMM.",
+        _ => "A DIMM has to be replaced.",
     };
     let others = match fault.mode {
         FaultMode::Banks | FaultMode::Rank => " The channel, the connector or the controller look the same from here.",
         _ => "",
     };
-    fault.advice = format!("{first} Which module it is, is not known; its place is {place}. {FIND_MODULE}{others}");
+    fault.advice = format!("{first} The DIMM is unknown; its place is {place}. {FIND_MODULE}{others}");
 }
 
 fn lost(mode: FaultMode) -> Advice {

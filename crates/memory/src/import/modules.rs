@@ -139,7 +139,8 @@ impl Module {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::reports::{McErrorType, McEvent, mc_event};
+    use crate::fault::FIND_MODULE;
+    use crate::reports::{McErrorType, McEvent, mc_event, place_of};
     use surefoot_model::DramLocation;
 
     #[test]
@@ -183,5 +184,25 @@ mod tests {
         assert!(!of_place.advice.contains("replace the module"), "{of_place:?}");
         assert_eq!(module.only_place, None);
         assert!(of_module.advice.starts_with("Move work away and replace the module"), "{of_module:?}");
+    }
+
+    #[test]
+    fn a_list_of_labels_or_a_sensor_alone_is_no_module_to_replace() {
+        let two = "CPU_SrcID#0_MC#0_Chan#0_DIMM#0 or CPU_SrcID#0_MC#0_Chan#0_DIMM#1";
+        let lockstep = "CPU_SrcID#0_MC#0_Chan#0_DIMM#1 or CPU_SrcID#0_MC#0_Chan#1_DIMM#1";
+        for (label, dimm) in
+            [(two, "socket0/mc0/channel0"), (lockstep, "socket0/mc0/slot1"), ("sensor 0x87", "sensor 0x87")]
+        {
+            let event = McEvent { error_type: McErrorType::Uncorrected, label: label.into(), ..McEvent::default() };
+            let mut report =
+                mc_event(&McEvent { error_count: 1, top_layer: -1, middle_layer: -1, lower_layer: -1, ..event });
+            report.dimm = place_of(&report);
+            let mut modules = Modules::default();
+            modules.add(&report);
+            let [row] = &modules.dimms()[..] else { panic!("one row") };
+            assert_eq!((row.id.as_str(), row.only_place.as_deref()), (dimm, Some(label)));
+            let advice = &row.fault.as_ref().unwrap().advice;
+            assert!(advice.contains(FIND_MODULE) && !advice.contains("replace the module"), "{advice}");
+        }
     }
 }

@@ -375,7 +375,7 @@ fn label(record: &Record) -> String {
         None if is_number_or_kind(&record.sensor) => {
             let module = record.data.get(4..6).and_then(|byte| byte.hex_digits::<u8>()).filter(|&byte| byte != 0xff);
             let sensor = record.sensor.trim_start_matches('#');
-            module.map_or(format!("sensor {sensor}"), |module| format!("sensor {sensor} module {module}"))
+            crate::reports::sensor_label(sensor, module)
         }
         None => record.sensor.clone(),
     };

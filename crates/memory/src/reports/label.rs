@@ -5,8 +5,29 @@
 
 use surefoot_model::{Digits, DramLocation};
 
-/// The coordinates in a label.
-pub(super) fn location(label: &str) -> DramLocation {
+/// The coordinates in a label; of a list of labels (`A or B`) those that all of them have.
+pub(super) fn location(labels: &str) -> DramLocation {
+    let mut each = labels.split(SEPARATOR).map(of_one);
+    let first = each.next().unwrap_or_default();
+    each.fold(first, |all, one| DramLocation {
+        socket: all.socket.filter(|_| all.socket == one.socket),
+        controller: all.controller.filter(|_| all.controller == one.controller),
+        channel: all.channel.filter(|_| all.channel == one.channel),
+        slot: all.slot.filter(|_| all.slot == one.slot),
+        rank: all.rank.filter(|_| all.rank == one.rank),
+        ..DramLocation::default()
+    })
+}
+
+/// Whether EDAC names several modules, of which any may be the one.
+pub(super) fn is_list(labels: &str) -> bool {
+    labels.contains(SEPARATOR)
+}
+
+/// What EDAC puts between labels where it knows no better (`edac_mc_handle_error`).
+const SEPARATOR: &str = " or ";
+
+fn of_one(label: &str) -> DramLocation {
     let mut found = DramLocation::default();
     for (at, _) in label.match_indices('#').take(16) {
         let before = &label[..at];
@@ -39,6 +60,9 @@ mod tests {
         let core = location("mc#0csrow#2channel#1");
         assert_eq!((core.controller, core.rank, core.channel), (Some(0), Some(2), Some(1)));
         assert_eq!(location("DIMM_A1"), DramLocation::default());
+        let two = location("CPU_SrcID#1_MC#0_Chan#2_DIMM#0 or CPU_SrcID#1_MC#0_Chan#2_DIMM#1");
+        assert_eq!((two.socket, two.controller, two.channel, two.slot), (Some(1), Some(0), Some(2), None));
+        assert_eq!(location("A1 or CPU_SrcID#1_MC#0_Chan#2_DIMM#1"), DramLocation::default());
         assert_eq!(location("é#1 #2 mc#99999999999"), DramLocation::default());
     }
 }

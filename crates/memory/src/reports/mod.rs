@@ -54,11 +54,16 @@ pub fn place_of(report: &ErrorReport) -> Option<String> {
 /// it does, or a device has named itself.
 pub fn only_place_of(report: &ErrorReport) -> Option<String> {
     let names_itself = report.dimm.is_some() && report.dimm != place_of(report);
-    if names_itself || has_one_label(report) || report.location.slot.is_some() {
+    if is_sensor_alone(&report.label) {
+        return Some(report.label.clone());
+    }
+    let is_list = label::is_list(&report.label);
+    // Of two channels in lockstep a slot is known, and not of which of them.
+    if names_itself || has_one_label(report) || (report.location.slot.is_some() && !is_list) {
         return None;
     }
     let known: Vec<String> = known(report).map(|(word, value)| format!("{word} {value}")).collect();
-    Some(match (known.is_empty(), report.label.contains(" or ")) {
+    Some(match (known.is_empty(), is_list) {
         (_, true) => report.label.clone(),
         (true, false) => "not told".to_owned(),
         (false, false) => known.join(", "),
@@ -67,7 +72,20 @@ pub fn only_place_of(report: &ErrorReport) -> Option<String> {
 
 /// Whether its label is that of one module: "any memory" and lists of several labels name none.
 fn has_one_label(report: &ErrorReport) -> bool {
-    !report.label.is_empty() && !report.label.contains(" or ") && !is_no_label(&report.label)
+    !report.label.is_empty() && !label::is_list(&report.label) && !is_no_label(&report.label)
+}
+
+/// The label of an error that a sensor of the management controller tells: its module where the event has its number.
+pub(crate) fn sensor_label(sensor: &str, module: Option<u8>) -> String {
+    module.map_or(format!("{SENSOR}{sensor}"), |module| format!("{SENSOR}{sensor}{OF_SENSOR}{module}"))
+}
+
+const SENSOR: &str = "sensor ";
+const OF_SENSOR: &str = " module ";
+
+/// Whether a label is a sensor's that names no module: it may watch all of a socket's.
+fn is_sensor_alone(label: &str) -> bool {
+    label.starts_with(SENSOR) && !label.contains(OF_SENSOR)
 }
 
 /// The numbers that say where a module is, as far as a report has them.
@@ -111,6 +129,9 @@ mod tests {
             ("unknown memory", DramLocation::default(), None, Some("not told")),
             ("", slot, Some("socket1/channel2/slot0"), None),
             ("A1", channel, Some("A1"), None),
+            ("A1 or B1", slot, Some("socket1/channel2/slot0"), Some("A1 or B1")),
+            ("sensor 0x87", DramLocation::default(), Some("sensor 0x87"), Some("sensor 0x87")),
+            ("sensor 0x87 module 5", DramLocation::default(), Some("sensor 0x87 module 5"), None),
         ] {
             let mut report = report(label, location);
             assert_eq!(only_place_of(&report).as_deref(), place, "{label} {location:?}");
@@ -118,6 +139,7 @@ mod tests {
             assert_eq!(report.dimm.as_deref(), name, "{label} {location:?}");
             assert_eq!(only_place_of(&report).as_deref(), place, "{label} {location:?}");
             // A device that names itself is a module, wherever it is.
+            report.label = String::new();
             report.dimm = Some("cxl:0x1234".into());
             assert_eq!(only_place_of(&report), None);
         }

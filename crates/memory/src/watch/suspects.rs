@@ -41,6 +41,8 @@ pub struct Suspects {
 struct Suspect {
     evidence: Evidence,
     label: String,
+    /// The place, where the reports name no module; see [`only_place_of`].
+    only_place: Option<String>,
     corrected_count: u64,
     uncorrected_count: u64,
     /// What it was when it was last looked at, and when that was.
@@ -71,6 +73,7 @@ impl Suspects {
         let limit = self.limit;
         let suspect = self.modules.entry(id.clone()).or_insert_with(|| Suspect {
             label: report.label.clone(),
+            only_place: only_place_of(report),
             looked_ns: now_ns,
             rates: Rates::new(limit),
             source: Some(report.source),
@@ -180,9 +183,33 @@ impl Suspect {
             fault_mode: FaultMode::Undetermined,
             fault: None,
             moved_from: None,
-            only_place: None,
+            only_place: self.only_place.clone(),
         };
         self.judge(&mut dimm);
         dimm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::reports::{McErrorType, McEvent, mc_event};
+    use surefoot_model::DramLocation;
+
+    /// A history may hold what was imported of a place, and no counter of this host knows it.
+    #[test]
+    fn a_place_that_no_counter_knows_is_no_module_to_replace() {
+        let event = McEvent { error_type: McErrorType::Uncorrected, error_count: 1, ..McEvent::default() };
+        let mut report = mc_event(&event);
+        report.location = DramLocation { socket: Some(1), channel: Some(2), ..DramLocation::default() };
+        report.dimm = place_of(&report);
+        let (mut suspects, mut look) = (Suspects::default(), MemoryLook::default());
+        suspects.add_past(&report, 1);
+        suspects.complete(&mut look);
+        let [dimm] = &look.dimms[..] else { panic!("{look:?}") };
+        assert_eq!(dimm.only_place.as_deref(), Some("socket 1, channel 2"));
+        let advice = &dimm.fault.as_ref().unwrap().advice;
+        assert!(advice.contains(FIND_MODULE) && !advice.contains("replace the module"), "{advice}");
     }
 }

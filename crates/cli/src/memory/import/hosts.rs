@@ -1,6 +1,6 @@
 //! Keeps the errors of several hosts apart: a module of one is never that of another, whatever their names are.
 
-use super::read::{Reading, Take, read};
+use super::read::{Reading, Take, choose, read};
 use super::{Clock, FormatName};
 use anyhow::{bail, ensure};
 use std::collections::BTreeSet;
@@ -85,9 +85,10 @@ impl Hosts {
         if let (Some(host), Some(other)) = (&one.host, &two.host) {
             ensure!(
                 host.is(other),
-                "{} is of {host}, and {} of {other}; read each alone, or choose a host with --host NAME",
+                "{} is of {host}, and {} of {other}; read each alone, or {}",
                 one.file,
-                two.file
+                two.file,
+                choose(&[host.clone(), other.clone()])
             );
             return Ok(());
         }

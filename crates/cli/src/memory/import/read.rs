@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use surefoot_console::units::counted;
 use surefoot_memory::import::{Clock, Format, Host, Import, LINE_BYTES_MAX, Totals, detect, unread_form};
-use surefoot_model::ErrorReport;
+use surefoot_model::{ErrorReport, one_line};
 
 /// Lines needed to tell what kind of log a file is.
 const LINES_TO_DETECT: usize = 500;
@@ -196,10 +196,19 @@ fn log(
 
 fn several(hosts: &[Host]) -> String {
     let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-    format!(
-        "it has memory errors of several hosts ({}, perhaps more); choose one with --host NAME or MACHINE ID",
-        names.join(", ")
-    )
+    format!("it has memory errors of several hosts ({}, perhaps more); {}", names.join(", "), choose(hosts))
+}
+
+/// How to choose one of several hosts: by its name only where no two have the same.
+pub(super) fn choose(hosts: &[Host]) -> String {
+    let has_name_of_another = |(at, one): (usize, &Host)| hosts[..at].iter().any(|other| other.name == one.name);
+    let id = hosts.iter().find_map(|host| host.machine.as_deref());
+    match id.filter(|_| hosts.iter().enumerate().any(has_name_of_another)) {
+        Some(id) => {
+            format!("their names are the same, so choose one by its machine ID, such as --host {}", one_line(id))
+        }
+        None => "choose one with --host NAME or MACHINE ID".to_owned(),
+    }
 }
 
 fn hand_out(reports: &mut Vec<ErrorReport>, reading: &mut Reading, take: &mut Take<'_>) -> anyhow::Result<()> {

@@ -3,8 +3,9 @@
 use super::into::Kept;
 use super::read::Reading;
 use crate::memory::fault;
-use surefoot_console::table::Table;
+use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::counted;
+use surefoot_memory::fault::FIND_MODULE;
 use surefoot_model::{Dimm, Fidelity, one_line};
 
 pub fn of(dimms: &[Dimm], readings: &[Reading], show: usize, kept: Option<Kept>) -> String {
@@ -103,6 +104,9 @@ fn totals(reading: &Reading, show: usize) -> String {
     ];
     for (count, words) in parts.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("  {count:>8}  {words}\n");
+    }
+    if reading.unknown_module_count > 0 {
+        text += &format!("            {}\n", paragraph(FIND_MODULE, 12, 12, 100).trim_end());
     }
     for one in totals.not_understood.iter().take(show) {
         text += &format!("    {} {}: {}: {}\n", of.0, one.line, one.why, one.text);

@@ -178,7 +178,7 @@ fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Findin
     if unplaced > 0 {
         let errors = counted(unplaced, "uncorrected error", "uncorrected errors");
         let sentence =
-            format!("Memory controller {id} had {errors} of no known module: look for the module in the event log.");
+            format!("Memory controller {id} had {errors}, and the DIMM is unknown. Move work away. {FIND_MODULE}");
         findings.push(rules::UNCORRECTED_UNPLACED.finding_about(id, Subject::host(), Severity::Critical, sentence));
     }
     if controller.no_information_count > 0 {
