@@ -2,7 +2,7 @@
 
 use super::words::{self, StateLabel};
 use serde::{Deserialize, Serialize};
-use surefoot_model::{AuditEntry, Case, CaseState, Headline, Severity};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseWait, Headline, Severity};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::parts::PartHistory;
 use surefoot_store::cases::Counts;
@@ -104,6 +104,8 @@ impl CaseList {
 
 /// Lines of the trail of one case.
 const TRAIL_MAX: usize = 10_000;
+/// Open cases that are looked through for the hosts that are out.
+const OPEN_CASES_MAX: usize = 10_000;
 /// Cases of a host that the history of a part is made of.
 const HOST_CASES_MAX: usize = 1_000;
 
@@ -147,7 +149,8 @@ impl CaseStory {
         let history = PartHistory::of(&book.part_book(&case, HOST_CASES_MAX)?, &case, now_ns);
         let says = history.says();
         let label = words::label(case.state, case.ends_as);
-        let to_do = words::to_do(&case);
+        let open = if case.wait == CaseWait::Limit { book.cases(true, OPEN_CASES_MAX)? } else { Vec::new() };
+        let to_do = words::to_do(&case, &words::out(&case, &open));
         Ok(CaseStory { case, label, to_do, trail, part: PartStory { history, says } })
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn registry(served: &Served, counts: Option<&Counts>) -> Registry {
     series.counter("attempts_lost", "Attempts whose lease was lost", read(&engine.lost));
     series.counter("store_errors", "Store calls of the engine that failed", read(&engine.store_errors));
     series.gauge("steps_running", "Steps running here", read(&engine.running));
+    series.gauge("alerts_held_back", "Alerts without a case because of a cool-down", read(&engine.held_back));
     let round = ConstGauge::new(read(&engine.round_ns) as f64 / 1e9);
     series.0.register_with_unit("round", "Duration of the last round of deciding and writing", Unit::Seconds, round);
     series.0

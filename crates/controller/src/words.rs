@@ -3,6 +3,7 @@
 use super::lines::CaseLine;
 use serde::{Deserialize, Serialize};
 use surefoot_model::{Case, CaseState, CaseWait, Headline, Severity, StepState};
+use surefoot_remedy::decide::is_out;
 
 /// Hosts that the headline names.
 const HOSTS_MAX: usize = 3;
@@ -57,18 +58,14 @@ fn end(ends_as: Option<CaseState>) -> &'static str {
     }
 }
 
-/// What a person can do about a case now; `None` for one that is closed.
-pub fn to_do(case: &Case) -> Option<String> {
-    let host = &case.host;
+/// What a person can do about a case now; `None` for one that is closed. `out` are the hosts that a limit counts which it waits for.
+pub fn to_do(case: &Case, out: &[String]) -> Option<String> {
     Some(match case.state {
         CaseState::NeedsApproval => {
             let step = case.current().map_or("the next step", |(_, step)| &step.step);
             format!("Approve {step}, or cancel the case.")
         }
-        CaseState::WithPerson => match case.steps.iter().find(|step| step.state == StepState::Failed) {
-            Some(failed) => format!("{} failed: repair {host}, then approve its return.", failed.step),
-            None => format!("No step is left: repair {host}, then approve its return."),
-        },
+        CaseState::WithPerson => with_person(case),
         CaseState::Paused => "Resume the case, or cancel it.".to_owned(),
         CaseState::Waiting if case.wait == CaseWait::AllPaused => {
             "Resume everything; the audit trail says who paused it and why.".to_owned()
@@ -79,9 +76,50 @@ pub fn to_do(case: &Case) -> Option<String> {
         CaseState::Waiting | CaseState::Running if case.ends_as == Some(CaseState::Cancelled) => {
             "Nothing: the case ends after the current step, once settings and host are restored.".to_owned()
         }
-        CaseState::Waiting | CaseState::Running => "Nothing: the case continues automatically.".to_owned(),
+        CaseState::Waiting | CaseState::Running => goes_on(case, out),
         CaseState::Returned | CaseState::Cleared | CaseState::Cancelled => return None,
     })
+}
+
+/// What the person does who has a case. A host that the case did not take out of service does not have to return.
+fn with_person(case: &Case) -> String {
+    let host = &case.host;
+    let last = match case.is_drained {
+        true => "approve its return".to_owned(),
+        false => format!("approve case {} to close it ({host} was not taken out of service)", case.id),
+    };
+    let failed = case.steps.iter().find(|step| step.state == StepState::Failed);
+    match (failed, &case.replaced) {
+        (_, Some(_)) => format!("The part was replaced: check {host}, then {last}."),
+        (Some(failed), None) => format!("{} failed: repair {host}, then {last}.", failed.step),
+        (None, None) => format!("No step is left: repair {host}, then {last}."),
+    }
+}
+
+/// That a case needs nobody, what it waits for and until when, and which hosts hold it up.
+fn goes_on(case: &Case, out: &[String]) -> String {
+    if case.waits_for.is_empty() {
+        return "Nothing: the case continues automatically.".to_owned();
+    }
+    let more = out.len().saturating_sub(HOSTS_MAX);
+    let named = out.get(..HOSTS_MAX).unwrap_or(out).join(", ");
+    let held = match (out.len(), more) {
+        (0, _) => String::new(),
+        (_, 0) => format!(" Out now: {named}."),
+        _ => format!(" Out now: {named} and {more} more."),
+    };
+    format!("Nothing: the case waits for {}, and then continues automatically.{held}", case.waits_for)
+}
+
+/// The hosts that are out of the service of a case which waits for a limit, each with the case that holds it.
+pub(super) fn out(case: &Case, open: &[Case]) -> Vec<String> {
+    let is_alike = |other: &&Case| {
+        other.service == case.service && other.is_dry_run == case.is_dry_run && other.id != case.id && is_out(other)
+    };
+    let of = |other: &Case| format!("{} (case {})", other.host, other.id);
+    let mut out: Vec<String> = open.iter().filter(is_alike).map(of).collect();
+    out.sort();
+    out
 }
 
 /// Whether a person has to act for the case to go on.
@@ -159,14 +197,43 @@ mod tests {
     #[test]
     fn each_open_case_says_what_a_person_can_do_and_a_closed_one_nothing() {
         for state in CaseState::ALL {
-            assert_eq!(to_do(&case(1, "n1", state)).is_some(), state.is_open(), "{state:?}");
+            assert_eq!(to_do(&case(1, "n1", state), &[]).is_some(), state.is_open(), "{state:?}");
         }
         let failed = CaseStep { step: "run:/repair".into(), state: StepState::Failed, ..CaseStep::default() };
-        let with_person = Case { steps: vec![failed], ..case(1, "n1", CaseState::WithPerson) };
-        assert_eq!(to_do(&with_person).unwrap(), "run:/repair failed: repair n1, then approve its return.");
-        let waiting = |wait| to_do(&Case { wait, ..case(1, "n1", CaseState::Waiting) }).unwrap();
+        let with_person = Case { steps: vec![failed], is_drained: true, ..case(1, "n1", CaseState::WithPerson) };
+        assert_eq!(to_do(&with_person, &[]).unwrap(), "run:/repair failed: repair n1, then approve its return.");
+        let waiting = |wait| to_do(&Case { wait, ..case(1, "n1", CaseState::Waiting) }, &[]).unwrap();
         assert!(waiting(CaseWait::AllPaused).starts_with("Resume everything"));
         assert!(waiting(CaseWait::NoPolicy).contains("back into the policy file"));
         assert!(waiting(CaseWait::Other).starts_with("Nothing"));
+    }
+
+    #[test]
+    fn the_return_of_a_host_that_was_never_taken_out_is_not_asked_for() {
+        let stays = to_do(&case(1, "n1", CaseState::WithPerson), &[]).unwrap();
+        assert!(!stays.contains("return") && stays.contains("approve case 1 to close it"), "{stays}");
+        let replaced =
+            Some(surefoot_model::Replaced { at_realtime_ns: 1, by: String::new(), tested_good_realtime_ns: 0 });
+        let mended = Case { replaced, is_drained: true, ..case(1, "n1", CaseState::WithPerson) };
+        assert_eq!(to_do(&mended, &[]).unwrap(), "The part was replaced: check n1, then approve its return.");
+    }
+
+    #[test]
+    fn a_case_that_waits_says_for_what_until_when_and_which_hosts_are_out() {
+        let running = |id, host: &str, service: &str| Case {
+            began_realtime_ns: 1,
+            service: service.into(),
+            ..case(id, host, CaseState::Running)
+        };
+        let waits_for = "the limit hosts_at_once (1 of web out at once), until a host that is out returns".to_owned();
+        let held = Case { wait: CaseWait::Limit, waits_for, ..case(9, "n9", CaseState::Waiting) };
+        let mut open =
+            vec![running(2, "n2", "web"), running(3, "n3", "db"), case(4, "n4", CaseState::Waiting), held.clone()];
+        let says = to_do(&held, &out(&held, &open)).unwrap();
+        let wanted = "Nothing: the case waits for the limit hosts_at_once (1 of web out at once), until a host that is out returns, \
+                      and then continues automatically. Out now: n2 (case 2).";
+        assert_eq!(says, wanted);
+        open.extend((5..9).map(|id| running(id, &format!("n{id}"), "web")));
+        assert!(to_do(&held, &out(&held, &open)).unwrap().ends_with("n5 (case 5), n6 (case 6) and 2 more."));
     }
 }

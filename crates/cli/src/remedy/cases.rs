@@ -35,13 +35,13 @@ pub fn run(options: &CasesOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "remedy cases")?;
         list.cases.iter().try_for_each(|case| output::line(&mut out, &CaseRow::of(case)))?;
     } else {
-        out.write_all(text(&list, options.all, clock::realtime_ns()).as_bytes())?;
+        out.write_all(text(&list, options.all, &options.place.words(), clock::realtime_ns()).as_bytes())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
 }
 
-fn text(list: &CaseList, all: bool, now_ns: u64) -> String {
+fn text(list: &CaseList, all: bool, place: &str, now_ns: u64) -> String {
     let mut text = if list.cases.is_empty() { String::new() } else { table(&list.cases, now_ns) };
     text += &match (list.cases.len() as u64, all) {
         (0, true) => "No cases.\n".to_owned(),
@@ -55,8 +55,9 @@ fn text(list: &CaseList, all: bool, now_ns: u64) -> String {
         text += &format!("{}\n", one_line(&words::headline(&list.cases, list.open_count).sentence));
     }
     if list.is_paused {
-        text +=
-            "Everything is paused: `surefoot remedy trail` says by whom and why, `surefoot remedy resume` goes on.\n";
+        text += &format!(
+            "Everything is paused: `surefoot remedy trail{place}` says by whom and why; `surefoot remedy resume{place}` ends the pause.\n"
+        );
     }
     text
 }
@@ -119,17 +120,17 @@ mod tests {
             states: Vec::new(),
         };
         let list = of(cases, 7, true);
-        let said = text(&list, false, 180_000_000_000);
+        let said = text(&list, false, " --server https://ctl:7443", 180_000_000_000);
         for part in [
             "with a person",
             "2 min",
             "waiting, dry run",
             "newest 2 of 7 open cases",
             "7 open cases; 1 needs manual action: n1.",
-            "Everything is paused",
+            "Everything is paused: `surefoot remedy trail --server https://ctl:7443`",
         ] {
             assert!(said.contains(part), "{part}\n{said}");
         }
-        assert_eq!(text(&of(Vec::new(), 0, false), false, 1), "No open cases.\n");
+        assert_eq!(text(&of(Vec::new(), 0, false), false, "", 1), "No open cases.\n");
     }
 }

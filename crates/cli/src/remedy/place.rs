@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_controller::{Book, CaseLine, CaseList, CaseStory, Reason, Trail};
 use surefoot_hostfs::privilege::effective_user;
-use surefoot_model::AuditEntry;
+use surefoot_model::{AuditEntry, one_line};
 use surefoot_outside::address::shown;
 use surefoot_outside::http::{self, Identity, Trust};
 use surefoot_remedy::Casebook;
@@ -42,6 +42,22 @@ pub struct ServerOptions {
     /// The authority that signed the server's certificate, PEM
     #[arg(long, value_name = "FILE")]
     pub authority: Option<PathBuf>,
+}
+
+/// An address that was typed, or a word for it where it holds a password.
+fn without_password(address: &str) -> String {
+    let user = address.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(user, _)| user);
+    if user.is_some_and(|user| user.contains(':')) { "ADDRESS".to_owned() } else { address.to_owned() }
+}
+
+/// As one word of a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/:.,@%+=_-[]".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// A server or a store.
@@ -82,6 +98,26 @@ pub enum Place {
 }
 
 impl PlaceOptions {
+    /// The options that lead to this place once more, for a command that is printed; empty where the default does.
+    pub fn words(&self) -> String {
+        let (server, store) = (&self.server, &self.store);
+        let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let is_default = server.server == format!("http://{LISTEN}");
+        let address = Some(without_password(&server.server)).filter(|_| store.store.is_none() && !is_default);
+        let of_store = store.store.as_deref().map(without_password);
+        let options = [
+            ("server", address),
+            ("token-file", file(&server.token_file)),
+            ("certificate", file(&server.certificate)),
+            ("key", file(&server.key)),
+            ("authority", file(&server.authority)),
+            ("store", of_store),
+            ("store-password-file", file(&store.store_password_file)),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        given.map(|(name, value)| format!(" --{name} {}", quoted(&one_line(&value)))).collect()
+    }
+
     pub fn open(&self) -> anyhow::Result<Place> {
         Ok(match self.store.book()? {
             Some(book) => Place::Store(Box::new(book)),
@@ -280,5 +316,35 @@ impl Server {
         }
         ensure!(!answer.is_web_page(), "{at}: it answers with a web page: a login page or a proxy is in its place");
         serde_json::from_str(&answer.body).with_context(|| format!("{at}: the answer is not one of this version"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        place: PlaceOptions,
+    }
+
+    #[test]
+    fn a_printed_command_leads_to_the_place_that_was_asked_and_shows_no_password() {
+        let words = |options: &[&str]| Command::parse_from([&["surefoot"], options].concat()).place.words();
+        assert_eq!(words(&[]), "");
+        assert_eq!(words(&["--server", "http://127.0.0.1:7078"]), "");
+        let far = words(&["--server", "https://ctl:7443", "--token-file", "/etc/my token"]);
+        assert_eq!(far, " --server https://ctl:7443 --token-file '/etc/my token'");
+        assert_eq!(words(&["--server", "unix:/run/ctl"]), " --server unix:/run/ctl");
+        assert_eq!(
+            words(&["--store", "sqlite:/var/lib/surefoot/cases.db"]),
+            " --store sqlite:/var/lib/surefoot/cases.db"
+        );
+        assert_eq!(words(&["--store", "postgres://anna@db/cases"]), " --store postgres://anna@db/cases");
+        assert_eq!(words(&["--store", "postgres://anna:secret@db/cases"]), " --store ADDRESS");
     }
 }

@@ -27,6 +27,7 @@ pub struct ShowOptions {
 
 pub fn run(options: &ShowOptions) -> anyhow::Result<Outcome> {
     let story = options.place.open()?.story(options.id)?;
+    let place = options.place.words();
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy show")?;
@@ -45,16 +46,16 @@ pub fn run(options: &ShowOptions) -> anyhow::Result<Outcome> {
         )?;
         story.trail.iter().try_for_each(|entry| output::line(&mut out, &AuditLine::of(entry)))?;
     } else {
-        out.write_all(text(&story, clock::realtime_ns()).as_bytes())?;
+        out.write_all(text(&story, &place, clock::realtime_ns()).as_bytes())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
 }
 
-fn text(story: &CaseStory, now_ns: u64) -> String {
+fn text(story: &CaseStory, place: &str, now_ns: u64) -> String {
     let case = &story.case;
     let mut text = format!("Case {}: {}\n", case.id, one_line(&case.sentence));
-    for (name, value) in facts(case, now_ns) {
+    for (name, value) in facts(story, place, now_ns) {
         text += &format!("  {name:<12}{}\n", one_line(&value));
     }
     for line in &case.evidence {
@@ -69,7 +70,8 @@ fn text(story: &CaseStory, now_ns: u64) -> String {
     text + &format!("\n{}", trail::text(&story.trail, false))
 }
 
-fn facts(case: &Case, now_ns: u64) -> Vec<(&'static str, String)> {
+fn facts(story: &CaseStory, place: &str, now_ns: u64) -> Vec<(&'static str, String)> {
+    let case = &story.case;
     let fault = match case.subject.as_str() {
         "" => case.fault.clone(),
         subject => format!("{} of {subject}", case.fault),
@@ -89,8 +91,8 @@ fn facts(case: &Case, now_ns: u64) -> Vec<(&'static str, String)> {
             ),
         ),
         ("waits for", case.waits_for.clone()),
-        ("to do", surefoot_controller::words::to_do(case).unwrap_or_default()),
-        ("commands", words::commands(case)),
+        ("to do", story.to_do.clone().unwrap_or_default()),
+        ("commands", words::commands(case, place)),
         ("policy", format!("{}{}", case.policy, if case.is_dry_run { ", dry run: no step is done" } else { "" })),
         ("opened", ago(case.since_realtime_ns)),
         ("drained", drained(case).to_owned()),

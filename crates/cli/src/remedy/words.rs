@@ -33,17 +33,20 @@ pub fn actor(actor: &str) -> &str {
     }
 }
 
-/// The commands with which a person acts on a case; empty for one that is closed.
-pub fn commands(case: &Case) -> String {
+/// The commands with which a person acts on a case at this place (`--server ADDRESS`, empty for the default); empty for one that is
+/// closed.
+pub fn commands(case: &Case, place: &str) -> String {
     let id = case.id;
     let first = match case.state {
-        CaseState::NeedsApproval | CaseState::WithPerson => format!("surefoot remedy approve {id} --reason TEXT"),
-        CaseState::Paused => format!("surefoot remedy resume {id}"),
-        CaseState::Waiting if case.wait == CaseWait::AllPaused => "surefoot remedy resume".to_owned(),
-        CaseState::Waiting | CaseState::Running => format!("surefoot remedy pause {id}"),
+        CaseState::NeedsApproval | CaseState::WithPerson => {
+            format!("surefoot remedy approve {id}{place} --reason TEXT")
+        }
+        CaseState::Paused => format!("surefoot remedy resume {id}{place}"),
+        CaseState::Waiting if case.wait == CaseWait::AllPaused => format!("surefoot remedy resume{place}"),
+        CaseState::Waiting | CaseState::Running => format!("surefoot remedy pause {id}{place}"),
         CaseState::Returned | CaseState::Cleared | CaseState::Cancelled => return String::new(),
     };
-    format!("{first}; surefoot remedy cancel {id}")
+    format!("{first}; surefoot remedy cancel {id}{place}")
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub use ticket::TicketSystem;
 use crate::Step;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
+use surefoot_model::Severity;
 
 /// What is to be done: one attempt at one step of a case. As JSON it is what an agent is told to do on its host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,9 @@ pub struct Order {
     pub subject: String,
     /// The evidence of the case.
     pub evidence: Vec<String>,
+    /// What a ticket says besides; no step that an agent does asks for it.
+    #[serde(skip)]
+    pub told: Told,
     /// Names this attempt for good: what is done carries it where it can, so that it is found again after a crash. Letters, digits and
     /// hyphens.
     pub token: String,
@@ -75,6 +79,23 @@ pub struct Order {
     /// Whether this very attempt was begun before, by an agent that was ended while it did it.
     #[serde(skip)]
     pub is_begun_again: bool,
+}
+
+/// What a ticket says of its case, for the person who gets it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Told {
+    /// See [`surefoot_model::Case::sentence`].
+    pub sentence: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Why a person gets the case.
+    pub why: String,
+    /// Whether the host is out of service by this case.
+    pub is_drained: bool,
+    /// What was done before, one line for each step.
+    pub done: Vec<String>,
+    /// The host on which the controller runs.
+    pub controller_host: String,
 }
 
 impl Order {

@@ -89,14 +89,36 @@ fn object(order: &Order) -> serde_json::Value {
         "fault": order.fault,
         "subject": order.subject,
         "summary": summary(order),
+        "sentence": order.told.sentence,
+        "severity": order.told.severity,
+        "why": order.told.why,
+        "steps": order.told.done,
+        "is_drained": order.told.is_drained,
+        "commands": commands(order),
+        "commands_for": commands_for(order),
         "evidence": order.evidence,
         "memo": order.memo,
     })
 }
 
+/// What the person who gets the ticket can type: to read the case, and to end it after the repair.
+fn commands(order: &Order) -> [String; 2] {
+    let case = order.case;
+    [format!("surefoot remedy show {case}"), format!("surefoot remedy approve {case} --reason TEXT")]
+}
+
+/// Where the commands work, and what they need elsewhere.
+fn commands_for(order: &Order) -> String {
+    let on = match order.told.controller_host.as_str() {
+        "" => "on the controller's host".to_owned(),
+        host => format!("on {host}, the controller's host"),
+    };
+    format!("{on}; elsewhere, or if it listens at another address than the default, add --server ADDRESS")
+}
+
 fn summary(order: &Order) -> String {
     let about = if order.subject.is_empty() { String::new() } else { format!(" ({})", order.subject) };
-    cut(&format!("{}{about} on {}: a person is needed, case {}", order.fault, order.host, order.case))
+    cut(&format!("{}{about} on {}: manual action needed, case {}", order.fault, order.host, order.case))
 }
 
 /// One ticket per step of a case, whatever attempt files it. The time of the case, the last part of the attempt's token, is in it: a store
@@ -175,11 +197,7 @@ fn letter(to: &str, order: &Order) -> String {
         beginning(&summary(order), LINE_BYTES_MAX),
         token(order)
     );
-    let about =
-        [("Host", &order.host), ("Service", &order.service), ("Fault", &order.fault), ("About", &order.subject)];
-    let about =
-        about.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}: {}", cut(value)));
-    for line in about.chain([String::new()]).chain(order.evidence.iter().map(|line| one_line(line))) {
+    for line in body(order) {
         // What does not fit on a line goes on in the next.
         let mut rest = line.as_str();
         while rest.len() > LINE_BYTES_MAX {
@@ -190,6 +208,38 @@ fn letter(to: &str, order: &Order) -> String {
         text.push_str(&format!("{rest}\n"));
     }
     text
+}
+
+/// The lines of a mail: what happened to what, why a person gets it, what was done, what to type.
+fn body(order: &Order) -> Vec<String> {
+    let told = &order.told;
+    let about = [
+        ("Host", cut(&order.host)),
+        ("Service", cut(&order.service)),
+        ("Fault", cut(&order.fault)),
+        ("About", cut(&order.subject)),
+        ("Severity", told.severity.to_string()),
+        ("Alert", one_line(&told.sentence)),
+        ("Why manual action", one_line(&told.why)),
+        ("Out of service", if told.is_drained { "yes, by this case" } else { "no" }.to_owned()),
+    ];
+    let about =
+        about.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}: {value}"));
+    let done = told.done.iter().map(|line| one_line(line));
+    let evidence = order.evidence.iter().map(|line| one_line(line));
+    let commands = commands(order).into_iter().map(|command| format!("    {command}"));
+    let mut lines: Vec<String> = about.collect();
+    for (heading, part) in [
+        ("Steps:", done.collect::<Vec<_>>()),
+        ("Evidence:", evidence.collect()),
+        (&*format!("Commands ({}):", commands_for(order)), commands.collect()),
+    ] {
+        if !part.is_empty() {
+            lines.extend([String::new(), one_line(heading)]);
+            lines.extend(part);
+        }
+    }
+    lines
 }
 
 fn file_of(folder: &Path, order: &Order) -> PathBuf {
@@ -247,6 +297,32 @@ mod tests {
         let of_folder = format!("<{}>)", home.path().display());
         let syncs = calls.iter().filter(|call| call.contains("fsync(") && call.contains(&of_folder));
         assert_eq!(syncs.count(), 2, "{calls:#?}");
+    }
+
+    #[test]
+    fn a_mail_says_the_alert_why_it_is_sent_and_what_to_type() {
+        let told = super::super::Told {
+            sentence: "DIMM A1 has 10 errors a second.".to_owned(),
+            severity: surefoot_model::Severity::Critical,
+            why: "run:/repair failed: it ended with 1".to_owned(),
+            done: vec!["drain done".to_owned()],
+            controller_host: "ctl".to_owned(),
+            is_drained: true,
+        };
+        let order = Order { case: 7, host: "n1".to_owned(), fault: "memory/rate".to_owned(), told, ..Order::default() };
+        let text = letter("desk@example.org", &order);
+        for line in [
+            "Severity: critical",
+            "Alert: DIMM A1 has 10 errors a second.",
+            "Why manual action: run:/repair failed: it ended with 1",
+            "Out of service: yes, by this case",
+            "drain done",
+            "    surefoot remedy show 7",
+            "    surefoot remedy approve 7 --reason TEXT",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        assert!(!text.contains("Evidence:"), "no heading without lines: {text}");
     }
 
     /// Alerts and agents bring names and evidence: none of it is a header, and none of it is lost.

@@ -103,7 +103,9 @@ impl<'a> Limits<'a> {
         let other = |words: String| Some((CaseWait::Other, words));
         let limit = |words: String| (CaseWait::Limit, words);
         match self.holders.get(&(case.host.clone(), case.is_dry_run)) {
-            Some(holder) if *holder != case.id => return other(format!("case {holder} of the same host")),
+            Some(holder) if *holder != case.id => {
+                return other(format!("case {holder} of the same host, until it is closed"));
+            }
             _ => {}
         }
         if let Some(until_ns) = self.cools_until_ns(&case.host, policy) {
@@ -118,7 +120,7 @@ impl<'a> Limits<'a> {
             });
         }
         if let Some(window) = self.closed_window(&case.service, policy) {
-            return other(format!("window of maintenance {window}"));
+            return other(format!("the maintenance window {window}, until it opens"));
         }
         let empty = Out::default();
         let out = self.out.get(&(case.service.clone(), case.is_dry_run)).unwrap_or(&empty);
@@ -126,7 +128,9 @@ impl<'a> Limits<'a> {
         if out.hosts.len() as u64 >= allowed && !out.hosts.contains(&case.host) {
             let of = if case.service.is_empty() { "without a service" } else { &case.service };
             let name = if allowed < policy.hosts_at_once { "share_of_service" } else { "hosts_at_once" };
-            return Some(limit(format!("the limit {name}: {allowed} of {of} out at once")));
+            return Some(limit(format!(
+                "the limit {name} ({allowed} of {of} out at once), until a host that is out returns"
+            )));
         }
         (out.taken_up_count >= policy.per_hour).then(|| {
             let of_service = self.world.open.iter().chain(&self.world.closed).filter(|other| {
@@ -141,7 +145,10 @@ impl<'a> Limits<'a> {
                     format!("; case {} is dated in the future by a clock that was ahead, and counts", cases.join(", "))
                 }
             };
-            limit(format!("the limit per_hour: {} an hour{counts}", policy.per_hour))
+            limit(format!(
+                "the limit per_hour ({} an hour), until fewer were taken up in the last hour{counts}",
+                policy.per_hour
+            ))
         })
     }
 
@@ -246,9 +253,9 @@ mod tests {
         let old_ns = NOW_NS - 3 * HOUR_NS;
         assert_eq!(wait(&[case(7, "h2", "returned", old_ns, old_ns)], &policies), None);
         let why = wait(&[case(8, "h2", "returned", NOW_NS + 24 * HOUR_NS, old_ns)], &policies).unwrap();
-        assert!(why.starts_with("the limit per_hour: 1 an hour; case 8 is dated in the future"), "{why}");
+        assert!(why.starts_with("the limit per_hour (1 an hour), until fewer were taken up in the last hour; case 8 is dated in the future"), "{why}");
         let now = wait(&[case(9, "h2", "returned", NOW_NS - 1, old_ns)], &policies);
-        assert_eq!(now.as_deref(), Some("the limit per_hour: 1 an hour"));
+        assert_eq!(now.as_deref(), Some("the limit per_hour (1 an hour), until fewer were taken up in the last hour"));
     }
 
     /// The case of an alert that was closed last is the newest one, whatever an older one's clock said.

@@ -22,6 +22,7 @@ mod request;
 
 pub use conclude::{conclude, found};
 pub use limits::{Out, allowed_out, is_out};
+pub use open::{HeldBack, held_back};
 pub use request::{Refused, Request, request, waits_for_approval};
 
 use crate::policy::Policies;

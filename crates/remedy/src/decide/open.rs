@@ -2,7 +2,7 @@
 
 use super::limits::Limits;
 use super::{CHANGES_MAX, Controller, actor, entry};
-use crate::policy::{HOUR_NS, Policies, Policy};
+use crate::policy::{HOUR_NS, Policies, Policy, utc_text};
 use crate::{Change, World};
 use std::collections::{HashMap, HashSet};
 use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseStep, CaseWait, Lease, one_line};
@@ -28,14 +28,7 @@ pub(super) fn open(
     for case in &world.open {
         *of_host.entry(&case.host).or_default() += 1;
     }
-    let mut closed: HashMap<(&str, &str), &Case> = HashMap::new();
-    for case in &world.closed {
-        // By number, because one that was closed while the clock was ahead would stay the last for as long.
-        let last = closed.entry((&case.host, &case.alert_key)).or_insert(case);
-        if case.id >= last.id {
-            *last = case;
-        }
-    }
+    let closed = last_closed(world);
     let mut alerts: Vec<&Alert> = world.alerts.iter().collect();
     alerts.sort_by_key(|alert| (std::cmp::Reverse(alert.severity), alert.since_realtime_ns));
     for alert in alerts {
@@ -54,7 +47,8 @@ pub(super) fn open(
             settle("no_policy", "no policy is for it");
             continue;
         };
-        if waits(alert, policy, limits, closed.get(&(alert.host.as_str(), alert.key.as_str())).copied(), now_ns) {
+        let last = closed.get(&(alert.host.as_str(), alert.key.as_str())).copied();
+        if !matches!(wait(alert, policy, limits, last, now_ns), Wait::None) {
             continue;
         }
         // One that finds something new of itself at each look is one sick host, and not a thousand cases; the rest of it waits.
@@ -74,27 +68,80 @@ pub(super) fn open(
     }
 }
 
-/// Whether an alert is left for a later decision: it does not hold long enough, or a case of its host or itself was closed lately.
-fn waits(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>, now_ns: u64) -> bool {
+/// An alert that gets no case for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldBack {
+    /// Its host.
+    pub host: String,
+    /// See [`Alert::key`].
+    pub key: String,
+    /// The line of the audit trail that says so.
+    pub entry: AuditEntry,
+}
+
+/// The alerts that a cool-down holds back, at most [`CHANGES_MAX`], and how many there are.
+pub fn held_back(world: &World, policies: &Policies, controller: &Controller) -> (Vec<HeldBack>, usize) {
+    let limits = Limits::of(world, policies);
+    let closed = last_closed(world);
+    let now_ns = world.now_realtime_ns;
+    let (mut held, mut count) = (Vec::new(), 0);
+    for alert in world.alerts.iter().filter(|alert| alert.is_firing) {
+        let Some(policy) = policies.of(alert) else { continue };
+        let last = closed.get(&(alert.host.as_str(), alert.key.as_str())).copied();
+        let Wait::CoolDown { until_ns } = wait(alert, policy, &limits, last, now_ns) else { continue };
+        count += 1;
+        if held.len() < CHANGES_MAX {
+            let why = format!("the cool-down of policy {}: no case before {}", policy.name, utc_text(until_ns));
+            let entry = entry(now_ns, 0, &actor(&controller.name), "held_back", &target(alert), &why);
+            held.push(HeldBack { host: alert.host.clone(), key: alert.key.clone(), entry });
+        }
+    }
+    (held, count)
+}
+
+/// The case of each alert that was closed last. By number, because one that was closed while the clock was ahead would stay the last
+/// for as long.
+fn last_closed(world: &World) -> HashMap<(&str, &str), &Case> {
+    let mut closed: HashMap<(&str, &str), &Case> = HashMap::new();
+    for case in &world.closed {
+        let last = closed.entry((&case.host, &case.alert_key)).or_insert(case);
+        if case.id >= last.id {
+            *last = case;
+        }
+    }
+    closed
+}
+
+/// Why an alert is left for a later decision.
+enum Wait {
+    /// It is not.
+    None,
+    /// It does not hold long enough yet.
+    HoldOff,
+    /// A case of its host, or of itself, was closed lately.
+    CoolDown { until_ns: u64 },
+}
+
+fn wait(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>, now_ns: u64) -> Wait {
     // What is said to begin far in the future comes from a clock that is wrong, and is not to wait for it.
     let since_ns = if alert.since_realtime_ns > now_ns.saturating_add(HOUR_NS) { 0 } else { alert.since_realtime_ns };
     if since_ns.saturating_add(policy.hold_off_ns) > now_ns {
-        return policy.hold_off_ns > 0;
+        return if policy.hold_off_ns > 0 { Wait::HoldOff } else { Wait::None };
     }
-    if limits.cools_until_ns(&alert.host, policy).is_some() {
-        return true;
+    if let Some(until_ns) = limits.cools_until_ns(&alert.host, policy) {
+        return Wait::CoolDown { until_ns };
     }
     // The same alert, which held when its case was closed without anything being done, because somebody cancelled it or the recheck
     // did not find the fault: it is asked again only after a while.
-    last.is_some_and(|last| {
-        let wait_ns = match last.state {
-            CaseState::Cancelled => policy.cool_down_ns,
-            _ => policy.cool_down_ns.min(HOUR_NS),
-        };
-        last.is_firing
-            && since_ns <= last.state_since_realtime_ns
-            && last.state_since_realtime_ns.saturating_add(wait_ns) > now_ns
-    })
+    let Some(last) = last.filter(|last| last.is_firing && since_ns <= last.state_since_realtime_ns) else {
+        return Wait::None;
+    };
+    let wait_ns = match last.state {
+        CaseState::Cancelled => policy.cool_down_ns,
+        _ => policy.cool_down_ns.min(HOUR_NS),
+    };
+    let until_ns = last.state_since_realtime_ns.saturating_add(wait_ns);
+    if until_ns > now_ns { Wait::CoolDown { until_ns } } else { Wait::None }
 }
 
 fn target(alert: &Alert) -> String {

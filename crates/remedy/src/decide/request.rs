@@ -2,7 +2,8 @@
 
 use super::advance::in_flight;
 use super::{closing, entry};
-use surefoot_model::{AuditEntry, Case, CaseState, Replaced, StepState, one_line};
+use crate::parts::repairs;
+use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Replaced, StepState, one_line};
 
 /// What somebody asks of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,8 @@ pub enum Request {
     Resume,
     /// It ends: settings are restored and the host is returned, as far as it changed them.
     Cancel,
-    /// A person replaced the part that it is about; the reason says by what. Of a closed case too.
+    /// A person replaced the part that it is about; the reason says by what. Of a closed case too; of an open one, repairs of the part
+    /// that are not begun are skipped.
     Replaced,
     /// The part that was replaced tested good. Of a closed case too.
     TestedGood,
@@ -78,7 +80,22 @@ pub fn request(
     let mut next = case.clone();
     let target = match request {
         Request::Replaced if case.replaced.is_some() => return refused("has a part that was replaced already".into()),
+        Request::Replaced if in_flight(case).is_some_and(|index| is_repair(&case.steps[index])) => {
+            let step = in_flight(case).map_or("", |index| case.steps[index].step.as_str());
+            return refused(format!(
+                "is repairing the part ({step}): say it when that has ended, or pause the case first"
+            ));
+        }
         Request::Replaced => {
+            // Its repairs were meant for the part that is gone; some of them, done to the new one, are for good.
+            for step in next.steps.iter_mut().filter(|step| step.state == StepState::Pending && is_repair(step)) {
+                step.state = StepState::Skipped;
+                step.ended_realtime_ns = now_realtime_ns;
+                step.outcome = "not done: the part was replaced".into();
+            }
+            if case.state == CaseState::NeedsApproval && waits_for_approval(&next).is_none() {
+                closing::enter(&mut next, CaseState::Waiting, now_realtime_ns);
+            }
             let by = one_line(&reason.chars().take(BY_CHARS_MAX).collect::<String>());
             next.replaced = Some(Replaced { at_realtime_ns: now_realtime_ns, by, tested_good_realtime_ns: 0 });
             case.subject.clone()
@@ -121,6 +138,10 @@ pub fn request(
     let action = Request::ALL.iter().find(|(_, of)| *of == request).map_or("", |(word, _)| *word);
     let line = entry(now_realtime_ns, case.id, actor, action, &target, &one_line(reason));
     Ok((next, line))
+}
+
+fn is_repair(step: &CaseStep) -> bool {
+    step.step.parse().is_ok_and(|step| repairs(&step))
 }
 
 /// What was approved; `None` where nothing waits for it.

@@ -1,10 +1,10 @@
 //! One attempt at a step: what is asked of [`Act`], and what the case becomes by it.
 
-use crate::act::{Act, Found, Order, Outcome};
+use crate::act::{Act, Found, Order, Outcome, Told};
 use crate::policy::Policies;
 use crate::{Step, decide};
 use std::sync::atomic::AtomicBool;
-use surefoot_model::{AuditEntry, Case, CaseStep, StepState};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, StepState, one_line};
 
 /// An attempt whose lease this controller holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +40,37 @@ fn memo_of(steps: &[CaseStep], called: &str) -> String {
     steps.iter().rev().find(|step| step.step == called).map_or_else(String::new, |step| step.memo.clone())
 }
 
+/// What a ticket that is this step says of the case.
+fn told(case: &Case, index: usize, controller: &str) -> Told {
+    let before = &case.steps[..index];
+    let is_over = |step: &&CaseStep| matches!(step.state, StepState::Done | StepState::Failed) && !is_ticket(step);
+    let line = |step: &CaseStep| {
+        let outcome = if step.outcome.is_empty() { String::new() } else { format!(": {}", one_line(&step.outcome)) };
+        let state = if step.state == StepState::Failed { "failed" } else { "done" };
+        format!("{} {state}{outcome}", step.step)
+    };
+    let failed = before.iter().rev().find(|step| step.state == StepState::Failed && !is_ticket(step));
+    let why = match failed {
+        Some(step) => line(step),
+        None if case.ends_as == Some(CaseState::WithPerson) => {
+            format!("the steps of the policy {} are done, and the fault is not repaired", case.policy)
+        }
+        None => format!("the policy {} files a ticket at this step", case.policy),
+    };
+    Told {
+        sentence: case.sentence.clone(),
+        severity: case.severity,
+        why,
+        is_drained: case.is_drained,
+        done: before.iter().filter(is_over).map(line).collect(),
+        controller_host: controller.split('/').next().unwrap_or_default().to_owned(),
+    }
+}
+
+fn is_ticket(step: &CaseStep) -> bool {
+    matches!(step.step.parse(), Ok(Step::Ticket(_)))
+}
+
 impl Attempt {
     /// The attempt that a case holds a lease of this controller for; `None` where it holds none.
     pub fn of(case: &Case, controller: &str) -> Option<Attempt> {
@@ -63,6 +94,7 @@ impl Attempt {
             fault: case.fault.clone(),
             subject: case.subject.clone(),
             evidence: case.evidence.clone(),
+            told: told(case, index, controller),
             token: token(case, index, step.attempt_count),
             memo,
             earlier: case.steps[..index].iter().map(|step| (step.step.clone(), step.memo.clone())).collect(),
@@ -140,5 +172,20 @@ mod tests {
         let goes_on = [done("debug:maker", "before"), done("stress:2s", "other"), running("half way")];
         assert_eq!(order_of(json!(goes_on)).memo, "half way");
         assert_eq!(order_of(json!([running("")])).memo, "");
+    }
+
+    #[test]
+    fn a_ticket_is_told_why_a_person_gets_the_case_and_what_was_done() {
+        let steps = json!([
+            { "step": "drain", "state": "done", "attempt_count": 1, "outcome": "no job is left" },
+            { "step": "run:/repair", "state": "failed", "attempt_count": 3, "outcome": "it ended with 1" },
+            { "step": "return", "state": "skipped", "attempt_count": 0 },
+            { "step": "ticket:desk", "state": "running", "attempt_count": 1 },
+        ]);
+        let told = order_of(steps).told;
+        assert_eq!((told.why.as_str(), told.is_drained), ("run:/repair failed: it ended with 1", true));
+        assert_eq!(told.done, ["drain done: no job is left", "run:/repair failed: it ended with 1"]);
+        let named = order_of(json!([{ "step": "ticket:desk", "state": "running", "attempt_count": 1 }])).told;
+        assert_eq!(named.why, "the policy web-1 files a ticket at this step");
     }
 }

@@ -4,11 +4,11 @@
 use super::{Attempt, Counts, Ended, Settings};
 use crate::act::Outcome;
 use crate::act::debug_mode::repairs_of;
-use crate::decide::{self, Controller};
+use crate::decide::{self, Controller, HeldBack};
 use crate::parts::{self, PartHistory};
 use crate::policy::Policies;
 use crate::{Casebook, Error, Result, Step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub struct Core {
     counts: Arc<Counts>,
     /// The attempts under way, by the case; each case has one at most.
     running: BTreeMap<u64, Running>,
+    /// The alerts that the trail says a cool-down holds back, by host and key.
+    held_back: BTreeSet<(String, String)>,
     /// Whether alerts that were settled are to be looked at again.
     is_to_reconsider: bool,
     last_error: Option<String>,
@@ -52,7 +54,8 @@ pub struct Begin {
 impl Core {
     /// A controller of this name, which no other has that ever used the store.
     pub fn new(book: Box<dyn Casebook>, name: String, settings: Settings, counts: Arc<Counts>) -> Self {
-        Core { book, name, settings, counts, running: BTreeMap::new(), is_to_reconsider: true, last_error: None }
+        let (running, held_back) = (BTreeMap::new(), BTreeSet::new());
+        Core { book, name, settings, counts, running, held_back, is_to_reconsider: true, last_error: None }
     }
 
     /// Writes what has ended, holds what goes on, decides. What is to be begun, and whether there is more to decide at once.
@@ -128,15 +131,32 @@ impl Core {
             lease_ns: self.lease_ns(),
         };
         let mut change_count = 0;
+        let mut held = (Vec::new(), 0);
         let changed = self.told(|book| {
             book.decide(policies.look_back_ns(), &mut |world| {
                 let changes = decide::decide(world, policies, &controller);
                 change_count = changes.len();
+                held = decide::held_back(world, policies, &controller);
                 changes
             })
         });
         self.counts.decided.fetch_add(1, Ordering::Relaxed);
-        Some((changed?, change_count))
+        let changed = changed?;
+        self.note_held_back(held.0, held.1);
+        Some((changed, change_count))
+    }
+
+    /// Writes into the trail, once for each alert, that a cool-down holds it back; each controller of a store does.
+    fn note_held_back(&mut self, held: Vec<HeldBack>, count: usize) {
+        self.counts.held_back.store(count as u64, Ordering::Relaxed);
+        let mut noted = BTreeSet::new();
+        for HeldBack { host, key, entry } in held {
+            let alert = (host, key);
+            if self.held_back.contains(&alert) || self.told(|book| book.note(&entry)).is_some() {
+                noted.insert(alert);
+            }
+        }
+        self.held_back = noted;
     }
 
     fn lease_ns(&self) -> u64 {

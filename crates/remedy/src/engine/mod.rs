@@ -59,6 +59,8 @@ pub struct Counts {
     pub store_errors: AtomicU64,
     /// Steps that are being done.
     pub running: AtomicU64,
+    /// Alerts that a cool-down holds back now.
+    pub held_back: AtomicU64,
     /// How long the last round took, nanoseconds: holding, writing ends, deciding.
     pub round_ns: AtomicU64,
 }

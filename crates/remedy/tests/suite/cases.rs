@@ -140,7 +140,7 @@ fn an_approval_is_of_the_step_that_waits_and_not_of_a_later_one() {
     desk.tell(alert("h1"));
     assert_eq!(waits_for_approval(&desk.case(1)), Some("drain"));
     desk.ask(1, Request::Approve);
-    assert_eq!(desk.case(1).waits_for, "window of maintenance night");
+    assert_eq!(desk.case(1).waits_for, "the maintenance window night, until it opens");
     let again = request(&desk.case(1), Request::Approve, "user anna", "", NOON);
     assert!(again.unwrap_err().to_string().contains("nothing to approve"));
     assert_eq!(waits_for_approval(&desk.case(1)), None);
@@ -345,7 +345,7 @@ fn an_alert_must_hold_for_a_while_and_be_over_for_a_while() {
     desk.pass(299 * S);
     assert_eq!(desk.count(), 0);
     desk.pass(2 * S);
-    assert_eq!(desk.case(1).waits_for, "window of maintenance night");
+    assert_eq!(desk.case(1).waits_for, "the maintenance window night, until it opens");
     desk.over(alert("h1"));
     desk.pass(30 * S);
     assert_eq!(desk.case(1).state, CaseState::Waiting);
@@ -371,7 +371,7 @@ fn a_window_opens_and_the_cool_down_ends() {
     desk.pass(HOUR);
     assert_eq!(desk.count(), 1);
     desk.pass(HOUR + S);
-    assert_eq!(desk.case(2).waits_for, "window of maintenance night");
+    assert_eq!(desk.case(2).waits_for, "the maintenance window night, until it opens");
     desk.pass(23 * HOUR);
     assert_eq!(desk.case(2).state, CaseState::Returned);
 }
@@ -384,16 +384,19 @@ fn shares_rates_and_other_cases_of_the_host_are_waited_for() {
     for host in ["h1", "h2", "h3"] {
         desk.tell(alert(host));
     }
-    assert_eq!(desk.case(3).waits_for, "the limit share_of_service: 2 of web out at once");
+    assert_eq!(
+        desk.case(3).waits_for,
+        "the limit share_of_service (2 of web out at once), until a host that is out returns"
+    );
     desk.tell(Alert { key: "b".into(), fault: "nic/carrier".into(), ..alert("h1") });
-    assert_eq!(desk.case(4).waits_for, "case 1 of the same host");
+    assert_eq!(desk.case(4).waits_for, "case 1 of the same host, until it is closed");
     desk.ask(1, Request::Approve);
     assert_eq!(desk.case(1).state, CaseState::Returned);
     assert!(desk.case(3).is_drained);
     desk.ask(2, Request::Approve);
     desk.ask(3, Request::Approve);
     desk.pass(2 * S);
-    assert_eq!(desk.case(4).waits_for, "the limit per_hour: 3 an hour");
+    assert_eq!(desk.case(4).waits_for, "the limit per_hour (3 an hour), until fewer were taken up in the last hour");
     desk.pass(HOUR);
     assert!(desk.case(4).is_drained);
 }

@@ -1,4 +1,6 @@
+use surefoot_model::Severity;
 use surefoot_remedy::Order;
+use surefoot_remedy::act::Told;
 
 /// An attempt at this step, for a host of the service `web`.
 pub fn order(step: &str, host: &str) -> Order {
@@ -11,6 +13,14 @@ pub fn order(step: &str, host: &str) -> Order {
         fault: "memory/rate".to_owned(),
         subject: "dimm A1".to_owned(),
         evidence: vec!["10.2 errors a second".to_owned(), "row 0x1a".to_owned()],
+        told: Told {
+            sentence: "DIMM A1 has 10.2 corrected errors a second.".to_owned(),
+            severity: Severity::Warning,
+            why: "hard-repair:maker failed: no spare row".to_owned(),
+            is_drained: true,
+            done: vec!["drain done: no job is left".to_owned(), "hard-repair:maker failed: no spare row".to_owned()],
+            controller_host: "ctl".to_owned(),
+        },
         token: "17.2.1".to_owned(),
         memo: String::new(),
         earlier: Vec::new(),

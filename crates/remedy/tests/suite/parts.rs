@@ -88,6 +88,63 @@ impl Desk {
 }
 
 #[test]
+fn an_alert_that_a_cool_down_holds_back_is_in_the_trail_once_and_counted() {
+    let mut desk = Desk::new();
+    let counts = Arc::new(surefoot_remedy::engine::Counts::default());
+    desk.core = Core::new(Box::new(desk.book.clone()), "c".into(), Settings::default(), Arc::clone(&counts));
+    assert_eq!(desk.fails_again().state, CaseState::Returned);
+    let held = |desk: &mut Desk| -> Vec<_> {
+        let trail = desk.book.trail(0, 100).unwrap();
+        trail.into_iter().filter(|line| line.action == "held_back").collect()
+    };
+    // The alert fired on for a while after its case was closed.
+    assert_eq!((held(&mut desk).len(), counts.held_back.load(Ordering::Relaxed)), (1, 0));
+    // Half an hour later it comes again, and the cool-down of an hour still holds.
+    desk.clock.fetch_add(1_000_000_000, Ordering::Relaxed);
+    desk.book.take(&[Alert { since_realtime_ns: desk.now_ns(), ..alert("n1") }]).unwrap();
+    for _ in 0..3 {
+        desk.go();
+    }
+    assert_eq!(desk.book.cases(false, 10).unwrap().len(), 1);
+    let lines = held(&mut desk);
+    assert_eq!((lines.len(), counts.held_back.load(Ordering::Relaxed)), (2, 1), "{lines:?}");
+    assert!(lines[1].target.starts_with("n1 ") && lines[1].reason.contains("no case before"), "{lines:?}");
+    desk.clock.fetch_add(HOUR_NS, Ordering::Relaxed);
+    desk.go();
+    assert_eq!(desk.book.cases(false, 10).unwrap().len(), 2, "after it the alert gets its case");
+    assert_eq!((held(&mut desk).len() - 2, counts.held_back.load(Ordering::Relaxed)), (1, 1));
+}
+
+/// A repair for good of the new module would use up its spare rows for a fault that left with the old one.
+#[test]
+fn a_part_that_was_replaced_while_its_case_is_open_is_not_repaired_any_more() {
+    let step = |step: &str, state: &str| serde_json::json!({ "step": step, "state": state, "attempt_count": 0 });
+    let case = |state: &str, steps: &[serde_json::Value]| -> surefoot_model::Case {
+        let case = serde_json::json!({
+            "id": 7, "host": "n1", "service": "web", "fault": "memory/fault", "subject": "dimm A1", "alert_key": "k",
+            "severity": "warning", "sentence": "", "policy": "p", "state": state, "steps": steps, "is_firing": true,
+            "is_drained": true, "since_realtime_ns": 1, "state_since_realtime_ns": 1, "revision": 3,
+        });
+        serde_json::from_value(case).unwrap()
+    };
+    let ask = |case: &surefoot_model::Case| request(case, Request::Replaced, "user anna", "S4711", 9);
+    let mut hard = step("hard-repair:maker", "pending");
+    hard["needs_approval"] = true.into();
+    let open =
+        case("needs_approval", &[step("drain", "done"), hard, step("stress:1h", "pending"), step("return", "pending")]);
+    let (next, _) = ask(&open).unwrap();
+    let of = |state: StepState| {
+        next.steps.iter().filter(|step| step.state == state).map(|step| &*step.step).collect::<Vec<_>>()
+    };
+    assert_eq!(of(StepState::Skipped), ["hard-repair:maker"]);
+    assert_eq!(of(StepState::Pending), ["stress:1h", "return"], "the new part is tested, and the host returns");
+    assert_eq!((next.state, next.steps[1].outcome.as_str()), (CaseState::Waiting, "not done: the part was replaced"));
+    let busy = case("running", &[step("soft-repair:maker", "running"), step("return", "pending")]);
+    let refused = ask(&busy).unwrap_err().to_string();
+    assert!(refused.contains("case 7 is repairing the part (soft-repair:maker)"), "{refused}");
+}
+
+#[test]
 fn a_module_that_was_repaired_twice_is_replaced_by_ticket_instead_of_repaired_again() {
     let mut desk = Desk::new();
     for _ in 0..2 {

@@ -30,6 +30,14 @@ fn a_ticket_in_a_directory_is_one_however_often_it_is_filed() {
         (&ticket["case"], &ticket["host"], &ticket["evidence"][1]),
         (&17.into(), &"n1".into(), &"row 0x1a".into())
     );
+    // What the person who gets it needs: the alert, how bad it is, why it is theirs, what was done, what to type.
+    assert_eq!(ticket["sentence"], "DIMM A1 has 10.2 corrected errors a second.");
+    assert_eq!((&ticket["severity"], &ticket["is_drained"]), (&"warning".into(), &true.into()));
+    assert_eq!(ticket["why"], "hard-repair:maker failed: no spare row");
+    assert_eq!(ticket["steps"][0], "drain done: no job is left");
+    assert_eq!(ticket["commands"][1], "surefoot remedy approve 17 --reason TEXT");
+    assert_eq!(ticket["summary"], "memory/rate (dimm A1) on n1: manual action needed, case 17");
+    assert!(ticket["commands_for"].as_str().unwrap().starts_with("on ctl, the controller's host"), "{ticket}");
 }
 
 /// A store that was removed counts from 1 again; its tickets are others.
