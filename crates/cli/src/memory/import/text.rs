@@ -105,15 +105,15 @@ fn totals(reading: &Reading, show: usize) -> String {
     for (count, words) in parts.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("  {count:>8}  {words}\n");
     }
-    if reading.unknown_module_count > 0 {
-        text += &format!("            {}\n", paragraph(FIND_MODULE, 12, 12, 100).trim_end());
-    }
     for one in totals.not_understood.iter().take(show) {
         text += &format!("    {} {}: {}: {}\n", of.0, one.line, one.why, one.text);
     }
     let left = totals.not_understood_count - totals.not_understood.len().min(show) as u64;
     if left > 0 {
         text += &format!("    and {left} more\n");
+    }
+    if reading.unknown_module_count > 0 {
+        text += &format!("  {}\n", paragraph(FIND_MODULE, 2, 2, 100).trim_end());
     }
     for note in &totals.notes {
         text += &format!("  {}\n", one_line(note));
