@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use surefoot_hostfs::clock;
 use surefoot_http::connections::{BoundedListener, Peer, Times};
 use surefoot_http::serving::{self, spawn};
-use surefoot_http::socket::SocketFile;
+use surefoot_http::socket::{SOCKET_NAME, SocketFile};
 use surefoot_model::{Event, Finding, Headline, Health, Notice};
 use tokio::sync::watch;
 
@@ -202,7 +202,7 @@ impl Server {
     /// The socket beside the port. Without it the port is there, so that a directory whose path is too long for it is no
     /// error.
     fn open_socket(&self, directory: &Path) -> Option<(UnixListener, SocketFile)> {
-        let opened = SocketFile::prepare(directory);
+        let opened = SocketFile::prepare(&directory.join(SOCKET_NAME));
         if let Err(error) = &opened {
             self.shared.notice(format!("There is no socket beside the port in {}: {error}.", directory.display()));
         }

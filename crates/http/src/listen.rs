@@ -4,6 +4,7 @@ use crate::Error;
 use crate::connections::{Connection, Times};
 use crate::lock;
 use crate::shares::{self, Limits, Shares};
+use crate::socket::SocketFile;
 use crate::tls;
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -12,7 +13,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::str::FromStr;
@@ -273,20 +274,6 @@ pub enum Door {
     Unix(std::os::unix::net::UnixListener, SocketFile),
 }
 
-/// The file of a socket, taken away when the server ends.
-pub struct SocketFile {
-    path: PathBuf,
-    is: (u64, u64),
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if std::fs::symlink_metadata(&self.path).is_ok_and(|about| (about.dev(), about.ino()) == self.is) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
 impl Door {
     /// Opens a place. Anything but loopback needs TLS.
     ///
@@ -315,26 +302,25 @@ impl Door {
     pub fn address(&self) -> Listen {
         match self {
             Door::Tcp(_, address) => Listen::Tcp(*address),
-            Door::Unix(_, file) => Listen::Unix(file.path.clone()),
+            Door::Unix(_, file) => Listen::Unix(file.path().to_owned()),
         }
     }
 }
 
 /// The caller sees to it that nobody else may replace the file.
 fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
-    // What a dead process left is taken away; a living one is not, nor is any other file.
-    if std::fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
-        match std::os::unix::net::UnixStream::connect(path) {
-            Ok(_) => return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
-            Err(_) => std::fs::remove_file(path)?,
+    // Only the socket that a dead process left may be replaced.
+    if let Ok(about) = std::fs::symlink_metadata(path) {
+        let in_use = |why: &str| io::Error::new(io::ErrorKind::AddrInUse, why);
+        if !about.file_type().is_socket() {
+            return Err(in_use("a file that is not a socket is there"));
+        }
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(in_use("another process listens there"));
         }
     }
-    let listener = std::os::unix::net::UnixListener::bind(path)?;
-    let about = std::fs::symlink_metadata(path)?;
-    let file = SocketFile { path: path.to_owned(), is: (about.dev(), about.ino()) };
-    // Everybody may connect: what each may do is decided by his user.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
-    listener.set_nonblocking(true)?;
+    let (listener, mut file) = SocketFile::prepare(path)?;
+    file.publish()?;
     Ok((listener, file))
 }
 
@@ -481,7 +467,7 @@ mod tests {
         drop((listener, file));
         assert!(!path.exists());
         std::fs::write(&path, "a file").unwrap();
-        assert!(open().is_err());
+        assert!(open().err().unwrap().to_string().contains("not a socket"));
         assert_eq!(std::fs::read(&path).unwrap(), b"a file");
     }
 }

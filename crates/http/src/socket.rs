@@ -1,8 +1,9 @@
-//! The socket in the run directory: another way to the same answers, over which the kernel itself says who asks.
+//! Sockets in the file system: another way to the same answers, over which the kernel itself says who asks.
 //!
-//! Everybody may connect, as to the port; what each sees is decided by his user in the same way. It appears under its name
-//! once this process is the one that publishes in the directory, as `health.json` does.
+//! Every user may connect, as to the port; what each may see or do depends on the user. That in the run directory appears under its
+//! name once this process is the one that publishes there, as `health.json` does.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -25,14 +26,18 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// A socket that listens and has no name yet under which others look for it.
+    /// A socket that listens and does not yet have the name under which others look for it.
     ///
     /// # Errors
-    /// When the directory cannot be written, or the socket was exchanged while it was made.
-    pub fn prepare(directory: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    /// When the path names no file, the directory cannot be written, or the socket was exchanged while it was made.
+    pub fn prepare(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path of a socket ends in a file name");
+        let mut name = OsString::from(".");
+        name.push(path.file_name().ok_or_else(no_name)?);
+        name.push(format!(".{}", std::process::id()));
         // Held, so that everything below happens in one directory, however its path is changed meanwhile.
         let held = hold(directory, libc::O_DIRECTORY)?;
-        let name = format!(".{SOCKET_NAME}.{}", std::process::id());
         let inside = by_descriptor(&held).join(&name);
         // Left behind by an earlier process of this number.
         match fs::remove_file(&inside) {
@@ -40,12 +45,17 @@ impl SocketFile {
             _ => {}
         }
         let listener = UnixListener::bind(&inside)?;
-        let (path, prepared) = (directory.join(SOCKET_NAME), directory.join(&name));
+        let (path, prepared) = (path.to_owned(), directory.join(&name));
         let about = open_to_all(&inside)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", prepared.display())))?;
         let file = SocketFile { path, prepared, is: (about.dev(), about.ino()), is_published: false };
         listener.set_nonblocking(true)?;
         Ok((listener, file))
+    }
+
+    /// Where it is once it is published.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Gives it its name, in the place of one that a dead process left there. Does nothing the second time.
@@ -115,7 +125,7 @@ mod tests {
         let path = home.path().join(SOCKET_NAME);
         drop(UnixListener::bind(&path).unwrap());
         assert!(UnixStream::connect(&path).is_err(), "nobody listens any more");
-        let (_listener, mut file) = SocketFile::prepare(home.path()).unwrap();
+        let (_listener, mut file) = SocketFile::prepare(&path).unwrap();
         assert!(UnixStream::connect(&path).is_err(), "it has no name yet");
         file.publish().unwrap();
         file.publish().unwrap();
@@ -126,7 +136,7 @@ mod tests {
         drop(file);
         assert!(UnixStream::connect(&path).is_ok(), "that one is not ours to remove");
         drop(another);
-        let (_listener, mut file) = SocketFile::prepare(home.path()).unwrap();
+        let (_listener, mut file) = SocketFile::prepare(&path).unwrap();
         file.publish().unwrap();
         drop(file);
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "nothing stays");
