@@ -1,24 +1,25 @@
 //! `surefoot ecc coverage`; `surefoot ecc verilog` is in its own file.
 
-pub mod cells;
 mod chart;
+pub mod lines;
 pub mod options;
 mod shard_file;
 mod text;
 pub mod verilog;
 mod work;
 
-use cells::{Cell, Selection};
+use lines::Line;
 use options::CoverageOptions;
 use std::io::{self, Write};
 use surefoot_console::destination::Destination;
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
+use surefoot_ecc::coverage::Cell;
 
 pub fn run(options: &CoverageOptions) -> anyhow::Result<Outcome> {
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if let Some(shard) = options.shard {
-        let selection = Selection::of(options)?;
+        let selection = options.selection()?;
         let counts = work::run_trials(&selection, shard)?;
         shard_file::write(&mut out, &selection, shard, &counts)?;
         out.flush()?;
@@ -26,7 +27,7 @@ pub fn run(options: &CoverageOptions) -> anyhow::Result<Outcome> {
     }
     let (selection, counts) = match options.merge.as_slice() {
         [] => {
-            let selection = Selection::of(options)?;
+            let selection = options.selection()?;
             let counts = None;
             (selection, counts)
         }
@@ -36,13 +37,13 @@ pub fn run(options: &CoverageOptions) -> anyhow::Result<Outcome> {
         }
     };
     let chart = options.chart.as_deref().map(|path| Destination::open("--chart", path)).transpose()?;
-    let cells = work::run(&selection, counts)?;
+    let cells = work::run(&selection, counts);
     if let Some(chart) = chart {
         chart.write(|out| out.write_all(chart::svg(&cells).as_bytes()))?;
     }
     if options.json {
         output::stream(&mut out, "ecc coverage")?;
-        cells.iter().try_for_each(|cell| output::line(&mut out, &cell.line()))?;
+        cells.iter().try_for_each(|cell| output::line(&mut out, &Line::of(cell)))?;
     } else if options.csv {
         csv(&mut out, &cells)?;
     } else {
@@ -69,7 +70,7 @@ fn csv(out: &mut impl Write, cells: &[Cell]) -> io::Result<()> {
                 format!(",{:?},{:?}", intervals[index].low, intervals[index].high)
             });
         }
-        writeln!(out, "{line},\"{}\"", cell.why.replace('"', "\"\""))?;
+        writeln!(out, "{line},\"{}\"", text::why(cell).replace('"', "\"\""))?;
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ mod exit;
 mod history;
 mod memory;
 mod nic;
-mod privileges;
 mod remedy;
 mod rooms;
 mod running;

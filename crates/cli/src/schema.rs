@@ -32,7 +32,7 @@ const COMMANDS: [(&str, &[Of]); 48] = [
     ("stall audit", &[of::<stall::audit::CheckLine>]),
     ("status", &[of::<stall::lines::Line>]),
     ("history", &[of::<history::lines::What>]),
-    ("ecc coverage", &[of::<ecc::cells::Line>]),
+    ("ecc coverage", &[of::<ecc::lines::Line>]),
     ("checkpoint list", LISTED),
     ("checkpoint drain", &[of::<checkpoint::drain::Line>]),
     ("checkpoint remove", &[of::<checkpoint::remove::Line>]),

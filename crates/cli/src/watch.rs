@@ -1,7 +1,6 @@
 //! `surefoot watch`: the live table in the terminal and the page on 127.0.0.1.
 
 use crate::args::{RUN_DIRECTORY, WatchOptions};
-use crate::privileges::Privileges;
 use crate::rooms::{self, Summary};
 use crate::running;
 use crate::stall::{record, report, text, who};
@@ -17,6 +16,7 @@ use surefoot_console::{output, people};
 use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
+use surefoot_hostfs::roles::OfWatch;
 use surefoot_hostfs::stdout::stdout;
 use surefoot_hostfs::{Root, memory, peer, signals, terminal};
 use surefoot_model::{
@@ -67,7 +67,8 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let places = Places::of(options, true, &root);
     let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
     let (who, of_rooms) = (options.what.who.is_some(), options.what.rooms.privileges());
-    let privileges = Privileges::to_begin(&root, who, of_rooms, &written)?;
+    let privileges =
+        OfWatch::to_begin(&root, who, of_rooms, &written).context("privileges that a watch does not need")?;
     let mut what = options.what.clone();
     // Beside the history, with which it belongs together: both outlive the watch.
     what.rooms.memory_history.clone_from(&places.history);
@@ -78,7 +79,7 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     announce(options, &server);
     options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
-    privileges.go_on(&root)?;
+    privileges.go_on(&root).context("privileges that a watch needs no more")?;
     let mut screen = Screen::new(options, &server);
     if options.json {
         let mut out = output::patient();

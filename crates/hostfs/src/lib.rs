@@ -52,6 +52,7 @@ pub mod peer;
 mod perf;
 pub mod privilege;
 pub mod program;
+pub mod roles;
 mod root;
 pub mod run_lock;
 pub mod settings;

@@ -3,8 +3,7 @@
 //! Silent shares are mostly too small to be seen as a length, so that they are written beside the bar. Colours are told
 //! apart by lightness as well as by hue, and text follows the reader's light or dark scheme.
 
-use super::cells::Cell;
-use surefoot_ecc::coverage::{Convention, Fault, Scheme};
+use surefoot_ecc::coverage::{Cell, Convention, Fault, Scheme};
 
 const LABEL_WIDTH: usize = 112;
 const BAR_WIDTH: usize = 56;

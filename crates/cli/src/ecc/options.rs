@@ -1,9 +1,10 @@
 //! The options of `surefoot ecc`.
 
 use super::verilog::VerilogOptions;
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use surefoot_ecc::coverage::{Convention, Fault, Method, Scheme};
+use surefoot_ecc::coverage::{Convention, Fault, Method, Scheme, Selection, SelectsNothing};
 use surefoot_store::shards::ShardChoice;
 
 /// More trials than this are no table any more: 10^12 take a core a few hours per cell.
@@ -57,4 +58,25 @@ pub struct CoverageOptions {
         conflicts_with_all = ["code", "fault", "convention", "method", "trials", "seed"]
     )]
     pub merge: Vec<PathBuf>,
+}
+
+impl CoverageOptions {
+    /// The cells that they select.
+    ///
+    /// # Errors
+    /// They select none.
+    pub fn selection(&self) -> anyhow::Result<Selection> {
+        let wanted = Selection {
+            schemes: self.code.clone(),
+            faults: self.fault.clone(),
+            conventions: self.convention.clone(),
+            methods: self.method.clone(),
+            trials: self.trials,
+            seed: self.seed,
+        };
+        Selection::of(&wanted).map_err(|nothing| match nothing {
+            SelectsNothing::Fault(_) => anyhow!("--fault {nothing}"),
+            SelectsNothing::Convention => anyhow!("--convention: {nothing}"),
+        })
+    }
 }

@@ -1,7 +1,6 @@
 //! What `--shard i/n` writes and `--merge` reads: JSON lines, a header with everything that the run depends on, then the
 //! counts of each cell.
 
-use super::cells::{Key, Selection};
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -9,6 +8,7 @@ use std::path::PathBuf;
 use std::str::{FromStr, Lines};
 use surefoot_console::output;
 use surefoot_ecc::coverage::monte_carlo::Outcomes;
+use surefoot_ecc::coverage::{Key, Selection};
 use surefoot_store::shards::{ShardChoice, ShardFiles};
 
 const FILES: ShardFiles = ShardFiles {

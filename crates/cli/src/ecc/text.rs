@@ -1,9 +1,8 @@
 //! The table for people, 110 columns wide at most.
 
-use super::cells::{Cell, Selection};
 use surefoot_console::table::Table;
 use surefoot_ecc::coverage::printed::PRINTED;
-use surefoot_ecc::coverage::{Convention, Fault, Method, Scheme};
+use surefoot_ecc::coverage::{Cell, Convention, Difference, Fault, Method, Scheme, Selection};
 
 /// The width of everything.
 const WIDTH: usize = 110;
@@ -100,13 +99,28 @@ fn agreement(cells: &[&Cell]) -> String {
     if all == 0 { "-".to_owned() } else { format!("{within}/{all}") }
 }
 
+/// Why the paper's convention has other shares in a cell; empty where both agree.
+pub fn why(cell: &Cell) -> String {
+    let part = |Difference { step, before, after }: &Difference| {
+        let changes: Vec<String> = ["corrected", "detected", "silent"]
+            .into_iter()
+            .zip(before.map(share_text).into_iter().zip(after.map(share_text)))
+            .filter(|(_, (before, after))| before != after)
+            .map(|(name, (before, after))| format!("{name} {before} -> {after}"))
+            .collect();
+        format!("{} ({})", step.text(), changes.join(", "))
+    };
+    cell.differs.iter().map(part).collect::<Vec<_>>().join("; ")
+}
+
 /// Why the conventions differ: faults with the same reason share a line.
 fn reasons(cells: &[&Cell]) -> String {
-    let mut groups: Vec<(&str, Vec<Fault>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| !cell.why.is_empty()) {
-        match groups.iter_mut().find(|group| group.0 == cell.why) {
+    let mut groups: Vec<(String, Vec<Fault>)> = Vec::new();
+    for cell in cells.iter().filter(|cell| !cell.differs.is_empty()) {
+        let why = why(cell);
+        match groups.iter_mut().find(|group| group.0 == why) {
             Some(group) => group.1.push(cell.key.fault),
-            None => groups.push((&cell.why, vec![cell.key.fault])),
+            None => groups.push((why, vec![cell.key.fault])),
         }
     }
     let mut text = String::new();

@@ -1,7 +1,6 @@
 //! `surefoot remedy agent`.
 
 use super::place::{Server, ServerOptions};
-use crate::privileges;
 use crate::spaces;
 use anyhow::Context;
 use clap::Args;
@@ -17,7 +16,7 @@ use surefoot_console::units::{counted, parse_duration};
 use surefoot_controller::{Accepted, Agent, Exchange, HostFindings, OrderAnswer, Recorded};
 use surefoot_daemon::rooms::remedy::checks;
 use surefoot_hostfs::namespaces::Namespaces;
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::{Root, roles, signals};
 use surefoot_model::{CheckState, Finding, Health, HostCheck};
 use surefoot_remedy::Act;
 use surefoot_remedy::act::{Hands, HandsConfig};
@@ -96,7 +95,7 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     std::fs::create_dir_all(&options.state).with_context(|| format!("--state {}", options.state.display()))?;
     let record = crate::args::record(&Root::host(), options.journal.as_deref())?;
     // Before a thread is started and the first word of a stranger is read.
-    privileges::of_agent(&Root::host(), options.orders, &options.state)?;
+    roles::of_agent(&Root::host(), options.orders, &options.state).context("privileges that an agent does not need")?;
     let lost = Arc::new(AtomicU64::new(0));
     let act: Option<Arc<dyn Act>> = options.orders.then(|| {
         let (surefoot, stress_mebibytes) = (std::env::current_exe().ok(), options.stress_mebibytes);

@@ -3,8 +3,7 @@
 use super::node_name;
 use super::place::{self, LISTEN, StoreOptions};
 use crate::args::record;
-use crate::privileges::OfController;
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::units::parse_duration;
 use surefoot_controller::{Config, Fleet, Listen, Notifier, TlsFiles};
+use surefoot_hostfs::roles::OfController;
 use surefoot_hostfs::{Root, signals};
 use surefoot_outside::address::shown;
 use surefoot_outside::http::Trust;
@@ -119,7 +119,8 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     // Before any thread starts and any request is read.
     let has_own_host = options.own_host.as_deref() != Some("");
-    let privileges = OfController::to_begin(&root, has_own_host, &options.written())?;
+    let privileges = OfController::to_begin(&root, has_own_host, &options.written())
+        .context("privileges that a controller does not need")?;
     let tls = options.tls_certificate.clone().zip(options.tls_key.clone());
     let fleet = Fleet::start(Config {
         listen: options.listen.clone(),
@@ -137,7 +138,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         notifier: options.notifier()?,
         record: Some(record(&root, options.journal.as_deref())?),
     })?;
-    privileges.go_on(&root)?;
+    privileges.go_on(&root).context("privileges that a controller needs no more")?;
     let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
     for address in fleet.addresses() {
         match address {

@@ -1,10 +1,10 @@
 //! Coverage of DRAM faults: how likely is an error corrected, detected, or silent?
 //!
 //! [`Scheme`] names the codes and layouts, [`Fault`] the faults, [`Convention`] the assumptions, [`Method`] how a cell was
-//! computed. The layouts of the bits are described in [`layout`], the faults' bits in [`extent`].
+//! computed. [`Selection`] names the cells of a table. The layouts of the bits are described in [`layout`], the faults' bits in [`extent`].
 //!
 //! # Invariants
-//! - No I/O, no clock, no thread. Work that is worth spreading over cores is cut into parts by the caller.
+//! - No I/O, no clock, no thread. [`Sweep`] cuts a table into pieces; the caller spreads them over cores.
 //! - Exact counts are integers; a formula never sees the matrix, and the enumeration never sees a formula.
 //! - A Monte Carlo trial depends on the seed, the cell and its number only, so that any division of the work gives the
 //!   same sums.
@@ -29,14 +29,18 @@ pub mod printed;
 pub mod random;
 mod scheme;
 pub mod secded;
+mod selection;
 pub mod shards;
 pub mod stripe_trials;
+mod sweep;
 
 pub use exact::Counts;
 pub use extent::Rules;
 pub use interval::{Interval, interval95};
 pub use layout::{Layout, Verdict};
 pub use scheme::{Convention, Fault, Kind, Method, Scheme, UnknownName};
+pub use selection::{Cell, Difference, Key, Selection, SelectsNothing};
+pub use sweep::{Found, Sweep};
 
 #[cfg(test)]
 mod known;

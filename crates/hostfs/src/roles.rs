@@ -1,14 +1,14 @@
-//! Capabilities that a watch, an agent and a controller keep: a watch needs many to start and few afterwards; an agent keeps what its
+//! The capabilities that a watch, an agent and a controller keep: a watch needs many to start and few afterwards; an agent keeps what its
 //! orders need; a controller what hooks, `who` and steps on its own host need.
 //!
-//! The page, the history and the readers of files run for months on a host with strangers; loading programs into the kernel
-//! takes a second. What is only for that second is given up after it, in all threads.
+//! A watch runs for months on a host with other users, and loads its programs into the kernel in a second. Capabilities for that second
+//! are dropped after it, in all threads.
 
-use anyhow::Context;
+use crate::privilege::{Capabilities, Standing, effective_user};
+use crate::{Error, Root, shed};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use surefoot_hostfs::privilege::{Capabilities, Standing, effective_user};
-use surefoot_hostfs::{Root, shed};
+use surefoot_model::Digits;
 
 /// What a watch goes on needing, and for what.
 const ALWAYS: &[&str] = &[
@@ -73,18 +73,18 @@ const FOR_POLICIES: &[&str] = &[
 /// ones.
 const NEWEST: u32 = 40;
 
-/// What a watch may do, from its options.
-pub struct Privileges {
+/// The capabilities of a watch, from its options.
+pub struct OfWatch {
     lasting: Capabilities,
 }
 
-impl Privileges {
-    /// Gives up what no part of a watch needs. `of_rooms` is what its rooms ask for, `written` are files and directories in
-    /// which it writes.
+impl OfWatch {
+    /// Drops every capability that no part of a watch needs. `who` is whether raisers are named, `of_rooms` are the names of the
+    /// capabilities that its rooms need, `written` the files and directories in which it writes.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn to_begin(root: &Root, who: bool, of_rooms: &[&str], written: &[PathBuf]) -> anyhow::Result<Self> {
+    pub fn to_begin(root: &Root, who: bool, of_rooms: &[&str], written: &[PathBuf]) -> Result<Self, Error> {
         let mut lasting = Capabilities::of(ALWAYS);
         let mut add = |names: &[&str]| lasting.0 |= Capabilities::of(names).0;
         let adds = [
@@ -97,29 +97,30 @@ impl Privileges {
         ];
         adds.into_iter().filter(|(is_needed, _)| *is_needed).for_each(|(_, names)| add(names));
         let kept = Capabilities(lasting.0 | Capabilities::of(TO_BEGIN).0);
-        shed::keep_only(root, kept).context("privileges that a watch does not need")?;
-        Ok(Privileges { lasting })
+        shed::keep_only(root, kept)?;
+        Ok(OfWatch { lasting })
     }
 
-    /// Gives up what was for the beginning.
+    /// Drops the capabilities that only the start needed.
     ///
     /// # Errors
-    /// When a thread keeps it.
-    pub fn go_on(&self, root: &Root) -> anyhow::Result<()> {
-        shed::keep_only(root, self.lasting).context("privileges that a watch needs no more")
+    /// When a thread keeps one.
+    pub fn go_on(&self, root: &Root) -> Result<(), Error> {
+        shed::keep_only(root, self.lasting)
     }
 }
 
-/// Gives up what an agent does not need: everything, but for what orders ask for where it takes some. `state` is where it writes.
+/// Drops every capability that an agent does not need: all of them, but for those of orders if it takes some. `state` is the directory
+/// in which it writes.
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn of_agent(root: &Root, takes_orders: bool, state: &Path) -> anyhow::Result<()> {
+pub fn of_agent(root: &Root, takes_orders: bool, state: &Path) -> Result<(), Error> {
     let mut kept = Capabilities::of(if takes_orders { FOR_ORDERS } else { &[] });
     if is_of_another(state) {
         kept.0 |= Capabilities::of(&["CAP_DAC_OVERRIDE"]).0;
     }
-    shed::keep_only(root, kept).context("privileges that an agent does not need")
+    shed::keep_only(root, kept)
 }
 
 /// The capabilities of a controller outside a unit, from its options.
@@ -128,14 +129,14 @@ pub struct OfController {
 }
 
 impl OfController {
-    /// Gives up everything but what hooks and `who` need, what steps on its own host need if it has one, and what listening below port
+    /// Drops everything but what hooks and `who` need, what steps on its own host need if it has one, and what listening below port
     /// 1024 needs. `written` are the files that it writes: root may have named some in another user's directory. In a unit it keeps what
     /// the unit grants, because a drop-in may grant more for a hook; without capabilities there is nothing to give up.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn to_begin(root: &Root, has_own_host: bool, written: &[PathBuf]) -> anyhow::Result<Self> {
-        let own = Standing::of_process(root, std::process::id()).context("its own privileges")?;
+    pub fn to_begin(root: &Root, has_own_host: bool, written: &[PathBuf]) -> Result<Self, Error> {
+        let own = Standing::of_process(root, std::process::id())?;
         if own.held.0 == 0 || own.unit.is_some_and(|unit| unit.ends_with(".service")) {
             return Ok(OfController { lasting: None });
         }
@@ -146,22 +147,22 @@ impl OfController {
         }
         // The limits themselves are given up with the last one.
         let kept = Capabilities(lasting.0 | Capabilities::of(&["CAP_NET_BIND_SERVICE", "CAP_SETPCAP"]).0);
-        shed::keep_only(root, kept).context("privileges that a controller does not need")?;
+        shed::keep_only(root, kept)?;
         Ok(OfController { lasting: Some(lasting) })
     }
 
-    /// Gives up what was for the beginning.
+    /// Drops the capabilities that only the start needed.
     ///
     /// # Errors
-    /// When a thread keeps it.
-    pub fn go_on(&self, root: &Root) -> anyhow::Result<()> {
+    /// When a thread keeps one.
+    pub fn go_on(&self, root: &Root) -> Result<(), Error> {
         let Some(lasting) = self.lasting else { return Ok(()) };
-        shed::keep_only(root, lasting).context("privileges that a controller needs no more")
+        shed::keep_only(root, lasting)
     }
 }
 
 fn newest(root: &Root) -> Option<u32> {
-    root.read(root.proc("sys/kernel/cap_last_cap")).ok()?.trim().parse().ok()
+    root.read(root.proc("sys/kernel/cap_last_cap")).ok()?.trim().digits()
 }
 
 /// Whether /proc hides processes of other users from those who may not trace them.
