@@ -63,7 +63,7 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/cli/src/stall/audit.rs", 1, WORDING),
     ("crates/cli/src/stall/who/loops.rs", 2, CAUSE),
     ("bench/src/checkpoint/program.rs", 1, "what mpirun says of itself"),
-    ("crates/cli/src/memory/import/rasdaemon.rs", 1, "rasdaemon's database"),
+    ("crates/memory/src/import/rasdaemon.rs", 1, "rasdaemon's database"),
     ("crates/daemon/src/rooms/stall/phrase.rs", 2, CAUSE),
     ("crates/disturb/src/disturbance/guest/mod.rs", 1, "QEMU's names of threads"),
     ("crates/outside/src/http.rs", 1, "answers of other servers"),

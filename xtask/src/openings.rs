@@ -47,7 +47,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/experiment/src/log/journal.rs", 2, OWN),
     ("crates/cli/src/disturb/predict/goal_file.rs", 1, NEW),
     ("crates/cli/src/ecc/verilog.rs", 1, "writes, and follows no link"),
-    ("crates/cli/src/memory/import/read.rs", 1, "a pipe of this process's own, by its descriptor"),
+    ("crates/memory/src/import/file.rs", 1, "a pipe of this process's own, by its descriptor"),
     ("crates/cli/src/nic/campaign/file.rs", 1, "reopens what is open already, by its descriptor"),
     ("crates/cli/src/remedy/mod.rs", 1, KERNEL),
     ("crates/controller/src/agent.rs", 2, NEW),

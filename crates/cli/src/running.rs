@@ -6,7 +6,7 @@
 
 use crate::stall::lines::RunningWatch;
 use anyhow::Context;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use surefoot_daemon::SOCKET_NAME;
 use surefoot_hostfs::privilege::{Privilege, Seccomp, Standing};
-use surefoot_hostfs::{Root, cpus as lists, peer};
+use surefoot_hostfs::{Root, cpus as lists, listening, peer};
 use surefoot_model::{CpuId, WhoReport};
 use surefoot_outside::http::{self, Answer, NoAnswer, Request};
 
@@ -28,9 +28,6 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// How long the watch may take to answer, from the first to the last byte.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How /proc/net/tcp writes that a socket listens.
-const LISTENS: &str = "0A";
 
 /// What the file says: where the page is, and the cores whose raisers are followed.
 pub fn announcement(address: SocketAddr, who: &[CpuId]) -> String {
@@ -62,7 +59,7 @@ pub fn memory(directory: &Path, root: &Root) -> Option<anyhow::Result<serde_json
         Some((stream, _)) => get_over(stream, "/api/v1/memory"),
         None => {
             let (address, _) = address(directory, own)?;
-            let owner = listener(&root.read(root.proc("net/tcp")).ok()?, address)?;
+            let owner = listening::owner(root, address).ok()??;
             if !is_trusted(owner, own) {
                 return None;
             }
@@ -77,7 +74,7 @@ pub fn memory(directory: &Path, root: &Root) -> Option<anyhow::Result<serde_json
 pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
     let own = Privilege::read(root).effective_uid;
     let (address, _) = address(directory, own)?;
-    let listens = || listener(&root.read(root.proc("net/tcp")).ok()?, address);
+    let listens = || listening::owner(root, address).ok()?;
     (socket(directory, own).is_some() || listens().is_some()).then_some(address)
 }
 
@@ -97,16 +94,6 @@ fn is_trusted(uid: u32, own: Option<u32>) -> bool {
     uid == 0 || Some(uid) == own
 }
 
-/// Whose process listens at a loopback address, by the kernel's table.
-fn listener(table: &str, address: SocketAddrV4) -> Option<u32> {
-    let hexadecimal = |ip: Ipv4Addr| format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port());
-    let local = hexadecimal(*address.ip());
-    table.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        (words.get(1) == Some(&local.as_str()) && words.get(3) == Some(&LISTENS)).then(|| words.get(7)?.parse().ok())?
-    })
-}
-
 fn ask(
     directory: &Path,
     address: SocketAddrV4,
@@ -119,7 +106,7 @@ fn ask(
     // First, whether there is a watch at all: what a dead one wrote down follows nothing.
     let connected = socket(directory, own);
     if connected.is_none() {
-        let owner = listener(&root.read(root.proc("net/tcp"))?, address).context("nothing listens there any more")?;
+        let owner = listening::owner(root, address)?.context("nothing listens there any more")?;
         anyhow::ensure!(is_trusted(owner, own), "user {owner} listens there, who is neither you nor root");
     }
     anyhow::ensure!(missing.is_empty(), "it does not follow the raisers of core {}", missing.join(", "));
@@ -197,6 +184,7 @@ fn body(answer: Result<Answer, NoAnswer>) -> anyhow::Result<String> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::net::Ipv4Addr;
     use std::os::unix::fs::PermissionsExt;
 
     const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7077);
@@ -221,15 +209,6 @@ mod tests {
             fs::write(&path, text).unwrap();
             assert_eq!(address(home.path(), own()), None, "{why}");
         }
-    }
-
-    #[test]
-    fn the_kernel_tells_whose_process_listens() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: \
-                     0100007F:1BA5 0100007F:9999 01 00000000:00000000 00:00000000 00000000  1001        0 1 1\n   1: \
-                     0100007F:1BA5 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 2 1\n";
-        assert_eq!(listener(table, LOCAL), Some(1000), "not the one that is connected");
-        assert_eq!(listener(table, SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80)), None);
     }
 
     /// As a watch that was stopped, or that never finishes its answer.

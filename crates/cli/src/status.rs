@@ -1,10 +1,11 @@
 //! `surefoot status`.
 
 use crate::args::StatusOptions;
-use crate::stall::{lines, text};
+use crate::stall::lines::{self, RunningWatch};
 use crate::{rooms, running};
 use std::io::Write;
 use surefoot_console::exit::Outcome;
+use surefoot_console::lost_time as text;
 use surefoot_console::output;
 use surefoot_hostfs::Root;
 
@@ -19,7 +20,25 @@ pub fn run(options: &StatusOptions) -> anyhow::Result<Outcome> {
         watch.iter().try_for_each(|watch| lines::running_watch(&mut out, watch))?;
     } else {
         out.write_all(text::capabilities(&capabilities).as_bytes())?;
-        out.write_all(text::running_watch(watch.as_ref()).as_bytes())?;
+        out.write_all(running_watch(watch.as_ref()).as_bytes())?;
     }
     Ok(Outcome::Done)
+}
+
+/// The user, privileges and limits of a running watch.
+fn running_watch(watch: Option<&RunningWatch>) -> String {
+    let Some(watch) = watch else { return String::new() };
+    let uid = watch.uid.map_or("of an unknown user".to_owned(), |uid| format!("of user {uid}"));
+    let unit = watch.unit.as_ref().map_or(String::new(), |unit| format!(", in {unit}"));
+    let capabilities = match watch.capabilities.as_slice() {
+        [] => "none".to_owned(),
+        some => some.join(" "),
+    };
+    let gains = if watch.no_new_privileges { "cannot gain more" } else { "programs that it starts may gain more" };
+    let calls = if watch.seccomp == "none" { "not limited" } else { "limited" };
+    format!(
+        "\nA watch runs: process {}, {uid}{unit}\n  capabilities: {capabilities}\n  {gains} (no_new_privs); system calls {calls} \
+         (seccomp)\n",
+        watch.pid
+    )
 }

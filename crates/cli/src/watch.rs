@@ -3,7 +3,7 @@
 use crate::args::{RUN_DIRECTORY, WatchOptions};
 use crate::rooms::{self, Summary};
 use crate::running;
-use crate::stall::{record, report, text, who};
+use crate::stall::{record, report, who};
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
+use surefoot_console::lost_time as text;
 use surefoot_console::units::duration;
 use surefoot_console::{output, people};
 use surefoot_daemon::sources::Statistics;

@@ -16,6 +16,7 @@
 pub mod chart;
 pub mod destination;
 pub mod exit;
+pub mod lost_time;
 pub mod numbers;
 pub mod output;
 pub mod people;

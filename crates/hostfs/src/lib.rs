@@ -43,6 +43,7 @@ pub mod interrupting;
 pub mod interrupts;
 pub mod isolation;
 mod kept;
+pub mod listening;
 pub mod memory;
 pub mod mounts;
 pub mod namespaces;

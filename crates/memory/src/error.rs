@@ -36,4 +36,18 @@ pub enum Error {
         /// Why not, and what can be.
         why: String,
     },
+    /// A file that was to be imported is no log that can be read.
+    #[error("{path}: {why}")]
+    Import {
+        /// The file.
+        path: PathBuf,
+        /// Why not, and what to do.
+        why: String,
+    },
+    /// Files of several hosts were read together.
+    #[error("{0}")]
+    SeveralHosts(String),
+    /// A report could not be handed on.
+    #[error("{0}")]
+    Take(#[source] std::io::Error),
 }

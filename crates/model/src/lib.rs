@@ -49,6 +49,7 @@ mod ledger;
 mod memory;
 mod number;
 mod part;
+pub mod rasdaemon;
 mod remedy;
 mod report;
 mod source;

@@ -1,4 +1,4 @@
-//! Services of others: one HTTP client with one policy.
+//! Services of others, and Surefoot's own servers: one HTTP client with one policy.
 //!
 //! # Invariants
 //! - Every request has a limit on time, and every answer one on bytes.
@@ -17,3 +17,4 @@
 
 pub mod address;
 pub mod http;
+pub mod own;

@@ -15,39 +15,12 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::Path;
 use surefoot_foreign::Regular;
+pub use surefoot_model::rasdaemon::{Row, Table, Value};
 
 /// The longest text that is handed out.
 const TEXT_BYTES_MAX: usize = 4096;
 /// A row takes more than this; a file that claims more rows is damaged.
 const ROW_BYTES_MIN: u64 = 8;
-
-/// A table that tells of memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Table {
-    /// `mc_event`: EDAC.
-    McEvent,
-    /// `mce_record`: machine checks.
-    MceRecord,
-    /// `cxl_dram_event`.
-    CxlDram,
-    /// `cxl_general_media_event`.
-    CxlGeneralMedia,
-}
-
-impl Table {
-    /// In the order in which they are read.
-    pub const ALL: [Table; 4] = [Table::McEvent, Table::MceRecord, Table::CxlDram, Table::CxlGeneralMedia];
-
-    /// Its name in the database.
-    pub fn name(self) -> &'static str {
-        match self {
-            Table::McEvent => "mc_event",
-            Table::MceRecord => "mce_record",
-            Table::CxlDram => "cxl_dram_event",
-            Table::CxlGeneralMedia => "cxl_general_media_event",
-        }
-    }
-}
 
 /// Tables that tell of memory as well and are not read: that they have rows is said.
 const UNREAD: [&str; 7] = [
@@ -59,42 +32,6 @@ const UNREAD: [&str; 7] = [
     "cxl_overflow_event",
     "cxl_poison_event",
 ];
-
-/// A value of a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    /// A whole number; rasdaemon keeps registers of 64 bits so, and those over 2^63 come out negative.
-    Number(i64),
-    /// Text, on the way made valid UTF-8 and cut at 4 KiB.
-    Text(String),
-}
-
-/// A row: its table, and its values by column. What is null, a fraction or bytes is left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row<'a> {
-    /// Where it is from.
-    pub table: Table,
-    /// Its values.
-    pub values: BTreeMap<&'a str, Value>,
-}
-
-impl Row<'_> {
-    /// A number as the register that it was.
-    pub fn number(&self, column: &str) -> Option<u64> {
-        match self.values.get(column) {
-            Some(&Value::Number(number)) => Some(number.cast_unsigned()),
-            _ => None,
-        }
-    }
-
-    /// A text; empty where there is none.
-    pub fn text(&self, column: &str) -> &str {
-        match self.values.get(column) {
-            Some(Value::Text(text)) => text,
-            _ => "",
-        }
-    }
-}
 
 /// What was left out of a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The past for people.
 
 use super::happened;
-use crate::stall::text;
 use std::ops::Range;
+use surefoot_console::lost_time as text;
 use surefoot_console::table::Table;
 use surefoot_console::units::{counted, duration, percent};
 use surefoot_console::when;

@@ -1,6 +1,6 @@
 //! `surefoot memory page-offline`.
 
-use super::import::{FormatName, Hosts, clock};
+use super::import::{FormatName, clock, read};
 use crate::memory::fault;
 use anyhow::ensure;
 use clap::Args;
@@ -11,7 +11,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::counted;
-use surefoot_memory::import::Modules;
+use surefoot_memory::import::{Modules, OneHost};
 use surefoot_memory::pages::{Offline, SeenPages, command};
 use surefoot_model::{Dimm, FaultMode, MemoryAction, one_line};
 
@@ -84,10 +84,10 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
     );
     let clock = clock(options.booted.as_deref())?;
     let (mut seen, mut modules) = (SeenPages::default(), Modules::default());
-    let mut hosts = Hosts::new(options.host.clone());
+    let mut hosts = OneHost::new(options.host.clone());
     let (mut not_from_kernel_count, mut not_understood_count) = (0, 0);
     for file in &options.files {
-        let reading = hosts.read(file, options.format, clock, &mut |report| {
+        let reading = hosts.read(|host, take| read(file, options.format, clock, host, take), &mut |report| {
             seen.add(report);
             modules.add(report);
             Ok(())

@@ -1,13 +1,11 @@
 //! `surefoot memory tune`.
 
 pub mod lines;
-mod log;
 
 use super::simulate::errors::{Errors, Kind, rate};
-use super::simulate::lines as simulate_lines;
 use super::simulate::options::{ErrorOptions, PathOptions};
 use super::simulate::text::{assumed, days};
-use super::simulate::work::Load;
+use super::simulate::{lines as simulate_lines, load};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
@@ -22,11 +20,11 @@ use surefoot_console::units::{counted, duration, parse_ns, percent};
 use surefoot_hostfs::{Root, signals};
 use surefoot_journal::deeds::Record;
 use surefoot_memory::look::Looker;
-use surefoot_memory::simulate::{Mechanism, Path, Pattern, StormRule};
+use surefoot_memory::simulate::{Load, Mechanism, Path, Pattern, StormRule};
 use surefoot_memory::tune::act::{self, Applied, Step};
 use surefoot_memory::tune::{
-    Bins, Choice, Cores, Counters, Platform, Point, RATE_PER_S_MAX, Unfinished, Wish, choose, curve, rate_to_count,
-    unfinished, worst_per_s,
+    Bins, Choice, Cores, Counters, Platform, Point, Unfinished, Wish, choose, curve, deeds, errors_to_count,
+    intervals_shown, unfinished,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -172,7 +170,7 @@ fn find(options: &TuneOptions, root: &Root) -> anyhow::Result<Found> {
         Some(errors) => errors.clone(),
         None => worst(root, &mut platform.evidence),
     };
-    let load = Load::of(&errors, &options.errors, &options.path, &mut path)?;
+    let load = load(&errors, &options.errors, &options.path, &mut path)?;
     path.check()?;
     if let Load::Pattern(pattern) = &load {
         pattern.check(path.duration_ns)?;
@@ -187,36 +185,16 @@ fn find(options: &TuneOptions, root: &Root) -> anyhow::Result<Found> {
         any_phase: options.any_phase || options.apply,
     };
     let choice = choose(&path, &bins, &wish)?;
-    let points = curve(&path, &bins, &intervals(&wish, choice.interval_ns));
+    let points = curve(&path, &bins, &intervals_shown(&wish, choice.interval_ns));
     let is_kept = platform.counters == Counters::KeptByPolls && options.path.counter_bits.is_none();
     Ok(Found { errors: errors.text, is_kept, path, platform, choice, points })
 }
 
 /// The errors to count where none are named: as many as the worst module has, as the page takes them.
 fn worst(root: &Root, said: &mut Vec<String>) -> Errors {
-    let look = Looker::new(root.clone()).look();
-    let worst_per_s = worst_per_s(&look);
-    let per_s = rate_to_count(worst_per_s);
-    said.push(match worst_per_s {
-        known if known >= per_s => format!("the errors are those of its worst module, {known:.1}/s"),
-        known if known > RATE_PER_S_MAX => format!("assumed: errors at {per_s:.0}/s, above which they are a storm"),
-        _ if look.dimms.is_empty() => {
-            format!("assumed: errors at {per_s:.0}/s, because no module's rate is known here; --errors names others")
-        }
-        _ => format!("assumed: errors at {per_s:.0}/s, more than any module here has; --errors names others"),
-    });
+    let (per_s, why) = errors_to_count(&Looker::new(root.clone()).look());
+    said.push(why);
     Errors { text: format!("poisson:{per_s}/s"), kind: Kind::Pattern(Pattern::Steady { per_s }) }
-}
-
-/// Intervals to show: about ones, twos and fives up to the longest, and the one that was chosen.
-fn intervals(wish: &Wish, chosen: Option<u64>) -> Vec<u64> {
-    let steps = [1u64, 2, 3, 5, 7, 10, 15, 20, 25, 30, 35, 40, 50, 60, 90, 120, 180, 300, 600, 900, 1800, 3600];
-    let known =
-        steps.iter().map(|step| step * SECOND_NS).filter(|ns| (wish.shortest_ns..=wish.longest_ns).contains(ns));
-    let mut all: Vec<u64> = known.chain(chosen).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
 }
 
 fn text(options: &TuneOptions, found: &Found) -> String {
@@ -340,7 +318,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
             out.flush()?;
         }
         // What cannot be recorded is not done.
-        let (begun, mut unusable, mut has_begun) = (log::begins(step), None, false);
+        let (begun, mut unusable, mut has_begun) = (deeds::begins(step), None, false);
         let begin = || {
             has_begun = true;
             record.append(&begun).map_err(|why| unusable.insert(why).to_string())
@@ -356,7 +334,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
         say(options, step, Some(&outcome), out)?;
         // What was not begun is none of this process's deeds, and would hide another's that goes on.
         if has_begun {
-            record.append(&log::ends(&begun, &outcome)).with_context(|| {
+            record.append(&deeds::ends(&begun, &outcome)).with_context(|| {
                 format!("the outcome of the change of {} is not recorded", surefoot_console::people::path(&step.path))
             })?;
         }

@@ -1,11 +1,10 @@
 //! `surefoot remedy agent`.
 
-use super::place::{Server, ServerOptions};
+use super::place::ServerOptions;
 use crate::spaces;
 use anyhow::Context;
 use clap::Args;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,10 +16,11 @@ use surefoot_controller::{Accepted, Agent, Exchange, HostFindings, OrderAnswer, 
 use surefoot_daemon::rooms::remedy::checks;
 use surefoot_hostfs::namespaces::Namespaces;
 use surefoot_hostfs::{Root, roles, signals};
-use surefoot_model::{CheckState, Finding, Health, HostCheck};
+use surefoot_model::Health;
+use surefoot_outside::own::Server;
 use surefoot_remedy::Act;
 use surefoot_remedy::act::{Hands, HandsConfig};
-use surefoot_remedy::checks::{CheckFile, Runner};
+use surefoot_remedy::checks::{CheckFile, Checks};
 
 /// Where the agent keeps what is known of orders, unless another folder is named.
 const STATE: &str = "/var/lib/surefoot/agent";
@@ -73,13 +73,16 @@ pub struct AgentOptions {
     once: bool,
 }
 
-impl Exchange for Server {
+/// The controller, over HTTP.
+struct Controller(Server);
+
+impl Exchange for Controller {
     fn tell(&self, findings: &HostFindings) -> Result<Accepted, String> {
-        self.post("/api/v1/findings", findings).map_err(|error| format!("{error:#}"))
+        self.0.post("/api/v1/findings", findings).map_err(|error| format!("{:#}", anyhow::Error::new(error)))
     }
 
     fn answer(&self, answer: &OrderAnswer) -> Result<bool, String> {
-        self.post_or_refused("/api/v1/answers", answer).map_err(|error| format!("{error:#}"))
+        self.0.post_or_refused("/api/v1/answers", answer).map_err(|error| format!("{:#}", anyhow::Error::new(error)))
     }
 }
 
@@ -88,10 +91,10 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     if options.orders {
         spaces::check_orders(Namespaces::of_this_process())?;
     }
-    let server = Server::new(&options.server)?;
-    let server = if options.orders { server.obeyed()? } else { server };
+    let server = options.server.server()?;
+    let server = Controller(if options.orders { server.obeyed()? } else { server });
     let host = options.host.clone().unwrap_or_else(super::node_name);
-    let mut checks = Checks::of(options)?;
+    let mut checks = checks_of(options)?;
     std::fs::create_dir_all(&options.state).with_context(|| format!("--state {}", options.state.display()))?;
     let record = crate::args::record(&Root::host(), options.journal.as_deref())?;
     // Before a thread is started and the first word of a stranger is read.
@@ -110,14 +113,14 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     }
     if options.once {
         anyhow::ensure!(
-            unwatched.is_none() || !checks.names.is_empty(),
+            unwatched.is_none() || !checks.is_empty(),
             "neither a watch nor a check says anything of this host: nothing was reported"
         );
         checks.once();
         agent.round(&server, checks.found().as_deref()).map_err(anyhow::Error::msg)?;
     } else {
         let does = if options.orders { "does what it orders" } else { "changes nothing" };
-        let with = counted(checks.names.len() as u64, "check", "checks");
+        let with = counted(checks.len() as u64, "check", "checks");
         surefoot_console::tell!("surefoot remedy agent: reports {host}, with {with}, and {does}");
         let journal = Lost { count: &lost, path: record.path(), told: 0 };
         go_on(&mut agent, &server, &mut checks, journal, options.period.max(PERIOD_MIN), stop);
@@ -193,79 +196,21 @@ fn chance() -> f64 {
     (drawn >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// The agent's own checks, and what they found last.
-struct Checks {
-    runner: Option<Runner>,
-    names: BTreeSet<String>,
-    ended: BTreeSet<String>,
-    found: BTreeMap<String, Finding>,
-}
-
-impl Checks {
-    fn of(options: &AgentOptions) -> anyhow::Result<Checks> {
-        let file = match &options.checks {
-            Some(path) => CheckFile::read(path)?,
-            None => CheckFile::default(),
-        };
-        let checks = if options.no_checks { Vec::new() } else { checks(&file, &Root::host()) };
-        let names: BTreeSet<String> = checks.iter().map(|check| check.name.clone()).collect();
-        let runner = (!checks.is_empty()).then(|| Runner::new(checks, RandomState::new().hash_one(1)));
-        Ok(Checks { runner, names, ended: BTreeSet::new(), found: BTreeMap::new() })
-    }
-
-    fn turn(&mut self) {
-        let results = self.runner.as_mut().map(Runner::turn).unwrap_or_default();
-        results.into_iter().for_each(|result| self.take(&result));
-    }
-
-    fn once(&mut self) {
-        let results = self.runner.as_mut().map(Runner::once).unwrap_or_default();
-        results.into_iter().for_each(|result| self.take(&result));
-    }
-
-    fn take(&mut self, result: &HostCheck) {
-        self.ended.insert(result.name.clone());
-        match result.state {
-            // Whoever cannot tell says nothing, and what was found before may still hold.
-            CheckState::Unknown => {}
-            // That all is well is said, too: without a watch it ends what was found before, and nothing else does.
-            CheckState::Ok | CheckState::Warning | CheckState::Critical => {
-                self.found.insert(result.name.clone(), result.finding());
-            }
-        }
-    }
-
-    /// Whether each has finished once: before that, findings of an earlier agent cannot be ended.
-    fn are_known(&self) -> bool {
-        self.ended.len() >= self.names.len()
-    }
-
-    /// What they find; `None` where none is run.
-    fn found(&self) -> Option<Vec<Finding>> {
-        self.runner.as_ref().map(|_| self.found.values().cloned().collect())
-    }
+/// The checks that the options choose.
+fn checks_of(options: &AgentOptions) -> anyhow::Result<Checks> {
+    let file = match &options.checks {
+        Some(path) => CheckFile::read(path)?,
+        None => CheckFile::default(),
+    };
+    let checks = if options.no_checks { Vec::new() } else { checks(&file, &Root::host()) };
+    Ok(Checks::new(checks, RandomState::new().hash_one(1)))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn a_check_that_cannot_tell_leaves_what_was_found() {
-        let names = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
-        let mut checks = Checks { runner: None, names, ended: BTreeSet::new(), found: BTreeMap::new() };
-        let mut said = |name: &str, state| {
-            checks.take(&HostCheck { name: name.into(), state, sentence: "It is so.".into(), ..HostCheck::default() });
-            let found = checks.found.iter().map(|(name, finding)| format!("{name} {}", finding.severity.as_str()));
-            (checks.are_known(), found.collect::<Vec<_>>().join(", "))
-        };
-        assert_eq!(said("a", CheckState::Unknown), (false, String::new()));
-        assert_eq!(said("a", CheckState::Critical), (false, "a critical".to_owned()));
-        assert_eq!(said("b", CheckState::Unknown), (true, "a critical".to_owned()));
-        assert_eq!(said("a", CheckState::Unknown), (true, "a critical".to_owned()));
-        assert_eq!(said("a", CheckState::Ok), (true, "a ok".to_owned()));
-    }
+    use surefoot_remedy::checks::{Check, Rule, Said};
 
     /// A check may take its first 30 seconds; a critical finding of the watch does not wait for it.
     #[test]
@@ -283,8 +228,16 @@ mod tests {
         }
         let home = tempfile::tempdir().unwrap();
         let mut agent = Agent::new("n1", "", home.path().join("health.json"), None, home.path()).unwrap();
-        let names = BTreeSet::from(["slow".to_owned()]);
-        let mut checks = Checks { runner: None, names, ended: BTreeSet::new(), found: BTreeMap::new() };
+        let hour = Duration::from_secs(3600);
+        let (period, time_limit, warning, critical) = (hour, hour, hour, hour);
+        let slow = Rule { name: "slow".into(), program: None, period, time_limit, warning, critical };
+        let hangs = Check::new(&slow, |stop| {
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(PAUSE);
+            }
+            Said::unknown("it was ended")
+        });
+        let mut checks = Checks::new(vec![hangs], 1);
         let stop = AtomicBool::new(false);
         let told = Told(&stop, std::sync::Mutex::default());
         std::thread::scope(|scope| {

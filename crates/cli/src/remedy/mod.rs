@@ -5,7 +5,6 @@ mod ask;
 mod cases;
 pub mod check;
 pub mod lines;
-mod listener;
 mod place;
 mod serve;
 mod show;

@@ -1,29 +1,19 @@
 //! Where the cases are: at a server, or in a store that is opened here.
 
-use super::listener;
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow};
 use clap::Args;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use surefoot_controller::{Book, CaseLine, CaseList, CaseStory, Reason, Trail};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_model::{AuditEntry, one_line};
-use surefoot_outside::address::shown;
-use surefoot_outside::http::{self, Identity, Trust};
+use surefoot_outside::http::Identity;
+use surefoot_outside::own::Server;
 use surefoot_remedy::Casebook;
 use surefoot_remedy::decide::Request;
 
 /// Where `remedy serve` listens unless it is told otherwise.
 pub const LISTEN: &str = "127.0.0.1:7078";
-/// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest answer: a case with its whole trail.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
-
 /// Which server.
 #[derive(Args, Clone)]
 pub struct ServerOptions {
@@ -121,7 +111,7 @@ impl PlaceOptions {
     pub fn open(&self) -> anyhow::Result<Place> {
         Ok(match self.store.book()? {
             Some(book) => Place::Store(Box::new(book)),
-            None => Place::Server(Server::new(&self.server)?),
+            None => Place::Server(self.server.server()?),
         })
     }
 }
@@ -131,7 +121,7 @@ impl Place {
         match self {
             Place::Server(server) => {
                 let state = if open_only { "open" } else { "all" };
-                server.get(&format!("/api/v1/cases?state={state}&limit={limit}"))
+                Ok(server.get(&format!("/api/v1/cases?state={state}&limit={limit}"))?)
             }
             Place::Store(book) => {
                 let cases = book.cases(open_only, limit)?.iter().map(CaseLine::of).collect();
@@ -142,7 +132,7 @@ impl Place {
 
     pub fn story(&mut self, id: u64) -> anyhow::Result<CaseStory> {
         match self {
-            Place::Server(server) => server.get(&format!("/api/v1/cases/{id}")),
+            Place::Server(server) => Ok(server.get(&format!("/api/v1/cases/{id}"))?),
             Place::Store(book) => Ok(CaseStory::read(book.as_mut(), id)?),
         }
     }
@@ -162,7 +152,7 @@ impl Place {
     /// Asks something of a case; the case afterwards.
     pub fn request(&mut self, id: u64, asked: Request, said: &Reason) -> anyhow::Result<CaseLine> {
         match self {
-            Place::Server(server) => server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), said),
+            Place::Server(server) => Ok(server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), said)?),
             Place::Store(book) => surefoot_controller::meet(book, id, asked, &actor(), said)
                 .map(|case| CaseLine::of(&case))
                 .map_err(|problem| anyhow!("{problem}")),
@@ -174,7 +164,7 @@ impl Place {
         match self {
             Place::Server(server) => {
                 let path = if is_paused { "/api/v1/pause" } else { "/api/v1/resume" };
-                server.post::<serde_json::Value>(path, &said(reason)).map(drop)
+                Ok(server.post::<serde_json::Value>(path, &said(reason)).map(drop)?)
             }
             Place::Store(book) => Ok(surefoot_controller::pause(book, is_paused, &actor(), reason)?),
         }
@@ -202,120 +192,17 @@ pub fn word(asked: Request) -> &'static str {
     }
 }
 
-/// Whether the connection is private: to this machine itself, or by TLS.
-pub fn is_private(url: &str) -> bool {
-    !url.starts_with("http://") || listener::loopback(url).is_some()
-}
-
-/// A server that is asked over HTTP.
-pub struct Server {
-    base: String,
-    socket: Option<PathBuf>,
-    identity: Identity,
-    trust: Trust,
-    /// Whether its answers are obeyed.
-    is_obeyed: bool,
-}
-
-impl Server {
-    pub fn new(options: &ServerOptions) -> anyhow::Result<Server> {
-        let address = options.server.trim_end_matches('/');
-        let (base, socket) = match address.strip_prefix("unix:") {
-            Some(path) => ("http://localhost".to_owned(), Some(PathBuf::from(path))),
-            None => (address.to_owned(), None),
-        };
-        let is_web = base.starts_with("http://") || base.starts_with("https://");
-        ensure!(is_web, "--server {}: write http://127.0.0.1:PORT, https://HOST:PORT or unix:PATH", shown(address));
-        let identity = match (&options.token_file, &options.certificate, &options.key) {
+impl ServerOptions {
+    /// The server that they name.
+    pub fn server(&self) -> anyhow::Result<Server> {
+        let identity = match (&self.token_file, &self.certificate, &self.key) {
             (Some(file), _, _) => {
                 Identity::Token(surefoot_controller::secret(file).map_err(|why| anyhow!("--token-file {why}"))?)
             }
             (None, Some(certificate), Some(key)) => Identity::Certificate(certificate.clone(), key.clone()),
             _ => Identity::None,
         };
-        if !is_private(&base) && socket.is_none() && identity != Identity::None {
-            bail!("--server {}: a token would go over the network in the clear; write https://", shown(address));
-        }
-        let trust = options.authority.clone().map_or(Trust::System, Trust::Signer);
-        Ok(Server { base, socket, identity, trust, is_obeyed: false })
-    }
-
-    /// One whose answers are obeyed: it must be root's or this user's own, where it is on this machine, and elsewhere show a
-    /// certificate.
-    pub fn obeyed(self) -> anyhow::Result<Server> {
-        ensure!(
-            self.socket.is_some() || is_private(&self.base),
-            "--server {}: http:// can be intercepted on the way, and orders forged; use https://",
-            self.base
-        );
-        Ok(Server { is_obeyed: true, ..self })
-    }
-
-    pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        self.ask("GET", path, String::new())
-    }
-
-    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        self.ask("POST", path, serde_json::to_string(body)?)
-    }
-
-    /// Whether the server took it; `false` where it says that what this is about is not there, or has gone on (404 and 409).
-    pub fn post_or_refused(&self, path: &str, body: &impl Serialize) -> anyhow::Result<bool> {
-        let answer = self.answer("POST", path, serde_json::to_string(body)?)?;
-        // A proxy that knows no such path says 404, too, and nothing of what this is about.
-        let is_its_own = || answer.json().is_ok_and(|said| said["error"].is_string());
-        if matches!(answer.status, 404 | 409) && is_its_own() {
-            return Ok(false);
-        }
-        self.taken::<serde_json::Value>(&answer).map(|_| true)
-    }
-
-    fn ask<T: DeserializeOwned>(&self, method: &'static str, path: &str, body: String) -> anyhow::Result<T> {
-        self.taken(&self.answer(method, path, body)?)
-    }
-
-    /// Where the server is, for messages.
-    fn at(&self) -> String {
-        match &self.socket {
-            Some(socket) => format!("unix:{}", socket.display()),
-            None => shown(&self.base),
-        }
-    }
-
-    fn answer(&self, method: &'static str, path: &str, body: String) -> anyhow::Result<http::Answer> {
-        let request = http::Request {
-            method,
-            url: format!("{}{path}", self.base),
-            headers: vec!["Content-Type: application/json".into()],
-            body,
-            identity: self.identity.clone(),
-            trust: self.trust.clone(),
-            socket: self.socket.clone(),
-        };
-        let at = self.at();
-        let has_secret = self.identity != Identity::None;
-        if has_secret || self.is_obeyed {
-            listener::check(&self.base, self.socket.as_deref())?;
-        }
-        let answer = http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, &AtomicBool::new(false)).map_err(|why| {
-            anyhow!("{at}: {why}; is `surefoot remedy serve` running there? Name it with --server, or its store with --store")
-        })?;
-        if self.is_obeyed {
-            // Another one may have taken the place meanwhile.
-            listener::check(&self.base, self.socket.as_deref())?;
-        }
-        Ok(answer)
-    }
-
-    fn taken<T: DeserializeOwned>(&self, answer: &http::Answer) -> anyhow::Result<T> {
-        let at = self.at();
-        if !answer.is_success() {
-            let said = answer.json().unwrap_or_default();
-            let why = said["error"].as_str().unwrap_or("it gave no reason");
-            bail!("{at}: {why} ({})", answer.status_text());
-        }
-        ensure!(!answer.is_web_page(), "{at}: it answers with a web page: a login page or a proxy is in its place");
-        serde_json::from_str(&answer.body).with_context(|| format!("{at}: the answer is not one of this version"))
+        Ok(Server::new(&self.server, identity, self.authority.clone())?)
     }
 }
 

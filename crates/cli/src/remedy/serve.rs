@@ -1,7 +1,7 @@
 //! `surefoot remedy serve`.
 
 use super::node_name;
-use super::place::{self, LISTEN, StoreOptions};
+use super::place::{LISTEN, StoreOptions};
 use crate::args::record;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
@@ -16,6 +16,7 @@ use surefoot_hostfs::roles::OfController;
 use surefoot_hostfs::{Root, signals};
 use surefoot_outside::address::shown;
 use surefoot_outside::http::Trust;
+use surefoot_outside::own::is_private;
 use surefoot_remedy::decide::LEASE_NS_MAX;
 
 /// How often the policies are looked at for changes.
@@ -94,7 +95,7 @@ impl ServeOptions {
         if let Some(file) = &self.alertmanager_token_file {
             surefoot_controller::secret(file).map_err(|why| anyhow!("--alertmanager-token-file {why}"))?;
             ensure!(
-                place::is_private(url),
+                is_private(url),
                 "--alertmanager {}: a token would go over the network in the clear; write https://",
                 shown(url)
             );

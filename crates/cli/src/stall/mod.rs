@@ -5,7 +5,6 @@ pub mod lines;
 pub mod probe;
 pub mod record;
 pub mod report;
-pub mod text;
 pub mod threads;
 pub mod who;
 

@@ -1,11 +1,11 @@
 //! `surefoot stall probe`.
 
 use crate::args::ProbeOptions;
-use crate::stall::text;
 use crate::stall::{lines, report};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use surefoot_console::exit::Outcome;
+use surefoot_console::lost_time as text;
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::{duration, percent};

@@ -2,11 +2,12 @@
 
 use crate::args::{Filter, ReportOptions, STACKS_PER_S, What};
 use crate::rooms::{self, Summary};
-use crate::stall::{lines, text, threads, who};
+use crate::stall::{lines, threads, who};
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
+use surefoot_console::lost_time as text;
 use surefoot_console::output;
 use surefoot_hostfs::Root;
 use surefoot_model::{CauseKind, CpuId, Event, Lost, Report};

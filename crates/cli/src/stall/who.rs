@@ -5,7 +5,6 @@ mod fix_first;
 mod loops;
 
 use crate::args::{STACKS_PER_S, WhoOptions};
-use crate::stall::text;
 use crate::stall::{lines, record, report, threads};
 use crate::{running, settle};
 use std::collections::HashMap;
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_console::destination::Destination;
 use surefoot_console::exit::Outcome;
+use surefoot_console::lost_time as text;
 use surefoot_console::table::Table;
 use surefoot_console::units::{counted, duration, percent};
 use surefoot_console::{output, people};

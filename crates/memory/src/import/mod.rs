@@ -1,4 +1,5 @@
-//! Reads what others recorded of memory errors, line by line: kernel logs, mcelog's log, event logs of a management controller.
+//! Reads what others recorded of memory errors: kernel logs, mcelog's log and event logs of a management controller line by line, rasdaemon's
+//! database row by row.
 //!
 //! Every line is counted once: as part of a report, as one about other things, as one that looks like a report of the kernel's and
 //! was written by a program, or as not understood. The last are kept with their number and the reason, up to a limit. Nothing is guessed.
@@ -20,6 +21,7 @@
 //! assert_eq!((totals.line_count, totals.not_understood_count), (1, 0));
 //! ```
 
+mod file;
 mod host;
 mod journal;
 mod kernel_log;
@@ -28,10 +30,15 @@ mod log;
 mod machine_check;
 mod mcelog;
 mod modules;
+mod one_host;
+mod rasdaemon;
 mod sel;
 
+pub use file::{Reading, Take, open_log, read_log};
 pub use host::Host;
 pub use modules::{MODULES_MAX, Modules};
+pub use one_host::OneHost;
+pub use rasdaemon::{Filled, Rows};
 pub use surefoot_hostfs::stamp::Clock;
 
 use crate::counted;

@@ -3,11 +3,16 @@
 use super::{Arrivals, HeavyTail, Outcome, Path, Pattern, Stream, run};
 use crate::Error;
 use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// More hosts than this are no fleet.
 pub const HOSTS_MAX: u64 = 100_000_000;
 /// All errors of a run; more take hours.
 const ARRIVALS_MAX: f64 = 1e11;
+
+/// Hosts in one piece of work.
+const HOSTS_PER_PIECE: u64 = 256;
 
 /// A fleet.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +77,31 @@ impl Fleet {
             );
         }
         Ok(())
+    }
+
+    /// Like [`Fleet::run`] on as many threads as there are cores, with the same result. `done` gets the number of hosts that are done,
+    /// after each piece and on any thread.
+    pub fn run_on_all_cores(&self, path: &Path, hosts: Range<u64>, done: &(dyn Fn(u64) + Sync)) -> FleetOutcome {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let next = AtomicU64::new(hosts.start);
+        let sum = Mutex::new(FleetOutcome::default());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let start = next.fetch_add(HOSTS_PER_PIECE, Ordering::Relaxed);
+                        if start >= hosts.end {
+                            return;
+                        }
+                        let end = hosts.end.min(start + HOSTS_PER_PIECE);
+                        let part = self.run(path, start..end);
+                        sum.lock().expect("no thread panics while it holds the sum").add(&part);
+                        done(end - hosts.start);
+                    }
+                });
+            }
+        });
+        sum.into_inner().expect("no thread panics while it holds the sum")
     }
 
     /// Simulates some of its hosts, numbered from 0. It must have passed [`Fleet::check`].

@@ -17,10 +17,12 @@ mod costs;
 mod figures;
 mod fleet;
 mod heavy_tail;
+mod load;
 mod polling;
 mod raised;
 mod random;
 mod service;
+mod shape;
 mod stalls;
 mod storm;
 mod trace;
@@ -30,8 +32,10 @@ pub use costs::{Costs, Work};
 pub use figures::{Diagram, FIGURES, Figure, Scene, Series, figure};
 pub use fleet::{Fleet, FleetOutcome, HOSTS_MAX};
 pub use heavy_tail::{HeavyTail, MEAN_OVER_MEDIAN};
+pub use load::Load;
 pub use random::Stream;
 pub use service::{Answered, Service};
+pub use shape::{best_interval, shape};
 pub use stalls::{SPANS_MAX, Span, Stalls};
 pub use storm::StormRule;
 pub use trace::{LINE_BYTES_MAX, LINES_MAX, Trace};
@@ -122,6 +126,25 @@ impl Path {
     /// How many cores a report stops.
     pub fn stalled_cores(&self) -> u32 {
         if self.mechanism == Mechanism::Smi { self.cores } else { 1 }
+    }
+
+    /// The work that reports on this path take time for.
+    pub fn paid(&self) -> &'static [Work] {
+        match self.mechanism {
+            Mechanism::Polling => &[Work::PollWake, Work::PollCore, Work::PollRecord, Work::Line],
+            // In a storm a core's banks are polled.
+            Mechanism::Cmci if self.storms != StormRule::Never => &[Work::PollCore, Work::Interrupt, Work::Line],
+            Mechanism::Cmci => &[Work::Interrupt, Work::Line],
+            Mechanism::Smi => &[Work::Smi],
+        }
+    }
+
+    /// The part of the stall, nanoseconds, that printing the lines of so many reports on the console took.
+    pub fn stall_of_lines_ns(&self, report_count: u64) -> u64 {
+        match self.mechanism {
+            Mechanism::Smi => 0,
+            Mechanism::Polling | Mechanism::Cmci => self.costs.line_ns.saturating_mul(report_count),
+        }
     }
 
     /// Refuses what cannot be.

@@ -5,6 +5,8 @@ use crate::Error;
 use crate::simulate::{Outcome, Path};
 
 const NS_PER_S: f64 = 1e9;
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// A day in seconds, and some more.
 const STEPS_MAX: u64 = 100_000;
 const DAY_NS: f64 = 86.4e12;
@@ -258,4 +260,15 @@ pub fn curve(path: &Path, bins: &Bins, intervals_ns: &[u64]) -> Vec<Point> {
         }
     };
     intervals_ns.iter().map(point).collect()
+}
+
+/// The intervals that a curve shows, nanoseconds: about ones, twos and fives up to the longest, and the one that was chosen.
+pub fn intervals_shown(wish: &Wish, chosen: Option<u64>) -> Vec<u64> {
+    let steps = [1u64, 2, 3, 5, 7, 10, 15, 20, 25, 30, 35, 40, 50, 60, 90, 120, 180, 300, 600, 900, 1800, 3600];
+    let known =
+        steps.iter().map(|step| step * SECOND_NS).filter(|ns| (wish.shortest_ns..=wish.longest_ns).contains(ns));
+    let mut all: Vec<u64> = known.chain(chosen).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }

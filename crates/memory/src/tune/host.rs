@@ -21,6 +21,21 @@ pub fn worst_per_s(look: &MemoryLook) -> f64 {
     look.dimms.iter().map(|dimm| dimm.worst_rate_per_s.max(dimm.rate_per_s)).fold(0.0, f64::max)
 }
 
+/// The errors per second to count where none are named, as many as the worst module of this look has, and the sentence that says so.
+pub fn errors_to_count(look: &MemoryLook) -> (f64, String) {
+    let worst_per_s = worst_per_s(look);
+    let per_s = rate_to_count(worst_per_s);
+    let why = match worst_per_s {
+        known if known >= per_s => format!("the errors are those of its worst module, {known:.1}/s"),
+        known if known > RATE_PER_S_MAX => format!("assumed: errors at {per_s:.0}/s, above which they are a storm"),
+        _ if look.dimms.is_empty() => {
+            format!("assumed: errors at {per_s:.0}/s, because no module's rate is known here; --errors names others")
+        }
+        _ => format!("assumed: errors at {per_s:.0}/s, more than any module here has; --errors names others"),
+    };
+    (per_s, why)
+}
+
 /// The cores that a poll goes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cores {

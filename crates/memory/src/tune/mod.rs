@@ -20,13 +20,14 @@
 pub mod act;
 mod bins;
 mod choose;
+pub mod deeds;
 mod host;
 mod platform;
 mod unfinished;
 
 pub use crate::doctor::Mode;
 pub use bins::{BINS_MAX, Bins};
-pub use choose::{Choice, Constraint, Point, Wish, choose, curve};
-pub use host::{CORES_ASSUMED, Cores, RATE_PER_S_MAX, RATE_PER_S_MIN, rate_to_count, worst_per_s};
+pub use choose::{Choice, Constraint, Point, Wish, choose, curve, intervals_shown};
+pub use host::{CORES_ASSUMED, Cores, RATE_PER_S_MAX, RATE_PER_S_MIN, errors_to_count, rate_to_count, worst_per_s};
 pub use platform::{Counters, Knob, KnobKind, Lever, Platform, log_lever};
 pub use unfinished::{Unfinished, unfinished};

@@ -26,6 +26,7 @@ pub mod fault;
 pub mod golden;
 pub mod movie;
 mod random;
+pub mod sums;
 pub mod table;
 pub mod trial;
 pub mod whole;

@@ -19,12 +19,14 @@
 mod clock;
 mod config;
 mod event_log;
+mod latest;
 pub mod program;
 mod read_only;
 mod runner;
 
 pub use config::{CheckFile, Rule};
 pub use event_log::judge as judge_event_log;
+pub use latest::Checks;
 pub use runner::{Counts, Runner};
 
 use std::fmt;

@@ -5,7 +5,6 @@ mod list;
 pub use list::list;
 
 use super::run::{RunOptions, guard, person};
-use crate::memory::simulate::figure::shape;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
@@ -133,7 +132,11 @@ fn told(options: &RunOptions, asked: &Asked, head: &PlanLine, root: &Root, log: 
     }
     let is_time_left = began.elapsed() < options.total_limit;
     let extras = preset
-        .map(|preset| extras::of(preset, *is_quick, options.reference.as_ref(), is_time_left, root, stop, shape))
+        .map(|preset| {
+            extras::of(preset, *is_quick, options.reference.as_ref(), is_time_left, root, stop, |number| {
+                Ok(surefoot_memory::simulate::shape(number)?)
+            })
+        })
         .unwrap_or_default();
     let warnings = warnings::of(plan, &outcome, permit.as_ref(), root);
     let rows = preset.map(|preset| preset.rows(&plan.cases, &outcome, &extras)).unwrap_or_default();

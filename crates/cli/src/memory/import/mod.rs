@@ -1,13 +1,10 @@
 //! `surefoot memory import`: errors that others recorded, module by module.
 
-mod hosts;
 mod into;
-mod rasdaemon;
 mod read;
 mod text;
 
-pub use hosts::Hosts;
-pub use read::{FormatName, Reading};
+pub use read::{FormatName, read};
 
 use crate::memory::status::DimmLine;
 use anyhow::ensure;
@@ -21,7 +18,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::rfc3339;
 use surefoot_hostfs::stamp;
-use surefoot_memory::import::{Clock, Modules, NotUnderstood};
+use surefoot_memory::import::{Clock, Modules, NotUnderstood, OneHost, Reading};
 use surefoot_model::{Dimm, ErrorReport};
 
 #[derive(Args)]
@@ -114,11 +111,11 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "memory import")?;
     }
     let mut into = options.into.as_deref().map(Into::open).transpose()?;
-    let (mut modules, mut hosts) = (Modules::default(), Hosts::new(options.host.clone()));
+    let (mut modules, mut hosts) = (Modules::default(), OneHost::new(options.host.clone()));
     let mut readings = Vec::new();
     for file in &options.files {
         let unknown_before = modules.unknown_count;
-        let mut reading = hosts.read(file, options.format, clock, &mut |report| {
+        let take = &mut |report: &ErrorReport| {
             modules.add(report);
             if let Some(into) = &mut into {
                 into.take(report, clock.now_realtime_ns);
@@ -128,7 +125,8 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
                 output::line(&mut out, &ReportLine { at_realtime: (at > 0).then(|| rfc3339(at)), report })?;
             }
             Ok(())
-        })?;
+        };
+        let mut reading = hosts.read(|host, take| read(file, options.format, clock, host, take), take)?;
         reading.unknown_module_count = modules.unknown_count - unknown_before;
         readings.push(reading);
     }

@@ -1,11 +1,11 @@
 //! What was imported, for people.
 
 use super::into::Kept;
-use super::read::Reading;
 use crate::memory::fault;
 use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::counted;
 use surefoot_memory::fault::FIND_MODULE;
+use surefoot_memory::import::Reading;
 use surefoot_model::{Dimm, Fidelity, one_line};
 
 pub fn of(dimms: &[Dimm], readings: &[Reading], show: usize, kept: Option<Kept>) -> String {

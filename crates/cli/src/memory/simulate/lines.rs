@@ -1,7 +1,7 @@
 //! The JSON lines of `memory simulate`.
 
 use serde::Serialize;
-use surefoot_memory::simulate::{Costs, FleetOutcome, Mechanism, Path, StormRule, Work};
+use surefoot_memory::simulate::{Costs, FleetOutcome, Path, Work};
 
 /// What a kind of work takes, and who says so.
 #[derive(Serialize)]
@@ -50,14 +50,7 @@ pub struct ResultLine<'a> {
 
 /// The costs that such a run pays, in the order of [`Work::ALL`].
 pub fn costs_of(path: &Path) -> Vec<CostLine> {
-    let paid: &[Work] = match path.mechanism {
-        Mechanism::Polling => &[Work::PollWake, Work::PollCore, Work::PollRecord, Work::Line],
-        // In a storm a core's banks are polled.
-        Mechanism::Cmci if path.storms != StormRule::Never => &[Work::PollCore, Work::Interrupt, Work::Line],
-        Mechanism::Cmci => &[Work::Interrupt, Work::Line],
-        Mechanism::Smi => &[Work::Smi],
-    };
-    costs(&path.costs, paid)
+    costs(&path.costs, path.paid())
 }
 
 /// The costs of these kinds of work.
@@ -84,10 +77,7 @@ pub fn result<'a>(path: &Path, errors: &'a str, hosts: u64, found: &FleetOutcome
         saturated_count: outcome.saturated_count,
         poll_count: outcome.poll_count,
         storm_count: outcome.storm_count,
-        stall_of_lines_ns: match path.mechanism {
-            Mechanism::Smi => 0,
-            Mechanism::Polling | Mechanism::Cmci => path.costs.line_ns.saturating_mul(outcome.report_count),
-        },
+        stall_of_lines_ns: path.stall_of_lines_ns(outcome.report_count),
         stalled_cores: path.stalled_cores(),
         duration_ns: path.duration_ns,
         host_count: hosts,

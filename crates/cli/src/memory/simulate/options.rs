@@ -4,7 +4,7 @@ use super::errors::Errors;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use surefoot_console::units::{parse_duration, parse_ns};
-use surefoot_memory::simulate::{Costs, Mechanism, Path, StormRule};
+use surefoot_memory::simulate::{Costs, Mechanism, Path, Scene, StormRule};
 use surefoot_memory::tune::CORES_ASSUMED;
 use surefoot_store::shards::ShardChoice;
 
@@ -182,9 +182,6 @@ impl PathOptions {
     }
 }
 
-/// Between polls, where nothing is said.
-const INTERVAL_NS: u64 = 30_000_000_000;
-
 impl SimulateOptions {
     fn storms(&self) -> StormChoice {
         self.storms.unwrap_or(StormChoice::Never)
@@ -229,14 +226,15 @@ impl SimulateOptions {
 
     /// The path, as far as the errors do not decide on it.
     pub fn path(&self) -> Path {
+        let known = if self.figure.is_some() { Scene::paper().path } else { Path::example() };
         Path {
             mechanism: self.mechanism.mechanism(),
-            counter_bits: self.path.counter_bits.unwrap_or(if self.figure.is_some() { 10 } else { 15 }),
+            counter_bits: self.path.counter_bits.unwrap_or(known.counter_bits),
             threshold: self.threshold.unwrap_or(1),
-            interval_ns: self.interval.unwrap_or(INTERVAL_NS),
+            interval_ns: self.interval.unwrap_or(known.interval_ns),
             duration_ns: 0,
             banks: 0,
-            hot: self.path.hot.unwrap_or(if self.figure.is_some() { 2000 } else { 1 }),
+            hot: self.path.hot.unwrap_or(known.hot),
             cores: self.path.cores.unwrap_or(CORES_ASSUMED),
             costs: self.path.costs(),
             storms: self.storms().rule(),

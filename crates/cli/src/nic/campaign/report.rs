@@ -5,33 +5,27 @@ use super::lines::{FaultLine, TableLine};
 use super::options::ReportOptions;
 use super::text;
 use anyhow::{Context, ensure};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_nic::campaign::experiment::FAULTS_MAX;
-use surefoot_nic::campaign::table::Table;
-use surefoot_nic::campaign::whole::Whole;
+use surefoot_nic::campaign::sums::Sums;
 
-/// What the lines of campaigns come to, by experiment, build and seed.
+/// The lines of campaigns, summed up.
 #[derive(Default)]
-pub struct Report {
-    tables: BTreeMap<(String, String, u64), (Table, Whole)>,
-}
+pub struct Report(Sums);
 
 impl Report {
     /// Adds a line.
     pub fn add(&mut self, line: &FaultLine) -> Result<(), String> {
         let (id, row) = line.row()?;
-        let (table, whole) = self.tables.entry((id.experiment, id.stack.to_string(), id.seed)).or_default();
-        whole.add(line.place())?;
-        table.add(&row);
-        Ok(())
+        self.0.add(id, line.place(), &row)
     }
 
     pub fn print(&self, out: &mut impl Write, json: bool) -> io::Result<()> {
-        for ((experiment, build, seed), (table, whole)) in &self.tables {
-            let line = TableLine::of(experiment, build, *seed, table, whole);
+        for (campaign, (table, whole)) in self.0.campaigns() {
+            let line = TableLine::of(&campaign.experiment, &campaign.build, campaign.seed, table, whole);
             if json {
                 output::line(out, &line)?;
             } else {
@@ -43,15 +37,7 @@ impl Report {
 
     /// Whether the tolerant interface broke its promise.
     pub fn outcome(&self) -> Outcome {
-        let broken = |((_, build, _), (table, _)): (&(String, String, u64), &(Table, Whole))| {
-            build.starts_with("tolerant") && table.broken_count() > 0
-        };
-        if self.tables.iter().any(broken) { Outcome::Found } else { Outcome::Done }
-    }
-
-    /// Faults that the files lack, of all campaigns.
-    fn missing_count(&self) -> u64 {
-        self.tables.values().filter_map(|(_, whole)| whole.missing_count()).sum()
+        if self.0.has_broken_promise() { Outcome::Found } else { Outcome::Done }
     }
 }
 
@@ -96,7 +82,7 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     report.print(&mut out, options.json)?;
     out.flush()?;
     // A promise that was broken stays broken, whatever is in the parts that are missing.
-    let (outcome, missing_count) = (report.outcome(), report.missing_count());
+    let (outcome, missing_count) = (report.outcome(), report.0.missing_count());
     ensure!(
         outcome == Outcome::Found || missing_count == 0,
         "{missing_count} faults are missing; the tables say which. Name the files of all shards, and start again the campaigns that were interrupted: they go on at their end"

@@ -1,9 +1,8 @@
-//! Reports as text for people.
+//! Reports of lost time as text: of a watch, of a history, of a recording, of one command.
 
-use crate::stall::lines::RunningWatch;
+use crate::table::Table;
+use crate::units::{bytes, counted, duration, percent};
 use serde_json::Value;
-use surefoot_console::table::Table;
-use surefoot_console::units::{bytes, counted, duration, percent};
 use surefoot_model::{
     Capability, CapabilityState, CoreLedger, Gap, GapSource, HostDescription, Lost, ProbeCost, Report, SelfCost,
     Untimed, Waiting, WhoReport, one_line,
@@ -59,8 +58,8 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     text
 }
 
-/// A report with every text in it on one line: what strangers wrote begins no line of ours. Without its timeline, of which
-/// no text is made.
+/// A report with every text in it on one line, so that a text of another user begins no line of ours. Without its timeline, of which no
+/// text is made.
 pub fn on_one_line(report: &WhoReport) -> WhoReport {
     fn flatten(value: &mut Value) {
         match value {
@@ -79,12 +78,12 @@ pub fn on_one_line(report: &WhoReport) -> WhoReport {
     flat.unwrap_or(shown)
 }
 
-/// Whether single interruptions were seen: what is not seen is no 0.
+/// Whether single interruptions were seen: where they were not, a 0 means nothing.
 pub fn is_traced(host: Option<&HostDescription>) -> bool {
     host.is_none_or(HostDescription::is_traced)
 }
 
-/// What stands in the place of a table of causes that has no row.
+/// The sentence in place of a table of causes that has no row.
 pub fn no_cause(host: Option<&HostDescription>) -> &'static str {
     if is_traced(host) {
         "No time was lost to a named cause.\n"
@@ -310,7 +309,7 @@ fn adjusted(cost: &SelfCost) -> String {
     text
 }
 
-/// What watching itself cost.
+/// The cost of the watching itself, over this wall time.
 pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
     let sum = |of: fn(&ProbeCost) -> u64| cost.probes.iter().fold(0u64, |sum, probe| sum.saturating_add(of(probe)));
     let (runs, missed) = (sum(|probe| probe.count), sum(|probe| probe.missed));
@@ -372,24 +371,6 @@ pub fn capabilities(capabilities: &[Capability]) -> String {
         }
     }
     text
-}
-
-/// What a running watch runs with, in the words of status.
-pub fn running_watch(watch: Option<&RunningWatch>) -> String {
-    let Some(watch) = watch else { return String::new() };
-    let uid = watch.uid.map_or("of an unknown user".to_owned(), |uid| format!("of user {uid}"));
-    let unit = watch.unit.as_ref().map_or(String::new(), |unit| format!(", in {unit}"));
-    let capabilities = match watch.capabilities.as_slice() {
-        [] => "none".to_owned(),
-        some => some.join(" "),
-    };
-    let gains = if watch.no_new_privileges { "cannot gain more" } else { "programs that it starts may gain more" };
-    let calls = if watch.seccomp == "none" { "not limited" } else { "limited" };
-    format!(
-        "\nA watch runs: process {}, {uid}{unit}\n  capabilities: {capabilities}\n  {gains} (no_new_privs); system calls {calls} \
-         (seccomp)\n",
-        watch.pid
-    )
 }
 
 #[cfg(test)]
@@ -482,9 +463,11 @@ mod tests {
                 .all(|line| line == "Notice: x?Notice: all is well?[2J?")
         );
         let row = Capability {
+            id: "stall.ledger".into(),
+            name: "the ledger".into(),
+            state: CapabilityState::Unsupported,
             reason: HOSTILE.into(),
             remedy: HOSTILE.into(),
-            ..surefoot_stall::host_capabilities(&surefoot_hostfs::Root::at("/nonexistent")).remove(0)
         };
         assert!(capabilities(&[row]).lines().all(|line| !line.starts_with("Notice")));
     }

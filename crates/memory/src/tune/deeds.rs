@@ -1,10 +1,11 @@
-//! What `memory tune --apply` records: a deed before and one after each change.
+//! The deeds of a change: one before it and one after it.
 
+use super::act::{Applied, Step};
 use std::time::{SystemTime, UNIX_EPOCH};
-use surefoot_memory::tune::act::{Applied, Step};
+use surefoot_hostfs::privilege::effective_user;
 use surefoot_model::{Actor, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, Observed, Room, Subject};
 
-/// A change that begins now.
+/// The deed of a change that begins now, by the user of this process.
 pub fn begins(step: &Step) -> Deed {
     let now_ns = now_ns();
     let setting = |text: &str| text.chars().take(64).collect::<String>();
@@ -13,7 +14,7 @@ pub fn begins(step: &Step) -> Deed {
         begun_realtime_ns: now_ns,
         room: Room::Memory,
         subject: Subject::host(),
-        actor: Actor::Command { uid: surefoot_checkpoint::inspect::own_user() },
+        actor: Actor::Command { uid: effective_user() },
         action: DeedAction::ChangeSetting,
         target: DeedTarget::Setting {
             name: step.path.display().to_string(),
@@ -25,7 +26,7 @@ pub fn begins(step: &Step) -> Deed {
     }
 }
 
-/// What came of it.
+/// The deed of its end, with the outcome that was observed.
 pub fn ends(begun: &Deed, applied: &Applied) -> Deed {
     let outcome = match applied {
         Applied::Verified { evidence } => {

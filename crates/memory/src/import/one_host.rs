@@ -1,15 +1,13 @@
-//! Keeps the errors of several hosts apart: a module of one is never that of another, whatever their names are.
+//! Keeps the errors of several hosts apart: modules of two hosts may have the same name.
 
-use super::read::{Reading, Take, choose, read};
-use super::{Clock, FormatName};
-use anyhow::{bail, ensure};
+use super::file::choose;
+use super::{Host, MODULES_MAX, Reading, Take};
+use crate::Error;
 use std::collections::BTreeSet;
-use std::path::Path;
-use surefoot_memory::import::Host;
 
-/// The files that were read, and whose they are.
+/// The files that were read, which must all be of one host.
 #[derive(Debug, Default)]
-pub struct Hosts {
+pub struct OneHost {
     /// The host that `--host` chose.
     wanted: Option<String>,
     files: Vec<Of>,
@@ -27,26 +25,26 @@ struct Of {
     modules: BTreeSet<String>,
 }
 
-impl Hosts {
-    pub fn new(wanted: Option<String>) -> Hosts {
-        Hosts { wanted, ..Hosts::default() }
+impl OneHost {
+    /// Of the host of this name or machine ID, or of any one.
+    pub fn new(wanted: Option<String>) -> OneHost {
+        OneHost { wanted, ..OneHost::default() }
     }
 
-    /// Reads a file, which must be of the same host as those before.
+    /// Reads a file, which must be of the same host as those before. `read` gets the host that is wanted and what takes its reports.
     ///
     /// # Errors
-    /// Also where it is of several hosts, of another one, or names none and has a module of the same name as another file.
-    pub fn read(
+    /// Those of `read`; also where the file is of several hosts, of another one, or names none and has a module of the same name as
+    /// another file.
+    pub fn read<E: From<Error>>(
         &mut self,
-        file: &Path,
-        format: FormatName,
-        clock: Clock,
+        read: impl FnOnce(Option<&str>, &mut Take<'_>) -> Result<Reading, E>,
         take: &mut Take<'_>,
-    ) -> anyhow::Result<Reading> {
+    ) -> Result<Reading, E> {
         let mut modules = BTreeSet::new();
-        let reading = read(file, format, clock, self.wanted.as_deref(), &mut |report| {
+        let reading = read(self.wanted.as_deref(), &mut |report| {
             // Further modules than are told apart are in no row.
-            if modules.len() < surefoot_memory::import::MODULES_MAX {
+            if modules.len() < MODULES_MAX {
                 modules.extend(report.dimm.clone());
             }
             take(report)
@@ -65,41 +63,40 @@ impl Hosts {
         Ok(reading)
     }
 
-    /// Refuses a host that nothing is of: a name that is written wrong would otherwise be a host without errors.
+    /// Refuses a wanted host that no line is of: a misspelt name would otherwise be a host without errors.
     ///
     /// # Errors
     /// Where all files have lines of other hosts alone.
-    pub fn is_there(&self) -> anyhow::Result<()> {
+    pub fn is_there(&self) -> Result<(), Error> {
         let Some(wanted) = self.wanted.as_deref().filter(|_| !self.has_wanted) else { return Ok(()) };
         let instead: Vec<String> = self.instead.iter().map(|host| host.to_string()).collect();
-        ensure!(
-            instead.is_empty(),
-            "--host: no line is of {}; there are lines of {}",
-            surefoot_model::one_line(wanted),
-            instead.join(", ")
-        );
-        Ok(())
+        if instead.is_empty() {
+            return Ok(());
+        }
+        let wanted = surefoot_model::one_line(wanted);
+        let why = format!("no line is of {wanted}; there are lines of {}", instead.join(", "));
+        Err(Error::Option { option: "--host", why })
     }
 
-    fn compare(&self, one: &Of, two: &Of) -> anyhow::Result<()> {
+    fn compare(&self, one: &Of, two: &Of) -> Result<(), Error> {
         if let (Some(host), Some(other)) = (&one.host, &two.host) {
-            ensure!(
-                host.is(other),
+            if host.is(other) {
+                return Ok(());
+            }
+            return Err(Error::SeveralHosts(format!(
                 "{} is of {host}, and {} of {other}; read each alone, or {}",
                 one.file,
                 two.file,
                 choose(&[host.clone(), other.clone()])
-            );
-            return Ok(());
+            )));
         }
         if let (None, Some(module)) = (&self.wanted, one.modules.intersection(&two.modules).next()) {
             let silent = if one.host.is_none() { &one.file } else { &two.file };
-            bail!(
+            return Err(Error::SeveralHosts(format!(
                 "{} and {} both have a module {module}, and {silent} names no host; if both are of one host, say so with --host NAME, \
                  else read each alone",
-                one.file,
-                two.file
-            );
+                one.file, two.file
+            )));
         }
         Ok(())
     }

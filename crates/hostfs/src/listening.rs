@@ -1,65 +1,26 @@
-//! Who listens where a server on this machine is asked: a port of loopback is anybody's while the controller is not there, and whoever
-//! took it would be shown a token, or obeyed.
+//! The users whose processes listen at an address of this machine: a port of loopback is free for any user while its server is not running.
 
-use anyhow::{Context, bail, ensure};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use surefoot_hostfs::privilege::effective_user;
-use surefoot_hostfs::{Root, peer};
+use crate::{Error, Root};
+use std::net::SocketAddrV4;
+use surefoot_model::Digits;
 
 /// The state of a socket that listens, in the kernel's tables.
 const LISTENS: &str = "0A";
 /// The longest table that is read.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
 
-/// Refuses a server of another user who is not root, and one that is not of this machine and shows no certificate.
-///
-/// # Errors
-/// Whose it is, in words.
-pub fn check(base: &str, socket: Option<&Path>) -> anyhow::Result<()> {
-    if let Some(path) = socket {
-        // That nobody is there is told by whoever asks.
-        let Ok(stream) = UnixStream::connect(path) else { return Ok(()) };
-        let of = peer::credentials(stream.as_fd()).context("the kernel does not say who listens there")?;
-        return is_trusted(of.uid, &format!("unix:{}", path.display()));
-    }
-    if !base.starts_with("http://") {
-        return Ok(());
-    }
-    let Some((host, port)) = loopback(base) else {
-        bail!("{base}: http:// can be intercepted on the way; use https:// or unix:")
-    };
-    let root = Root::host();
-    for table in ["net/tcp", "net/tcp6"] {
-        // Without IPv6 there is no such table; one that cannot be read hides who listens.
-        let text = match root.read_up_to(root.proc(table), TABLE_BYTES_MAX) {
-            Ok(text) => text,
-            Err(_) if !root.proc(table).exists() && table == "net/tcp6" => continue,
-            Err(error) => bail!("{base}: who listens there is unknown: {error}; ask by unix: or https://"),
-        };
-        for uid in listeners(&text, host, port) {
-            is_trusted(uid, base)?;
-        }
-    }
-    Ok(())
-}
-
-fn is_trusted(uid: u32, place: &str) -> anyhow::Result<()> {
-    ensure!(uid == 0 || uid == effective_user(), "{place} belongs to user {uid}, who is neither you nor root: refused");
-    Ok(())
-}
-
 /// An address of this machine that a server is asked at without TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
+    /// `127.0.0.1`.
     V4,
+    /// `[::1]`.
     V6,
     /// `localhost`, which may be either.
     Any,
 }
 
-/// Where on this machine a server is that is asked without TLS; `None` of others, and of what is no such address.
+/// The address of this machine, and its port, that an `http://` URL leads to; `None` for every other URL.
 pub fn loopback(url: &str) -> Option<(Loopback, u16)> {
     const HOSTS: [(&str, Loopback); 3] =
         [("127.0.0.1", Loopback::V4), ("[::1]", Loopback::V6), ("localhost", Loopback::Any)];
@@ -69,9 +30,38 @@ pub fn loopback(url: &str) -> Option<(Loopback, u16)> {
         port => {
             let digits = port.strip_prefix(':')?;
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-            is_number.then(|| Some((host, digits.parse().ok()?)))?
+            is_number.then(|| Some((host, digits.digits()?)))?
         }
     })
+}
+
+/// The users whose processes listen where this address leads, by IPv4 and IPv6.
+///
+/// # Errors
+/// A table that cannot be read hides who listens. Without IPv6 there is no second one.
+pub fn owners(root: &Root, host: Loopback, port: u16) -> Result<Vec<u32>, Error> {
+    let mut owners = Vec::new();
+    for table in ["net/tcp", "net/tcp6"] {
+        match root.read_up_to(root.proc(table), TABLE_BYTES_MAX) {
+            Ok(text) => owners.extend(listeners(&text, host, port)),
+            Err(_) if !root.proc(table).exists() && table == "net/tcp6" => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(owners)
+}
+
+/// The user whose process listens at exactly this address; `None` where none does.
+///
+/// # Errors
+/// When the kernel's table cannot be read.
+pub fn owner(root: &Root, address: SocketAddrV4) -> Result<Option<u32>, Error> {
+    Ok(owner_in(&root.read_up_to(root.proc("net/tcp"), TABLE_BYTES_MAX)?, address))
+}
+
+fn owner_in(table: &str, address: SocketAddrV4) -> Option<u32> {
+    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+    rows(table).find(|(place, _)| *place == local).map(|(_, uid)| uid)
 }
 
 /// The users whose processes listen where this address leads: at it, or at all addresses of the machine.
@@ -87,19 +77,23 @@ fn listeners(table: &str, host: Loopback, port: u16) -> Vec<u32> {
             || (host != Loopback::V4 && v6.iter().any(|of| of == address))
     };
     let port = format!("{port:04X}");
-    let row = |line: &str| {
+    let leads_here = |place: &str| place.split_once(':').is_some_and(|(address, of)| of == port && leads_to(address));
+    rows(table).filter(|(place, _)| leads_here(place)).map(|(_, uid)| uid).collect()
+}
+
+/// The address and the user of each socket that listens.
+fn rows(table: &str) -> impl Iterator<Item = (&str, u32)> {
+    table.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
-        let is_it = words.len() == 8
-            && words[3] == LISTENS
-            && words[1].split_once(':').is_some_and(|(address, of)| of == port && leads_to(address));
-        is_it.then(|| words[7].parse().ok())?
-    };
-    table.lines().filter_map(row).collect()
+        (words.get(3) == Some(&LISTENS)).then(|| Some((words[1], words.get(7)?.digits()?)))?
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     #[cfg(target_endian = "little")]
@@ -145,15 +139,15 @@ mod tests {
             "http://[::1]x",
         ] {
             assert_eq!(loopback(other), None, "{other}");
-            assert_eq!(check(other, None).is_ok(), other.starts_with("https://"), "{other}");
         }
     }
 
     #[test]
-    fn an_own_server_is_believed_and_that_of_a_stranger_is_not() {
-        let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        check(&format!("http://{}", own.local_addr().unwrap()), None).unwrap();
-        let why = is_trusted(effective_user().wrapping_add(1), "http://127.0.0.1:7078").unwrap_err().to_string();
-        assert!(why.contains("who is neither you nor root"), "{why}");
+    fn the_user_who_listens_at_an_address_is_not_the_one_who_is_connected_there() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: \
+                     0100007F:1BA5 0100007F:9999 01 00000000:00000000 00:00000000 00000000  1001        0 1 1\n   1: \
+                     0100007F:1BA5 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 2 1\n";
+        let at = |port| owner_in(table, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
+        assert_eq!((at(7077), at(80)), (Some(1000), None));
     }
 }

@@ -1,18 +1,13 @@
 //! From the rows of rasdaemon's database to reports.
 
-use super::read::{Reading, Take};
-use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
-use std::path::Path;
-use surefoot_hostfs::stamp;
-use surefoot_memory::import::{Clock, NOT_PLAUSIBLE};
-use surefoot_memory::reports::{
+use super::{Clock, NOT_PLAUSIBLE, Totals};
+use crate::reports::{
     CpuVendor, CxlEvent, CxlKind, McErrorType, McEvent, MceRecord, cxl_event, mc_event, mce_record, place_of,
 };
+use std::collections::{HashMap, HashSet};
+use surefoot_hostfs::stamp;
+use surefoot_model::rasdaemon::{Row, Table};
 use surefoot_model::{ErrorReport, Fidelity, MemorySource};
-use surefoot_store::rasdaemon::{Row, Table, for_each_row};
-
-pub use surefoot_store::rasdaemon::is_database;
 
 /// How many events of EDAC are remembered, to tell which machine checks are the same errors. Beyond, both are counted, and said.
 const KNOWN_MAX: usize = 1 << 20;
@@ -24,7 +19,7 @@ const CXL_DEVICES_MAX: usize = 4096;
 const UMC_IPID: u64 = 0x96 << 32;
 
 /// The seconds and pages of EDAC's events.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Known {
     by_page: HashSet<(u64, u64)>,
     seconds: HashSet<u64>,
@@ -54,24 +49,20 @@ impl Known {
     }
 }
 
-/// What CXL devices fill in, by serial number: the database has no validity flags, so that a 0 is a place only for a device that has
-/// named another one somewhere.
-#[derive(Default)]
-struct Filled(HashMap<u64, u16>);
+/// The fields that CXL devices fill in, by serial number: the database has no validity flags, so that a 0 is a place only for a device that
+/// has named another one somewhere. All rows are added before the first is read.
+#[derive(Debug, Default)]
+pub struct Filled(HashMap<u64, u16>);
 
 impl Filled {
-    fn of(file: &Path) -> anyhow::Result<Filled> {
-        let mut filled = Filled::default();
-        for_each_row(file, |row| {
-            if matches!(row.table, Table::CxlDram | Table::CxlGeneralMedia) {
-                let event = cxl(row, None);
-                if filled.0.len() < CXL_DEVICES_MAX || filled.0.contains_key(&event.serial) {
-                    *filled.0.entry(event.serial).or_default() |= event.told();
-                }
+    /// Adds a row; those of other tables tell nothing.
+    pub fn add(&mut self, row: &Row<'_>) {
+        if matches!(row.table, Table::CxlDram | Table::CxlGeneralMedia) {
+            let event = cxl(row, None);
+            if self.0.len() < CXL_DEVICES_MAX || self.0.contains_key(&event.serial) {
+                *self.0.entry(event.serial).or_default() |= event.told();
             }
-            ControlFlow::Continue(())
-        })?;
-        Ok(filled)
+        }
     }
 
     fn flags(&self, row: &Row<'_>) -> Option<u16> {
@@ -79,64 +70,71 @@ impl Filled {
     }
 }
 
-pub fn read(file: &Path, clock: Clock, mut reading: Reading, take: &mut Take<'_>) -> anyhow::Result<Reading> {
-    let mut known = Known::default();
-    let mut failed = None;
-    let filled = Filled::of(file)?;
-    let skipped = for_each_row(file, |row| {
-        reading.totals.line_count += 1;
-        let Some(mut report) = report(row, &filled, &mut reading) else { return ControlFlow::Continue(()) };
-        if report.at_realtime_ns != 0 && !clock.is_plausible(report.at_realtime_ns) {
+/// A database that is being read.
+#[derive(Debug)]
+pub struct Rows {
+    clock: Clock,
+    filled: Filled,
+    known: Known,
+    totals: Totals,
+}
+
+impl Rows {
+    /// Begins a database.
+    pub fn new(clock: Clock, filled: Filled) -> Rows {
+        Rows { clock, filled, known: Known::default(), totals: Totals::default() }
+    }
+
+    /// Takes the next row: the tables in the order of [`Table::ALL`], each in the order of its IDs. `None` where it is no memory error,
+    /// repeats one or is not understood; each is counted.
+    pub fn row(&mut self, row: &Row<'_>) -> Option<ErrorReport> {
+        self.totals.line_count += 1;
+        let mut report = report(row, &self.filled, &mut self.totals)?;
+        if report.at_realtime_ns != 0 && !self.clock.is_plausible(report.at_realtime_ns) {
             report.at_realtime_ns = 0;
-            reading.totals.note(NOT_PLAUSIBLE);
+            self.totals.note(NOT_PLAUSIBLE);
         }
         if row.table == Table::McEvent {
-            known.add(&report);
-        } else if row.table == Table::MceRecord && known.has(&report) {
-            reading.totals.repeated_count += 1;
-            return ControlFlow::Continue(());
+            self.known.add(&report);
+        } else if row.table == Table::MceRecord && self.known.has(&report) {
+            self.totals.repeated_count += 1;
+            return None;
         }
         report.source = MemorySource::Rasdaemon;
         if report.dimm.is_none() {
             report.dimm = place_of(&report);
         }
-        reading.totals.report_count += 1;
-        reading.totals.of_report_count += 1;
-        reading.count(&report);
-        match take(&report) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
+        self.totals.report_count += 1;
+        self.totals.of_report_count += 1;
+        Some(report)
+    }
+
+    /// Ends the database. `unread` are the tables that could not be read, with the reasons.
+    pub fn end(mut self, unread: impl IntoIterator<Item = (&'static str, String)>) -> Totals {
+        if self.known.is_full {
+            self.totals.notes.push(format!(
+                "Of more than {KNOWN_MAX} errors machine checks are not compared with EDAC's events: some are counted twice."
+            ));
         }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
+        for (table, why) in unread {
+            self.totals.notes.push(format!("The table {table} was not read: {why}."));
+        }
+        self.totals
     }
-    if known.is_full {
-        reading.totals.notes.push(format!(
-            "Of more than {KNOWN_MAX} errors machine checks are not compared with EDAC's events: some are counted twice."
-        ));
-    }
-    for (table, why) in skipped.tables {
-        reading.totals.notes.push(format!("The table {table} was not read: {why}."));
-    }
-    Ok(reading)
 }
 
-fn report(row: &Row<'_>, filled: &Filled, reading: &mut Reading) -> Option<ErrorReport> {
-    let line = reading.totals.line_count;
+fn report(row: &Row<'_>, filled: &Filled, totals: &mut Totals) -> Option<ErrorReport> {
+    let line = totals.line_count;
     match row.table {
         Table::McEvent => {
             let Some(error_type) = McErrorType::from_word(row.text("err_type")) else {
                 let why = "its err_type is none of rasdaemon's words";
-                reading.totals.not_understood(line, why, row.text("err_type"));
+                totals.not_understood(line, why, row.text("err_type"));
                 return None;
             };
             let mut report = mc_event(&edac(row, error_type));
             if row.number("err_count").is_none_or(|count| u32::try_from(count).is_err()) {
-                reading.totals.note(
+                totals.note(
                     "Some rows of mc_event tell no number of errors: each counts as one error and may stand for many.",
                 );
                 report.fidelity = Fidelity::LowerBound;
@@ -146,14 +144,14 @@ fn report(row: &Row<'_>, filled: &Filled, reading: &mut Reading) -> Option<Error
         Table::MceRecord => {
             if let Some(missing) = ["status", "cpuvendor"].into_iter().find(|column| row.number(column).is_none()) {
                 let why = "a machine check without the number that says what it is";
-                reading.totals.not_understood(line, why, missing);
+                totals.not_understood(line, why, missing);
                 return None;
             }
             let record = machine_check(row);
             if record.vendor == CpuVendor::Other {
                 let why = "a machine check of a processor whose records Surefoot cannot read";
                 let vendor = format!("cpuvendor {}", row.number("cpuvendor").unwrap_or(0));
-                reading.totals.not_understood(line, why, &vendor);
+                totals.not_understood(line, why, &vendor);
                 return None;
             }
             let mut report = mce_record(&record);
@@ -161,23 +159,23 @@ fn report(row: &Row<'_>, filled: &Filled, reading: &mut Reading) -> Option<Error
                 // The register that names the channel was not kept.
                 report.location.channel = None;
             }
-            reading.totals.other_unit_count += u64::from(report.is_none());
+            totals.other_unit_count += u64::from(report.is_none());
             report
         }
         Table::CxlDram | Table::CxlGeneralMedia => {
             if let Some(missing) = ["type", "descriptor"].into_iter().find(|column| row.number(column).is_none()) {
                 let why = "an event of a CXL device without the number that says what it is";
-                reading.totals.not_understood(line, why, missing);
+                totals.not_understood(line, why, missing);
                 return None;
             }
             let event = cxl(row, filled.flags(row));
             if !event.has_known_type() {
                 let why = "an event of a CXL device of a type that Surefoot does not know";
-                reading.totals.not_understood(line, why, &format!("{} type {}", event.memdev, event.event_type));
+                totals.not_understood(line, why, &format!("{} type {}", event.memdev, event.event_type));
                 return None;
             }
             let report = cxl_event(&event);
-            reading.totals.other_count += u64::from(report.is_none());
+            totals.other_count += u64::from(report.is_none());
             report
         }
     }
@@ -264,10 +262,9 @@ fn cxl(row: &Row<'_>, validity_flags: Option<u16>) -> CxlEvent {
 
 #[cfg(test)]
 mod tests {
-    use super::super::read::Reading;
     use super::*;
     use std::collections::BTreeMap;
-    use surefoot_store::rasdaemon::Value;
+    use surefoot_model::rasdaemon::Value;
 
     /// What should be a number and is none is never 0, the first processor's vendor, or a corrected error.
     #[test]
@@ -277,9 +274,8 @@ mod tests {
             let columns = columns.into_iter().filter(|column| *column != left_out);
             let mut values: BTreeMap<_, _> = columns.map(|column| (column, Value::Number(0))).collect();
             values.insert("err_type", Value::Text("Corrected".to_owned()));
-            let mut reading = Reading::new(Path::new("rows.db"), "rasdaemon");
-            let report = report(&Row { table, values }, &Filled::default(), &mut reading);
-            let totals = reading.totals;
+            let mut totals = Totals::default();
+            let report = report(&Row { table, values }, &Filled::default(), &mut totals);
             (
                 report.map(|report| report.fidelity),
                 totals.not_understood_count,
