@@ -3,7 +3,7 @@
 use super::lines::CaseLine;
 use serde::{Deserialize, Serialize};
 use surefoot_model::{Case, CaseState, CaseWait, Headline, Severity, StepState};
-use surefoot_remedy::decide::is_out;
+use surefoot_remedy::decide::{is_left_drained, is_out};
 
 /// Hosts that the headline names.
 const HOSTS_MAX: usize = 3;
@@ -85,6 +85,9 @@ pub fn to_do(case: &Case, out: &[String]) -> Option<String> {
 fn with_person(case: &Case) -> String {
     let host = &case.host;
     let last = match case.is_drained {
+        true if is_left_drained(case) => {
+            format!("return {host} by hand, because its service has no scheduler, and cancel the case")
+        }
         true => "approve its return".to_owned(),
         false => format!("approve case {} to close it ({host} was not taken out of service)", case.id),
     };
@@ -212,6 +215,14 @@ mod tests {
     fn the_return_of_a_host_that_was_never_taken_out_is_not_asked_for() {
         let stays = to_do(&case(1, "n1", CaseState::WithPerson), &[]).unwrap();
         assert!(!stays.contains("return") && stays.contains("approve case 1 to close it"), "{stays}");
+        let in_vain =
+            CaseStep { step: "return".into(), state: StepState::Skipped, is_not_needed: true, ..CaseStep::default() };
+        let left = Case { steps: vec![in_vain], is_drained: true, ..case(1, "n1", CaseState::WithPerson) };
+        assert!(
+            to_do(&left, &[])
+                .unwrap()
+                .ends_with("return n1 by hand, because its service has no scheduler, and cancel the case.")
+        );
         let replaced =
             Some(surefoot_model::Replaced { at_realtime_ns: 1, by: String::new(), tested_good_realtime_ns: 0 });
         let mended = Case { replaced, is_drained: true, ..case(1, "n1", CaseState::WithPerson) };

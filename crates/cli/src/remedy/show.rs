@@ -103,11 +103,13 @@ fn facts(story: &CaseStory, place: &str, now_ns: u64) -> Vec<(&'static str, Stri
 
 /// What is known of the host being out of service; empty where it is not.
 fn drained(case: &Case) -> &'static str {
-    let has_failed = case.steps.iter().any(|step| step.step == "drain" && step.state == StepState::Failed);
-    match (case.is_drained, has_failed) {
-        (false, _) => "",
-        (true, false) => "yes, by this case",
-        (true, true) => "not known: the drain failed, see below",
+    let is = |state| case.steps.iter().any(|step| step.step == "drain" && step.state == state);
+    match case.is_drained {
+        false => "",
+        true if is(StepState::Failed) => "not known: the drain failed, see below",
+        true if is(StepState::Done) => "yes, by this case",
+        // A controller died in it, or it is under way.
+        true => "not known: no drain was seen to be done, see below",
     }
 }
 

@@ -221,7 +221,7 @@ fn body(order: &Order) -> Vec<String> {
         ("Severity", told.severity.to_string()),
         ("Alert", one_line(&told.sentence)),
         ("Why manual action", one_line(&told.why)),
-        ("Out of service", if told.is_drained { "yes, by this case" } else { "no" }.to_owned()),
+        ("Counts as out of service", if told.is_drained { "yes" } else { "no" }.to_owned()),
     ];
     let about =
         about.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}: {value}"));
@@ -315,7 +315,7 @@ mod tests {
             "Severity: critical",
             "Alert: DIMM A1 has 10 errors a second.",
             "Why manual action: run:/repair failed: it ended with 1",
-            "Out of service: yes, by this case",
+            "Counts as out of service: yes",
             "drain done",
             "    surefoot remedy show 7",
             "    surefoot remedy approve 7 --reason TEXT",

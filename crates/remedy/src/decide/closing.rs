@@ -103,7 +103,7 @@ pub(super) fn give_back(case: &mut Case, ends_as: CaseState, why: &str, now_real
 }
 
 /// Whether the newest return had nothing to do and the host still counts as drained: its scheduler left the policy.
-pub(super) fn is_left_drained(case: &Case) -> bool {
+pub fn is_left_drained(case: &Case) -> bool {
     let newest = case.steps.iter().rfind(|step| step.step == Step::Return.to_string());
     case.is_drained && newest.is_some_and(|step| step.is_not_needed)
 }

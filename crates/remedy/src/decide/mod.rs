@@ -20,6 +20,7 @@ mod limits;
 mod open;
 mod request;
 
+pub use closing::is_left_drained;
 pub use conclude::{conclude, found};
 pub use limits::{Out, allowed_out, is_out};
 pub use open::{HeldBack, held_back};
