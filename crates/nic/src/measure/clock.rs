@@ -35,13 +35,23 @@ pub fn by_clock(directory: &Path, stack: Stack, bytes: u32, trips: u32, count: u
     let (mut here, there) = (open(&pair.memories[0], config)?, open(&pair.memories[1], config)?);
     let is_over = AtomicBool::new(false);
     let (total, echoed) = (trips + WARM_UP, count + WARM_UP);
-    std::thread::scope(|scope| {
+    let found = std::thread::scope(|scope| {
         let far = scope.spawn(|| echo(there, &is_over, total, bytes));
         let found = drive(&mut here, bytes, [total, echoed]);
         is_over.store(true, Ordering::Release);
         let far = far.join().map_err(|_| Error::Stuck("a thread panicked".to_owned()))?;
         found.and_then(|found| far.map(|()| found))
+    });
+    found.map_err(|error| match error {
+        Error::Stuck(why) => Error::Stuck(format!("{why}; {}", said_by_daemons(&pair))),
+        other => other,
     })
+}
+
+/// The steps of both daemons, which say whether an interface was taken for hung.
+fn said_by_daemons(pair: &Pair) -> String {
+    let steps = |node: usize| pair.steps[node].text().lines().collect::<Vec<_>>().join(", ");
+    format!("daemon 0: [{}], daemon 1: [{}]", steps(0), steps(1))
 }
 
 fn open(memory: &Arc<HostMemory>, config: PortConfig) -> Result<Port, Error> {
@@ -134,7 +144,8 @@ mod tests {
     fn every_stack_carries_messages_by_the_clock() {
         let base = tempfile::tempdir().unwrap();
         for stack in Stack::ALL {
-            let found = by_clock(&base.path().join(stack.name()), stack, 1_000, 20, 40).unwrap();
+            let found = by_clock(&base.path().join(stack.name()), stack, 1_000, 20, 40);
+            let found = found.unwrap_or_else(|error| panic!("{stack:?}: {error}"));
             assert!(found.half_round_trip_ns > 0.0 && found.bytes_per_s > 0.0, "{stack:?}: {found:?}");
         }
     }
