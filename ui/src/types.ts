@@ -567,6 +567,10 @@ export type MemorySource =
   | "rasdaemon"
   | "mcelog";
 /**
+ * What became of the bits of an error.
+ */
+export type ErrorSeverity = "corrected" | "deferred" | "uncorrected";
+/**
  * How an experiment ended.
  */
 export type ExperimentOutcome = "finished" | "refused" | "failed" | "vanished";
@@ -574,10 +578,6 @@ export type ExperimentOutcome = "finished" | "refused" | "failed" | "vanished";
  * Where the cost of entry and exit is known from.
  */
 export type EntryExitBasis = "polling_loop" | "own_loop" | "other_kind";
-/**
- * What became of the bits of an error.
- */
-export type ErrorSeverity = "corrected" | "deferred" | "uncorrected";
 /**
  * A core whose ledger of a window cannot be true. It is in no sum.
  */
@@ -2264,6 +2264,11 @@ export interface DimmView {
    */
   uncorrected_count: number;
   /**
+   * Severities of which not every counter of this module can be read now: the true count may be higher, and a count of 0
+   * says nothing.
+   */
+  unread: ErrorSeverity[];
+  /**
    * The highest rate of any window that was seen.
    */
   worst_rate_per_s: number;
@@ -3938,9 +3943,9 @@ export interface MemoryController {
    */
   adds_up: boolean | null;
   /**
-   * Corrected errors of all its modules, with those of no known module.
+   * Corrected errors of all its modules, with those of no known module; `None` where the counter cannot be read.
    */
-  corrected_count: number;
+  corrected_count: number | null;
   /**
    * The kernel's name, such as `mc0`.
    */
@@ -3950,9 +3955,9 @@ export interface MemoryController {
    */
   name: string;
   /**
-   * Corrected errors whose module is not known.
+   * Corrected errors whose module is not known; `None` where the counter cannot be read.
    */
-  no_information_count: number;
+  no_information_count: number | null;
   /**
    * Seconds since its counters were reset, as the kernel says.
    */
@@ -3960,7 +3965,7 @@ export interface MemoryController {
   /**
    * Uncorrected errors in the same way.
    */
-  uncorrected_count: number;
+  uncorrected_count: number | null;
 }
 /**
  * What one way of reporting errors costs this host.

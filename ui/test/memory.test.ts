@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkInterval, checkMemory } from "../src/rooms/memory/feed.ts";
-import { apart, atLeast, byController, checked, gridOf, key, placeOf, rate, scaled, where, worstOf } from "../src/rooms/memory/map.ts";
+import { apart, atLeast, byController, checked, errorsOf, gridOf, key, placeOf, rate, scaled, where, worstOf } from "../src/rooms/memory/map.ts";
 import type { DimmView as Dimm, ErrorReport, Memory, MemoryController } from "../src/types.ts";
 
 function dimm(id: string, label: string, change: Partial<Dimm> = {}): Dimm {
@@ -21,6 +21,7 @@ function dimm(id: string, label: string, change: Partial<Dimm> = {}): Dimm {
     worst_window_s: 0,
     is_over_rate: false,
     fidelity: "exact",
+    unread: [],
     sources: ["edac"],
     spread: { located_count: 0, cells: 0, rows: 0, columns: 0, banks: 0, ranks: 0 },
     fault_mode: "none",
@@ -104,6 +105,15 @@ test("lower bounds say so", () => {
   assert.equal(atLeast(dimm("a", "A1"), "7"), "7");
   assert.equal(atLeast(dimm("a", "A1", { fidelity: "lower_bound" }), "7"), "≥ 7");
   assert.equal(atLeast(dimm("a", "A1", { fidelity: "sampled" }), "7"), "≥ 7");
+  const words = (change: Partial<Dimm>) => {
+    const one = dimm("a", "A1", change);
+    return [errorsOf(one, "corrected"), errorsOf(one, "uncorrected")];
+  };
+  assert.deepEqual(words({}), ["0", "0"]);
+  assert.deepEqual(words({ fidelity: "lower_bound" }), ["≥ 0", "0"]);
+  assert.deepEqual(words({ unread: ["uncorrected"] }), ["0", "-"]);
+  assert.deepEqual(words({ fidelity: "unknown" }), ["-", "-"]);
+  assert.deepEqual(words({ unread: ["corrected", "uncorrected"], corrected_count: 3, uncorrected_count: 1 }), ["≥ 3", "≥ 1"]);
 });
 
 test("a place is counted apart", () => {

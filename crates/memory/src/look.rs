@@ -152,6 +152,7 @@ impl Looker {
             worst_window_s: kept.rates.worst_window_ns as f64 / 1e9,
             is_over_rate: kept.rates.bucket.is_over(),
             fidelity,
+            unread: module.unread.clone(),
             sources: module.sources.clone(),
             spread: Spread::default(),
             fault_mode: if has_errors { FaultMode::Undetermined } else { FaultMode::None },
@@ -181,9 +182,9 @@ fn controller(found: &Controller) -> MemoryController {
     MemoryController {
         id: found.id.clone(),
         name: found.name.clone(),
-        corrected_count: found.corrected.unwrap_or(0),
-        uncorrected_count: found.uncorrected.unwrap_or(0),
-        no_information_count: found.corrected_no_information.unwrap_or(0),
+        corrected_count: found.corrected,
+        uncorrected_count: found.uncorrected,
+        no_information_count: found.corrected_no_information,
         adds_up: found.adds_up(),
         reset_s: found.reset_s,
     }

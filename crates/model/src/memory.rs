@@ -313,6 +313,10 @@ pub struct Dimm {
     pub is_over_rate: bool,
     /// How exact the counts are.
     pub fidelity: Fidelity,
+    /// Severities of which not every counter of this module can be read now: the true count may be higher, and a count of 0
+    /// says nothing.
+    #[serde(default)]
+    pub unread: Vec<ErrorSeverity>,
     /// Where the counts come from, the one that is counted first.
     pub sources: Vec<MemorySource>,
     /// How the errors are spread over it.
@@ -337,12 +341,12 @@ pub struct MemoryController {
     pub id: String,
     /// The driver's name of it.
     pub name: String,
-    /// Corrected errors of all its modules, with those of no known module.
-    pub corrected_count: u64,
+    /// Corrected errors of all its modules, with those of no known module; `None` where the counter cannot be read.
+    pub corrected_count: Option<u64>,
     /// Uncorrected errors in the same way.
-    pub uncorrected_count: u64,
-    /// Corrected errors whose module is not known.
-    pub no_information_count: u64,
+    pub uncorrected_count: Option<u64>,
+    /// Corrected errors whose module is not known; `None` where the counter cannot be read.
+    pub no_information_count: Option<u64>,
     /// Whether its total is that of its modules and of those without one; `None` where the driver gives too little to check it.
     pub adds_up: Option<bool>,
     /// Seconds since its counters were reset, as the kernel says.
@@ -559,6 +563,12 @@ impl MemoryEvent {
 }
 
 impl Dimm {
+    /// Whether errors of that severity may have been counted that [`Dimm::corrected_count`] or [`Dimm::uncorrected_count`] does
+    /// not hold, so that a count of 0 does not mean "none".
+    pub fn is_unread(&self, severity: ErrorSeverity) -> bool {
+        self.fidelity == Fidelity::Unknown || self.unread.contains(&severity)
+    }
+
     fn held_bytes(&self) -> usize {
         let texts = [&self.id, &self.label, &self.controller];
         let some = [&self.serial, &self.part, &self.moved_from, &self.only_place];
@@ -569,6 +579,7 @@ impl Dimm {
         texts.iter().map(|text| text.len()).sum::<usize>()
             + some.iter().filter_map(|text| text.as_ref().map(String::len)).sum::<usize>()
             + size_of_val(self.sources.as_slice())
+            + size_of_val(self.unread.as_slice())
             + fault
     }
 }

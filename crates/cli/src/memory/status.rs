@@ -21,8 +21,8 @@ use surefoot_memory::counts::KeptFile;
 use surefoot_memory::look::Looker;
 use surefoot_memory::rate::Limit;
 use surefoot_model::{
-    Certainty, Dimm, Fidelity, Finding, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
-    Severity, one_line,
+    Certainty, Dimm, ErrorSeverity, Fidelity, Finding, MemoryController, MemoryEvent, MemoryLook, MemoryProblem,
+    MemorySource, Severity, one_line,
 };
 
 #[derive(Args)]
@@ -299,7 +299,8 @@ fn summary(look: &MemoryLook) -> String {
 fn well(modules: &[&Dimm], bad: usize) -> Vec<String> {
     let clean = modules.iter().filter(|dimm| dimm.corrected_count == 0 && dimm.uncorrected_count == 0);
     let (unknown, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.partition(|dimm| dimm.fidelity == Fidelity::Unknown);
-    let well = modules.len() - bad - unknown.len();
+    let (unread, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.into_iter().partition(|dimm| findings::has_unread(dimm));
+    let well = modules.len() - bad - unknown.len() - unread.len();
     let words = match clean.iter().all(|dimm| dimm.fidelity == Fidelity::Exact) {
         true => "without errors",
         false => "with no error reported",
@@ -307,6 +308,9 @@ fn well(modules: &[&Dimm], bad: usize) -> Vec<String> {
     let mut parts = Vec::new();
     if !unknown.is_empty() {
         parts.push(format!("{} whose errors nothing counts ({})", unknown.len(), names(&unknown)));
+    }
+    if !unread.is_empty() {
+        parts.push(format!("{} with counters that cannot be read ({})", unread.len(), names(&unread)));
     }
     if well > 0 || parts.is_empty() {
         parts.push(format!("{well} {words}"));
@@ -358,18 +362,13 @@ fn dimms(dimms: &[Dimm]) -> String {
     }
     let mut table = Table::new(&columns, left);
     for dimm in dimms {
-        let errors = dimm.corrected_count;
         let mut cells = vec![
             format!("{}{}", dimm.id, if dimm.is_over_rate { " !" } else { "" }),
             or_dash(&dimm.label),
             serial(dimm),
             size(dimm.size_bytes),
-            number(dimm, errors),
-            if dimm.uncorrected_count == 0 && dimm.fidelity != Fidelity::Unknown {
-                "0".into()
-            } else {
-                number(dimm, dimm.uncorrected_count)
-            },
+            corrected(dimm),
+            uncorrected(dimm),
             rate(dimm, dimm.rate_per_s, dimm.rate_window_s),
             rate(dimm, dimm.worst_rate_per_s, dimm.worst_window_s),
             dimm.fault_mode.label().into(),
@@ -398,12 +397,24 @@ fn serial(dimm: &Dimm) -> String {
     }
 }
 
-/// A count, with ≥ where it is no more than a lower bound.
-pub fn number(dimm: &Dimm, count: u64) -> String {
-    match dimm.fidelity {
-        Fidelity::Unknown if count == 0 => "-".to_owned(),
-        Fidelity::Exact => count.to_string(),
-        _ => format!("≥{count}"),
+/// Corrected errors, with ≥ where they are no more than a lower bound; a dash where no counter could be read.
+pub fn corrected(dimm: &Dimm) -> String {
+    number(dimm, ErrorSeverity::Corrected, dimm.corrected_count)
+}
+
+/// Uncorrected errors in the same way, but 0 needs no ≥: each is one report, and no threshold hides it.
+pub fn uncorrected(dimm: &Dimm) -> String {
+    match dimm.uncorrected_count {
+        0 if !dimm.is_unread(ErrorSeverity::Uncorrected) => "0".into(),
+        count => number(dimm, ErrorSeverity::Uncorrected, count),
+    }
+}
+
+fn number(dimm: &Dimm, severity: ErrorSeverity, count: u64) -> String {
+    match (dimm.is_unread(severity), count) {
+        (true, 0) => "-".into(),
+        (false, count) if dimm.fidelity == Fidelity::Exact => count.to_string(),
+        (_, count) => format!("≥{count}"),
     }
 }
 
@@ -437,6 +448,10 @@ fn size(bytes: u64) -> String {
     }
 }
 
+fn read(count: Option<u64>) -> String {
+    count.map_or("-".into(), |count| count.to_string())
+}
+
 fn controllers(controllers: &[MemoryController]) -> String {
     let columns = ["controller", "name", "corrected", "uncorrected", "no module known", "adds up", "counts since"];
     let mut table = Table::new(&columns, &[0, 1, 5]);
@@ -444,9 +459,9 @@ fn controllers(controllers: &[MemoryController]) -> String {
         table.row(vec![
             one.id.clone(),
             or_dash(&one.name),
-            one.corrected_count.to_string(),
-            one.uncorrected_count.to_string(),
-            one.no_information_count.to_string(),
+            read(one.corrected_count),
+            read(one.uncorrected_count),
+            read(one.no_information_count),
             one.adds_up.map_or("not checkable", |adds_up| if adds_up { "yes" } else { "no" }).into(),
             one.reset_s.map_or("-".into(), |seconds| window(seconds as f64)),
         ]);

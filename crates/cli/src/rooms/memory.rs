@@ -2,7 +2,7 @@
 
 pub mod happened;
 
-use crate::memory::status::{number, rate};
+use crate::memory::status::{corrected, rate, uncorrected};
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_console::output;
@@ -10,7 +10,7 @@ use surefoot_console::table::Table;
 use surefoot_console::units::{counted, duration};
 use surefoot_console::words::utc;
 use surefoot_daemon::rooms::memory::{Answer, State, findings};
-use surefoot_model::{CostBasis, Dimm, Fidelity, Severity, one_line};
+use surefoot_model::{CostBasis, Dimm, Severity, one_line};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -47,16 +47,22 @@ pub fn print(out: &mut impl Write, state: &State, json: bool) -> io::Result<()> 
 /// The modules with errors, and how many have none.
 pub fn table(dimms: &[Dimm]) -> String {
     let has_errors = |dimm: &&Dimm| dimm.corrected_count > 0 || dimm.uncorrected_count > 0 || dimm.is_over_rate;
-    let bad: Vec<&Dimm> = dimms.iter().filter(has_errors).collect();
-    let well = (dimms.len() - bad.len()) as u64;
-    if bad.is_empty() {
-        return format!("{} without errors\n", counted(well, "module", "modules"));
+    let (bad, others): (Vec<&Dimm>, Vec<&Dimm>) = dimms.iter().partition(has_errors);
+    let unread = others.iter().filter(|dimm| findings::has_unread(dimm)).count() as u64;
+    let well = others.len() as u64 - unread;
+    let words = if bad.is_empty() { ("module", "modules") } else { ("more module", "more modules") };
+    let mut text = format!("{}{} without errors\n", of_bad(&bad), counted(well, words.0, words.1));
+    if unread > 0 {
+        text += &format!("{} with counters that cannot be read\n", counted(unread, words.0, words.1));
     }
-    format!("{}{} without errors\n", of_bad(&bad), counted(well, "more module", "more modules"))
+    text
 }
 
 /// These modules, a line each.
 pub fn of_bad(bad: &[&Dimm]) -> String {
+    if bad.is_empty() {
+        return String::new();
+    }
     let header = ["module", "label", "corrected", "uncorrected", "rate/s", "worst/s", "fault", "counts"];
     let mut table = Table::new(&header, &[0, 1, 6, 7]);
     bad.iter().for_each(|dimm| table.row(row(dimm)));
@@ -67,12 +73,8 @@ fn row(dimm: &Dimm) -> Vec<String> {
     vec![
         one_line(&dimm.id),
         one_line(&dimm.label),
-        number(dimm, dimm.corrected_count),
-        if dimm.uncorrected_count == 0 && dimm.fidelity != Fidelity::Unknown {
-            "0".into()
-        } else {
-            number(dimm, dimm.uncorrected_count)
-        },
+        corrected(dimm),
+        uncorrected(dimm),
         rate(dimm, dimm.rate_per_s, dimm.rate_window_s),
         rate(dimm, dimm.worst_rate_per_s, dimm.worst_window_s),
         dimm.fault_mode.label().to_owned(),

@@ -260,3 +260,27 @@ fn a_watch_tells_the_advice_of_a_row_and_a_line_that_it_does_not_understand() {
         (&"not_understood".into(), &1.into(), &"mc_event".into())
     );
 }
+
+/// "OK: 16 modules: 16 without errors" above a counter that nobody could read would call an unknown number none.
+#[test]
+fn a_counter_that_cannot_be_read_shows_as_a_dash_and_not_as_no_error() {
+    let mc = "sys/devices/system/edac/mc";
+    let tree = fixture("intel-icelake-16dimm");
+    let label =
+        |name: &str| std::fs::read_to_string(tree.path().join(mc).join("mc0").join(name).join("dimm_label")).unwrap();
+    let label = label("dimm0").trim().to_owned();
+    let tree = tree.without(format!("{mc}/mc0/dimm0/dimm_ue_count")).file(format!("{mc}/mc0/ue_count"), "many\n");
+    let text = stdout(&status(tree.path(), &[]));
+    assert!(text.contains("1 with counters that cannot be read ("), "{text}");
+    let row = text.lines().find(|line| line.contains(&label)).unwrap();
+    let end = text.lines().find(|line| line.contains("uncorrected") && line.starts_with("module")).unwrap();
+    let at = end.find("uncorrected").unwrap();
+    let cell: String = row.chars().skip(at).take("uncorrected".len()).collect();
+    assert_eq!(cell.trim(), "-", "{text}");
+    let lines = stdout(&status(tree.path(), &["--json"]));
+    let controller = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|line| line["type"] == "controller");
+    assert_eq!(controller.unwrap()["uncorrected_count"], Value::Null, "{lines}");
+}

@@ -10,7 +10,9 @@ mod sources;
 
 pub use sources::{Answered, PERIOD, Poller, Sources, join_all};
 
-use surefoot_model::{Certainty, Dimm, FaultMode, Fidelity, MemoryLook, MemoryProblem, MemorySource, Spread};
+use surefoot_model::{
+    Certainty, Dimm, ErrorSeverity, FaultMode, Fidelity, MemoryLook, MemoryProblem, MemorySource, Spread,
+};
 
 /// Modules that are taken from one controller; the largest machines have fewer.
 pub const MODULES_MAX: usize = 512;
@@ -95,6 +97,15 @@ fn add(dimm: &mut Dimm, counted: &Counted, source: MemorySource) {
     }
     dimm.corrected_count = dimm.corrected_count.max(corrected);
     dimm.uncorrected_count = dimm.uncorrected_count.max(uncorrected);
+    // A count of its own stands in for the kernel's that cannot be read.
+    for (severity, count) in
+        [(ErrorSeverity::Corrected, counted.corrected), (ErrorSeverity::Uncorrected, counted.uncorrected)]
+    {
+        if count.is_some() && dimm.unread.contains(&severity) {
+            dimm.unread.retain(|unread| *unread != severity);
+            dimm.fidelity = dimm.fidelity.max(Fidelity::LowerBound);
+        }
+    }
     if dimm.fault_mode == FaultMode::None && dimm.corrected_count.saturating_add(dimm.uncorrected_count) > 0 {
         dimm.fault_mode = FaultMode::Undetermined;
     }
@@ -110,6 +121,8 @@ fn alone(counted: Counted, source: MemorySource) -> Dimm {
     let has_errors = [counted.corrected, counted.uncorrected].iter().flatten().any(|&count| count > 0);
     // Firmware counts from a threshold on, or for a while only; it does not say which.
     let fidelity = if counted.is_counted() { Fidelity::LowerBound } else { Fidelity::Unknown };
+    let unread = [(ErrorSeverity::Corrected, counted.corrected), (ErrorSeverity::Uncorrected, counted.uncorrected)];
+    let unread = unread.into_iter().filter(|(_, count)| count.is_none()).map(|(severity, _)| severity).collect();
     Dimm {
         id: counted.serial.clone().unwrap_or_else(|| counted.label.clone()),
         label: counted.label,
@@ -126,6 +139,7 @@ fn alone(counted: Counted, source: MemorySource) -> Dimm {
         worst_window_s: 0.0,
         is_over_rate: false,
         fidelity,
+        unread,
         sources: vec![source],
         spread: Spread::default(),
         fault_mode: if has_errors { FaultMode::Undetermined } else { FaultMode::None },

@@ -41,6 +41,7 @@ fn dimm(id: &str, corrected_count: u64) -> Dimm {
         worst_window_s: 0.0,
         is_over_rate: false,
         fidelity: Fidelity::Exact,
+        unread: Vec::new(),
         sources: Vec::new(),
         spread: Spread::default(),
         fault_mode: FaultMode::None,

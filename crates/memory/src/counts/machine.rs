@@ -169,6 +169,7 @@ impl Machine {
             channels: std::collections::BTreeSet::from([0]),
             block: None,
             fidelity: Fidelity::Exact,
+            unread: Vec::new(),
             sources: vec![MemorySource::Edac],
             only_place: None,
             counted_also: Vec::new(),

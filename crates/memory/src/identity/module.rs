@@ -3,7 +3,7 @@
 use super::join::join;
 use crate::read::{Block, Controller, Driver, News, Place, PlaceKind, Reading};
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{Certainty, Digits, Fidelity, MemorySource};
+use surefoot_model::{Certainty, Digits, ErrorSeverity, Fidelity, MemorySource};
 
 /// A module with the counters that speak of it; or a remainder, of which only its channel or row is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +34,8 @@ pub struct Module {
     pub block: Option<Block>,
     /// How exact its counts are, as far as one reading tells.
     pub fidelity: Fidelity,
+    /// Severities of which a counter of its places cannot be read.
+    pub unread: Vec<ErrorSeverity>,
     /// Where they come from.
     pub sources: Vec<MemorySource>,
     /// Of a remainder where its errors are, in words: of which module they are is not known. `None` for a module.
@@ -110,6 +112,7 @@ fn recount(module: &mut Module, controller: &Controller, reading: &Reading) {
     }
     module.reset_s = controller.reset_s;
     module.fidelity = fidelity(controller, module.counters.iter().map(|counter| counter.corrected), reading);
+    module.unread = unread(controller, module.counters.iter().filter_map(|one| controller.places.get(one.number)));
 }
 
 pub(crate) fn number_of(controller: &str) -> u32 {
@@ -161,6 +164,7 @@ fn module(controller: &Controller, places: &[(usize, &Place)], reading: &Reading
         channels: places.iter().filter_map(|(_, place)| place.layer("channel")).collect(),
         block: None,
         fidelity: fidelity(controller, places.iter().map(|(_, place)| place.corrected), reading),
+        unread: unread(controller, places.iter().map(|(_, place)| *place)),
         sources: vec![MemorySource::Edac],
         only_place: None,
         counted_also: Vec::new(),
@@ -173,6 +177,24 @@ fn fidelity(controller: &Controller, mut corrected: impl Iterator<Item = Option<
         return Fidelity::LowerBound;
     }
     controller.driver.fidelity(reading.is_collected == Some(true))
+}
+
+/// Severities of which a place cannot be read. Where a driver counts uncorrected errors by row alone, the row's counter tells of them.
+fn unread<'a>(controller: &Controller, places: impl Iterator<Item = &'a Place>) -> Vec<ErrorSeverity> {
+    let is_row_read = |place: &Place| {
+        let row = place.layer("csrow").filter(|_| place.kind == PlaceKind::RowChannel);
+        row.is_some_and(|row| controller.rows.iter().any(|(own, errors)| *own == row && errors.is_some()))
+    };
+    let mut unread = BTreeSet::new();
+    for place in places {
+        if place.corrected.is_none() {
+            unread.insert(ErrorSeverity::Corrected);
+        }
+        if place.uncorrected.is_none() && !is_row_read(place) {
+            unread.insert(ErrorSeverity::Uncorrected);
+        }
+    }
+    unread.into_iter().collect()
 }
 
 fn counted(number: usize, full: String, place: &Place) -> Counted {
@@ -224,6 +246,9 @@ fn with_blocks(modules: &mut [Module], reading: &Reading) -> Vec<Module> {
         if let ([only], false) = (&own[..], is_mixed) {
             let module = &mut modules[*only];
             module.fidelity = block_fidelity(block);
+            if block.errors.is_some() {
+                module.unread.retain(|severity| *severity != ErrorSeverity::Corrected);
+            }
             module.sources = vec![MemorySource::ThresholdBlock, MemorySource::Edac];
             module.block = Some(block.clone());
             continue;
@@ -261,6 +286,7 @@ fn remainder(block: &Block, counted_also: Vec<String>, reading: &Reading) -> Mod
         channels: BTreeSet::new(),
         block: Some(block.clone()),
         fidelity: block_fidelity(block),
+        unread: if block.errors.is_none() { vec![ErrorSeverity::Corrected] } else { Vec::new() },
         sources: vec![MemorySource::ThresholdBlock],
         only_place: Some(format!("the channel that {counter} counts{of}")),
         counted_also,

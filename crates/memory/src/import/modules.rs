@@ -125,6 +125,7 @@ impl Module {
             worst_window_s,
             is_over_rate: false,
             fidelity: self.fidelity,
+            unread: Vec::new(),
             sources: self.sources.clone(),
             spread,
             fault_mode: fault.mode,

@@ -178,6 +178,7 @@ impl Suspect {
             is_over_rate: self.rates.bucket.is_over(),
             // What was reported before the watch began is not in it.
             fidelity: Fidelity::LowerBound,
+            unread: Vec::new(),
             sources: self.source.into_iter().collect(),
             spread: Spread::default(),
             fault_mode: FaultMode::Undetermined,

@@ -106,6 +106,7 @@ fn a_folder_that_vanishes_in_the_middle_harms_nobody() {
     let tree = machine();
     let (here, away) = (tree.path().join(MC).join("mc0"), tree.path().join("away"));
     let stop = std::sync::atomic::AtomicBool::new(false);
+    let begun = std::time::Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -113,14 +114,15 @@ fn a_folder_that_vanishes_in_the_middle_harms_nobody() {
                 let _ = std::fs::rename(&away, &here);
             }
         });
-        let (mut whole, mut torn) = (0, 0);
-        for _ in 0..500 {
+        let (mut whole, mut torn, mut is_other_well) = (0, 0, true);
+        // On a busy machine the other thread may stand still for hundreds of looks.
+        while is_other_well && (whole + torn < 500 || whole.min(torn) == 0) && begun.elapsed().as_secs() < 120 {
             let look = look(&tree);
-            assert_eq!(dimm(&look, "mc1/dimm0").corrected_count, 7);
+            is_other_well = dimm(&look, "mc1/dimm0").corrected_count == 7;
             if look.dimms.len() == 3 && look.problems.is_empty() { whole += 1 } else { torn += 1 }
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(whole > 0 && torn > 0, "{whole} whole, {torn} torn");
+        assert!(is_other_well && whole > 0 && torn > 0, "{is_other_well}, {whole} whole, {torn} torn");
     });
 }
 

@@ -3,6 +3,7 @@
 use super::tree::{MC, controller, dimm, fixture, look};
 use surefoot_hostfs::Root;
 use surefoot_memory::look::Looker;
+use surefoot_model::ErrorSeverity::{Corrected, Uncorrected};
 use surefoot_model::{Certainty, Fidelity, MemorySource};
 use surefoot_testkit::HostTree;
 
@@ -15,7 +16,7 @@ fn modules_of_the_kernel_are_known_by_serial_where_their_label_is_the_slot_s() {
     assert_eq!(bad.serial_certainty, Some(Certainty::Certain));
     let other = dimm(&look, "mc2/dimm2");
     assert_eq!((other.serial.as_deref(), other.serial_certainty), (Some("03A1000A"), Some(Certainty::Probable)));
-    assert_eq!((other.uncorrected_count, look.controllers[1].no_information_count), (1, 4));
+    assert_eq!((other.uncorrected_count, look.controllers[1].no_information_count), (1, Some(4)));
 }
 
 #[test]
@@ -106,5 +107,38 @@ fn the_same_tree_gives_the_same_modules() {
     for name in ["intel-icelake-16dimm", "amd-zen-ranks", "intel-nehalem-csrow", "hpe-ghes-4dimm"] {
         let tree = fixture(name);
         assert_eq!(look(&tree).dimms, look(&tree).dimms);
+    }
+}
+
+#[test]
+fn a_counter_that_cannot_be_read_is_not_one_that_stands_at_none() {
+    let icelake = || fixture("intel-icelake-16dimm");
+    assert!(look(&icelake()).dimms.iter().all(|dimm| dimm.unread.is_empty()));
+    for (file, severity) in [("dimm_ce_count", Corrected), ("dimm_ue_count", Uncorrected)] {
+        // Gone, or there and no number.
+        let path = format!("{MC}/mc0/dimm0/{file}");
+        for tree in [icelake().without(&path), icelake().file(&path, "many\n")] {
+            let found = look(&tree);
+            let unread: Vec<_> = found.dimms.iter().filter(|dimm| !dimm.unread.is_empty()).collect();
+            assert_eq!(
+                unread.iter().map(|dimm| (&*dimm.label, &*dimm.unread)).collect::<Vec<_>>(),
+                [("DIMM_A1", &[severity][..])]
+            );
+            assert!(found.problems.iter().any(|problem| problem.path.ends_with(&path)), "{:?}", found.problems);
+        }
+    }
+    let tree = icelake().file(format!("{MC}/mc0/ue_count"), "\n").file(format!("{MC}/mc0/ce_count"), "-\n");
+    let controller = &look(&tree).controllers[0];
+    assert_eq!((controller.corrected_count, controller.uncorrected_count), (None, None));
+}
+
+#[test]
+fn a_row_s_counter_of_uncorrected_errors_tells_of_its_channels() {
+    let rows = || fixture("intel-nehalem-csrow");
+    assert!(look(&rows()).dimms.iter().all(|dimm| dimm.unread.is_empty()), "{:?}", look(&rows()).dimms);
+    let found = look(&rows().file(format!("{MC}/mc0/csrow0/ue_count"), "\n"));
+    for dimm in &found.dimms {
+        let wanted = if dimm.id.starts_with("mc0/csrow0/") { &[Uncorrected][..] } else { &[] };
+        assert_eq!(dimm.unread, wanted, "{}", dimm.id);
     }
 }

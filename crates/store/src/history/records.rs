@@ -60,7 +60,7 @@ impl Record {
         if body.is_empty() || body.len() > body_bytes_max || subject.name.len() > NAME_BYTES_MAX {
             return None;
         }
-        // The time tells one from another of a kind; the same one twice is one that was read again.
+        // The same one twice is one that was read again; `write` tells it from another one of the same time.
         let dedupe = format!("{room}/{kind}/{}/{}/{at_ns}", subject.kind.as_str(), subject.name);
         Some(WaitingRecord { room, kind, subject, at_ns, dedupe, body })
     }
@@ -86,12 +86,31 @@ pub(super) fn write<'a>(
         "INSERT OR IGNORE INTO record (room, kind, subject_kind, subject, at_ns, dedupe, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
+    let mut select = transaction.prepare("SELECT body FROM record WHERE dedupe = ?1")?;
     for WaitingRecord { room, kind, subject, at_ns, dedupe, body } in records {
-        let inserted =
-            insert.execute(params![room.as_str(), kind, subject.kind.as_str(), subject.name, at_ns, dedupe, body])?;
-        repeated += u64::from(inserted == 0);
+        let mut insert = |dedupe: &str| {
+            insert.execute(params![room.as_str(), kind, subject.kind.as_str(), subject.name, at_ns, dedupe, body])
+        };
+        if insert(dedupe)? > 0 {
+            continue;
+        }
+        let there: String = select.query_row([dedupe], |row| row.get(0))?;
+        let is_another = there != *body && what(&there) != what(body);
+        if !is_another || insert(&format!("{dedupe}/{}", what(body)))? == 0 {
+            repeated += 1;
+        }
     }
     Ok(repeated)
+}
+
+/// What tells two things apart that happened to one subject at one time: deeds on two parts, two checks of one run, two tiers. The
+/// whole body would not do, since a later release may say more of the same thing.
+fn what(body: &str) -> String {
+    const NAMES: [&str; 11] =
+        ["action", "target", "name", "tier", "generation", "place", "from", "to", "source", "location", "detail"];
+    let Ok(serde_json::Value::Object(fields)) = serde_json::from_str(body) else { return String::new() };
+    let told = NAMES.iter().filter_map(|name| fields.get(*name));
+    told.map(|value| value.to_string()).collect::<Vec<_>>().join("/")
 }
 
 /// The records of the range, oldest first; the newest [`RECORDS_MAX`].

@@ -8,8 +8,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 use surefoot_model::{
-    Certainty, CheckpointEvent, Decided, Event, Finding, JournalEntry, JournalEvent, Notice, Room, Severity,
-    SourceReport, SourceState, Subject, SubjectKind,
+    Actor, Certainty, CheckState, CheckpointEvent, Decided, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget,
+    Event, Finding, HostCheck, JournalEntry, JournalEvent, Notice, Room, Severity, SourceReport, SourceState, Subject,
+    SubjectKind,
 };
 use surefoot_store::Error;
 use surefoot_store::history::{GapFilter, History, KeptFinding, Limits, Resolution};
@@ -199,15 +200,13 @@ fn a_journal_that_is_read_again_is_recorded_once() {
         weakness: None,
         is_repeated,
     };
+    let not_durable = |tier: &str| JournalEvent::NotDurable { tier: tier.into(), generation: 7, why: "full".into() };
     let mut entries = vec![
         JournalEntry { realtime_ns: at(1), lost_count: 0, event: opened(false) },
         decision(at(2), "cheap"),
         JournalEntry { realtime_ns: at(3), lost_count: 0, event: opened(true) },
-        JournalEntry {
-            realtime_ns: at(2),
-            lost_count: 0,
-            event: JournalEvent::NotDurable { tier: "durable".into(), generation: 7, why: "full".into() },
-        },
+        JournalEntry { realtime_ns: at(2), lost_count: 0, event: not_durable("durable") },
+        JournalEntry { realtime_ns: at(2), lost_count: 0, event: not_durable("memory") },
     ];
     for _ in 0..2 {
         let mut history = open(&path);
@@ -218,16 +217,17 @@ fn a_journal_that_is_read_again_is_recorded_once() {
     }
     let history = open(&path);
     let records = history.records(ALL, Some(Room::Checkpoint)).unwrap();
+    let second = SECOND_NS as i64;
     let shown: Vec<(&str, &str, i64)> = records
         .iter()
         .map(|record| (record.subject.name.as_str(), record.kind.as_str(), record.at_realtime_ns - realtime_ns(0)))
         .collect();
-    let second = SECOND_NS as i64;
     assert_eq!(
         shown,
         [
             ("train", "opened", second),
             ("train", "decision", 2 * second),
+            ("train", "not_durable", 2 * second),
             ("train", "not_durable", 2 * second),
             ("train/2", "decision", 2 * second),
             ("train", "decision", 9 * second),
@@ -236,7 +236,75 @@ fn a_journal_that_is_read_again_is_recorded_once() {
     let back: JournalEntry = serde_json::from_value(records[1].body.clone()).unwrap();
     assert_eq!(back, entries[1], "an entry comes back as it was");
     assert!(history.records(ALL, Some(Room::Watch)).unwrap().is_empty());
-    assert_eq!(history.records(realtime_ns(2)..realtime_ns(9), None).unwrap().len(), 3);
+    assert_eq!(history.records(realtime_ns(2)..realtime_ns(9), None).unwrap().len(), 4);
+}
+
+/// Two checks of one run, two ports of one interface, two steps of one remedy: a clock may give both the same time.
+#[test]
+fn two_things_of_one_time_are_both_kept_and_each_of_them_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.db");
+    let check = |name: &str, sentence: &str| {
+        Event::Check(Box::new(HostCheck {
+            at_ns: 5,
+            at_realtime_ns: realtime_ns(1) as u64,
+            name: name.into(),
+            state: CheckState::Warning,
+            sentence: sentence.into(),
+            evidence: Vec::new(),
+            since_realtime_ns: realtime_ns(1) as u64,
+            is_change: true,
+            took_ns: 1,
+            processor_ns: 1,
+            period_ns: 1,
+        }))
+    };
+    let deed = |action: DeedAction, port: &str| {
+        Event::Deed(Box::new(Deed {
+            at_realtime_ns: realtime_ns(1) as u64,
+            begun_realtime_ns: realtime_ns(1) as u64,
+            room: Room::Nic,
+            subject: Subject::new(SubjectKind::Interface, "eth0"),
+            actor: Actor::Unknown,
+            action,
+            target: DeedTarget::Part { name: port.into() },
+            reason: DeedReason::Asked,
+            outcome: DeedOutcome::Failed { error: "no".into() },
+        }))
+    };
+    let (cycle, reset) = (DeedAction::LinkCycle, DeedAction::FunctionReset);
+    let happened = [
+        check("ntp", "One."),
+        check("raid", "One."),
+        // A later release words the same thing in another way.
+        check("raid", "Two."),
+        deed(cycle, "1"),
+        deed(cycle, "2"),
+        deed(reset, "2"),
+    ];
+    for _ in 0..3 {
+        let mut history = open(&path);
+        happened.iter().for_each(|event| history.record(event).unwrap());
+        history.commit().unwrap();
+    }
+    let records = open(&path).records(ALL, None).unwrap();
+    let told: Vec<String> = records
+        .iter()
+        .map(|record| {
+            let word = |name: &str| record.body[name].to_string();
+            format!("{} {} {}", word("name"), word("action"), record.body["target"]["name"])
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "\"ntp\" null null",
+            "\"raid\" null null",
+            "null \"link_cycle\" \"1\"",
+            "null \"link_cycle\" \"2\"",
+            "null \"function_reset\" \"2\""
+        ]
+    );
 }
 
 #[test]

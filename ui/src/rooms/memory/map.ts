@@ -107,6 +107,21 @@ export function atLeast(dimm: Pick<Dimm, "fidelity">, words: string): string {
   return dimm.fidelity === "exact" ? words : `≥ ${words}`;
 }
 
+/** Whether errors of that severity may have been counted that nobody could read, so that 0 does not mean "none". */
+export function isUnread(dimm: Pick<Dimm, "fidelity" | "unread">, severity: "corrected" | "uncorrected"): boolean {
+  return dimm.fidelity === "unknown" || dimm.unread.includes(severity);
+}
+
+/** A module's errors of that severity: "-" where no counter of them could be read. */
+export function errorsOf(dimm: Dimm, severity: "corrected" | "uncorrected"): string {
+  const errors = severity === "corrected" ? dimm.corrected_count : dimm.uncorrected_count;
+  const isLess = isUnread(dimm, severity);
+  if (errors === 0 && isLess) return "-";
+  // Each uncorrected error is one report, and no threshold hides it.
+  if (errors === 0 && severity === "uncorrected") return "0";
+  return dimm.fidelity === "exact" && !isLess ? count(errors) : `≥ ${count(errors)}`;
+}
+
 /** The modules, and apart from them the rows that are a place with errors and no module. */
 export function apart(dimms: readonly Dimm[]): { modules: Dimm[]; places: Dimm[] } {
   return { modules: dimms.filter((dimm) => !dimm.only_place), places: dimms.filter((dimm) => dimm.only_place) };

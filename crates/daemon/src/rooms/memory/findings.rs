@@ -4,8 +4,8 @@ use super::rules;
 use super::state::State;
 use surefoot_memory::fault::FIND_MODULE;
 use surefoot_model::{
-    Certainty, Dimm, DimmFault, FaultMode, Fidelity, Finding, LossKind, MemoryAction, MemoryController, MemoryLook,
-    Part, Persistence, Severity, Subject, SubjectKind,
+    Certainty, Dimm, DimmFault, ErrorSeverity, FaultMode, Fidelity, Finding, LossKind, MemoryAction, MemoryController,
+    MemoryLook, Part, Persistence, Severity, Subject, SubjectKind,
 };
 
 /// The rule of a DIMM's fault.
@@ -65,7 +65,7 @@ fn mode_label(mode: FaultMode) -> &'static str {
 /// How bad a module is: what its counts, its rate and its fault ask for.
 pub fn severity(dimm: &Dimm) -> Severity {
     let of_counts = match (dimm.uncorrected_count, dimm.corrected_count) {
-        (0, 0) if dimm.fidelity == Fidelity::Unknown => Severity::Notice,
+        (0, 0) if has_unread(dimm) => Severity::Notice,
         (0, 0) => Severity::Ok,
         (0, _) => Severity::Notice,
         _ => Severity::Critical,
@@ -73,6 +73,11 @@ pub fn severity(dimm: &Dimm) -> Severity {
     let of_rate = if dimm.is_over_rate { Severity::Warning } else { Severity::Ok };
     let of_fault = dimm.fault.as_ref().map_or(Severity::Ok, |fault| fault.urgency);
     of_counts.max(of_rate).max(of_fault)
+}
+
+/// Whether errors of some severity may have been counted that nobody could read.
+pub fn has_unread(dimm: &Dimm) -> bool {
+    [ErrorSeverity::Corrected, ErrorSeverity::Uncorrected].into_iter().any(|severity| dimm.is_unread(severity))
 }
 
 /// What to do about a DIMM; `None` where no error of it was ever counted. A fault that reports locate has advice of its own.
@@ -174,15 +179,16 @@ fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Findin
     let mut findings = Vec::new();
     let of_dimms = look.dimms.iter().filter(|dimm| dimm.controller == *id);
     let of_dimms = of_dimms.map(|dimm| dimm.uncorrected_count).fold(0, u64::saturating_add);
-    let unplaced = controller.uncorrected_count.saturating_sub(of_dimms);
+    let unplaced = controller.uncorrected_count.unwrap_or(0).saturating_sub(of_dimms);
     if unplaced > 0 {
         let errors = counted(unplaced, "uncorrected error", "uncorrected errors");
         let sentence =
             format!("Memory controller {id} had {errors}, and the DIMM is unknown. Move work away. {FIND_MODULE}");
         findings.push(rules::UNCORRECTED_UNPLACED.finding_about(id, Subject::host(), Severity::Critical, sentence));
     }
-    if controller.no_information_count > 0 {
-        let errors = counted(controller.no_information_count, "corrected error", "corrected errors");
+    let no_information_count = controller.no_information_count.unwrap_or(0);
+    if no_information_count > 0 {
+        let errors = counted(no_information_count, "corrected error", "corrected errors");
         let sentence = format!("Memory controller {id} had {errors} of no known module.");
         findings.push(rules::NO_INFORMATION.finding_about(id, Subject::host(), Severity::Notice, sentence));
     }
@@ -192,8 +198,8 @@ fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Findin
              without one."
         );
         let evidence = format!(
-            "{id}: {} corrected errors in all, {} without a module",
-            controller.corrected_count, controller.no_information_count
+            "{id}: {} corrected errors in all, {no_information_count} without a module",
+            controller.corrected_count.unwrap_or(0)
         );
         let finding = rules::SUM.finding_about(id, Subject::host(), Severity::Notice, sentence);
         findings.push(finding.with_evidence(vec![evidence]));
@@ -265,10 +271,14 @@ fn finding_of(kind: LossKind, count: u64, evidence: Vec<String>) -> Finding {
 fn well(look: &MemoryLook) -> String {
     let corrected = look.dimms.iter().map(|dimm| dimm.corrected_count).fold(0, u64::saturating_add);
     let at_least = look.dimms.iter().map(at_least).max().unwrap_or_default();
+    let unread = look.dimms.iter().filter(|dimm| dimm.only_place.is_none() && has_unread(dimm)).count();
     let module_count = look.dimms.iter().filter(|dimm| dimm.only_place.is_none()).count();
     let modules = counted(module_count as u64, "memory module", "memory modules");
     match (module_count, corrected) {
         (0, 0) => "No memory errors reported; no per-DIMM counters found.".to_owned(),
+        (_, 0) if unread > 0 => {
+            format!("{modules}; no error was read, and the counters of {unread} of them could not all be read.")
+        }
         (_, 0) => format!("{modules}, and no error of any was ever counted."),
         (_, errors) => {
             let errors = counted(errors, "corrected error", "corrected errors");

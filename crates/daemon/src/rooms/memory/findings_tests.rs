@@ -22,6 +22,7 @@ fn dimm(id: &str) -> Dimm {
         worst_window_s: 0.0,
         is_over_rate: false,
         fidelity: Fidelity::Exact,
+        unread: Vec::new(),
         sources: vec![MemorySource::Edac],
         spread: Spread::default(),
         fault_mode: FaultMode::None,
@@ -143,9 +144,9 @@ fn counts_that_do_not_add_up_and_errors_without_a_module_are_told_by_controller(
     let controller = MemoryController {
         id: "mc1".into(),
         name: "Skylake".into(),
-        corrected_count: 9,
-        uncorrected_count: 1,
-        no_information_count: 4,
+        corrected_count: Some(9),
+        uncorrected_count: Some(1),
+        no_information_count: Some(4),
         adds_up: Some(false),
         reset_s: None,
     };

@@ -5,7 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
 use prometheus_client::registry::Unit;
 use std::fmt::Error;
-use surefoot_model::{Dimm, MemoryController, MemoryLook, ReportingCost, one_line};
+use surefoot_model::{Dimm, ErrorSeverity, MemoryController, MemoryLook, ReportingCost, one_line};
 
 /// Modules that have series of their own: those with the most errors where there are more. The largest machines have a few
 /// hundred.
@@ -58,34 +58,44 @@ fn labelled(look: &MemoryLook) -> Vec<&Dimm> {
 }
 
 fn of_dimms(dimms: &[&Dimm], encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-    let mut each = |family: Family<'_>, value: &dyn Fn(&Dimm) -> f64| {
+    let mut each = |family: Family<'_>, value: &dyn Fn(&Dimm) -> Option<f64>| {
         let (name, help, unit, kind) = family;
         let mut family = encoder.encode_descriptor(name, help, unit, kind)?;
-        dimms.iter().try_for_each(|dimm| {
+        dimms.iter().filter_map(|dimm| Some((dimm, value(dimm)?))).try_for_each(|(dimm, value)| {
             let (id, label) = (one_line(&dimm.id), one_line(&dimm.label));
-            write(&mut family, kind, &[("dimm", &id), ("label", &label)], value(dimm))
+            write(&mut family, kind, &[("dimm", &id), ("label", &label)], value)
         })
     };
     let help = "Corrected errors of a memory module, over resets, wraps, reboots and moves.";
-    each(("memory_corrected_errors", help, None, Counter), &|dimm| dimm.corrected_count as f64)?;
+    each(("memory_corrected_errors", help, None, Counter), &|dimm| {
+        read(dimm, ErrorSeverity::Corrected, dimm.corrected_count)
+    })?;
     let help = "Uncorrected errors of a memory module.";
-    each(("memory_uncorrected_errors", help, None, Counter), &|dimm| dimm.uncorrected_count as f64)?;
+    each(("memory_uncorrected_errors", help, None, Counter), &|dimm| {
+        read(dimm, ErrorSeverity::Uncorrected, dimm.uncorrected_count)
+    })?;
     let help = "Corrected errors of a memory module per second between the two newest readings, within an hour.";
-    each(("memory_corrected_errors_per_second", help, None, Gauge), &|dimm| dimm.rate_per_s)?;
+    each(("memory_corrected_errors_per_second", help, None, Gauge), &|dimm| Some(dimm.rate_per_s))?;
     let help = "Whether the rate of a memory module's corrected errors is over its bound.";
-    each(("memory_over_rate", help, None, Gauge), &|dimm| f64::from(u8::from(dimm.is_over_rate)))?;
+    each(("memory_over_rate", help, None, Gauge), &|dimm| Some(f64::from(u8::from(dimm.is_over_rate))))?;
     let help = "Whether the errors of a memory module point to a permanent fault.";
     let is_permanent = |dimm: &Dimm| {
         dimm.fault.as_ref().is_some_and(|fault| fault.persistence == surefoot_model::Persistence::Permanent)
     };
-    each(("memory_permanent_fault", help, None, Gauge), &|dimm| f64::from(u8::from(is_permanent(dimm))))
+    each(("memory_permanent_fault", help, None, Gauge), &|dimm| Some(f64::from(u8::from(is_permanent(dimm)))))
+}
+
+/// A count; none where 0 only means that nobody could read it.
+fn read(dimm: &Dimm, severity: ErrorSeverity, count: u64) -> Option<f64> {
+    (count > 0 || !dimm.is_unread(severity)).then_some(count as f64)
 }
 
 fn of_controllers(look: &MemoryLook, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-    let mut each = |name: &str, help: &str, value: &dyn Fn(&MemoryController) -> u64| {
+    let mut each = |name: &str, help: &str, value: &dyn Fn(&MemoryController) -> Option<u64>| {
         let mut family = encoder.encode_descriptor(name, help, None, Counter)?;
-        look.controllers.iter().take(CONTROLLERS_MAX).try_for_each(|controller| {
-            write(&mut family, Counter, &[("controller", &one_line(&controller.id))], value(controller) as f64)
+        let controllers = look.controllers.iter().take(CONTROLLERS_MAX);
+        controllers.filter_map(|one| Some((one, value(one)?))).try_for_each(|(controller, value)| {
+            write(&mut family, Counter, &[("controller", &one_line(&controller.id))], value as f64)
         })
     };
     let help = "Corrected errors of a memory controller, those of no known module included.";

@@ -123,6 +123,6 @@ impl State {
 /// Corrected errors of all modules, and of those that are not known.
 fn corrected_count(look: &MemoryLook) -> u64 {
     let of_dimms = look.dimms.iter().map(|dimm| dimm.corrected_count);
-    let without = look.controllers.iter().map(|controller| controller.no_information_count);
+    let without = look.controllers.iter().filter_map(|controller| controller.no_information_count);
     of_dimms.chain(without).fold(0, u64::saturating_add)
 }

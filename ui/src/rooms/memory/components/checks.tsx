@@ -8,6 +8,11 @@ import { checked, counted, LOSS_WORDS } from "../map.ts";
 /** Problems that stand open. */
 const PROBLEMS = 5;
 
+/** A controller's count, where its counter can be read. */
+function read(errors: number | null): string {
+  return errors === null ? "unreadable" : count(errors);
+}
+
 function row(problem: Memory["problems"][number]) {
   return (
     <li key={problem.path + problem.why} class="untrusted">
@@ -68,8 +73,8 @@ export function Checks({ answer }: { answer: Memory }) {
       <ul class="memory-controllers">
         {answer.controllers.map((one) => (
           <li key={one.id}>
-            <span class="untrusted">{one.id}</span>: {count(one.corrected_count)} corrected, {count(one.uncorrected_count)} uncorrected
-            {one.no_information_count > 0 ? `, ${count(one.no_information_count)} of no known module` : ""};{" "}
+            <span class="untrusted">{one.id}</span>: {read(one.corrected_count)} corrected, {read(one.uncorrected_count)} uncorrected
+            {one.no_information_count !== 0 ? `, ${read(one.no_information_count)} of no known module` : ""};{" "}
             {one.adds_up === null ? "sum not checkable: the driver tells too little" : one.adds_up ? "adds up" : "does not add up"}
           </li>
         ))}

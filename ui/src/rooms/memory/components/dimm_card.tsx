@@ -5,7 +5,7 @@ import { SeverityBadge } from "../../../components/severity.tsx";
 import { age, bytes, count, duration, moment } from "../../../format.ts";
 import { realtimeNow } from "../../../state.ts";
 import type { DimmView as Dimm, ErrorReport, Memory } from "../../../types.ts";
-import { atLeast, counted, FIDELITY_WORDS, MODE_WORDS, rate, where } from "../map.ts";
+import { atLeast, counted, errorsOf, FIDELITY_WORDS, isUnread, MODE_WORDS, rate, where } from "../map.ts";
 import { FaultMap } from "./fault_map.tsx";
 
 /** Reports that stand open. */
@@ -21,11 +21,11 @@ function facts(dimm: Dimm, answer: Memory): [string, string, string][] {
   const isKnown = dimm.rate_window_s > 0;
   const window = isKnown ? `over the last ${age(dimm.rate_window_s * 1e9)}` : "needs two looks within an hour";
   const known: [string, string, string][] = [
-    ["Corrected errors", atLeast(dimm, count(dimm.corrected_count)), FIDELITY_WORDS[dimm.fidelity] ?? dimm.fidelity],
+    ["Corrected errors", errorsOf(dimm, "corrected"), isUnread(dimm, "corrected") ? "not every counter can be read" : (FIDELITY_WORDS[dimm.fidelity] ?? dimm.fidelity)],
     [
       "Uncorrected errors",
-      dimm.uncorrected_count > 0 ? atLeast(dimm, count(dimm.uncorrected_count)) : "0",
-      dimm.uncorrected_count > 0 ? "the data at these addresses is lost" : "no data lost",
+      errorsOf(dimm, "uncorrected"),
+      dimm.uncorrected_count > 0 ? "the data at these addresses is lost" : isUnread(dimm, "uncorrected") ? "not every counter can be read" : "no data lost",
     ],
     ["Rate now", isKnown ? atLeast(dimm, rate(dimm.rate_per_s)) : "not known", dimm.is_over_rate ? `over the bound; ${window}` : window],
     [

@@ -3,24 +3,26 @@
 import { SeverityIcon } from "../../../components/severity.tsx";
 import { count } from "../../../format.ts";
 import type { DimmView as Dimm, Memory } from "../../../types.ts";
-import { apart, atLeast, byController, counted, gridOf, key, rate } from "../map.ts";
+import { apart, atLeast, byController, counted, errorsOf, gridOf, isUnread, key, rate } from "../map.ts";
 import { known } from "../../../severity.ts";
 import { chooseDimm } from "../state.ts";
 
 function Cell({ dimm, isChosen, name }: { dimm: Dimm; isChosen: boolean; name: string }) {
   const severity = known(dimm.severity);
   const errors = dimm.corrected_count + dimm.uncorrected_count;
-  const says = `${dimm.label || dimm.id}: ${dimm.fidelity === "exact" ? "" : "at least "}${counted(dimm.corrected_count, "corrected error")}, ${counted(dimm.uncorrected_count, "uncorrected error")}`;
+  const words = (severity: "corrected" | "uncorrected", errors: number) =>
+    errors === 0 && isUnread(dimm, severity) ? `${severity} errors not known` : counted(errors, `${severity} error`);
+  const says = `${dimm.label || dimm.id}: ${dimm.fidelity === "exact" ? "" : "at least "}${words("corrected", dimm.corrected_count)}, ${words("uncorrected", dimm.uncorrected_count)}`;
   return (
     <button type="button" class="dimm" data-severity={severity} data-testid="dimm" data-dimm={dimm.id} aria-pressed={isChosen} title={says} onClick={() => chooseDimm(dimm.id)}>
       <span class="dimm-name untrusted">{name}</span>
       <span class="dimm-errors figures">
         {errors === 0 ? (
-          <span class="muted">0</span>
+          <span class="muted">{isUnread(dimm, "corrected") || isUnread(dimm, "uncorrected") ? "?" : "0"}</span>
         ) : (
           <>
             <SeverityIcon severity={severity} size={13} />
-            {dimm.uncorrected_count > 0 ? `${atLeast(dimm, count(dimm.uncorrected_count))} lost` : atLeast(dimm, count(dimm.corrected_count))}
+            {dimm.uncorrected_count > 0 ? `${errorsOf(dimm, "uncorrected")} lost` : errorsOf(dimm, "corrected")}
           </>
         )}
       </span>
