@@ -8,15 +8,16 @@ use surefoot_testkit::HostTree;
 
 const PAGE: &str = "memory.md";
 
-/// Runs a command on the unpacked fixture that it names.
+/// Runs a command beside the unpacked fixture that it names.
 fn printed(command: &[String]) -> Vec<String> {
     let place = command.iter().position(|word| word == "--host-root").unwrap() + 1;
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../memory/tests/fixtures");
     let tree = HostTree::unpacked(fixtures.join(format!("{}.tree", command[place])));
-    let here = tree.path().display().to_string();
-    let words = command.iter().enumerate().map(|(at, word)| if at == place { here.clone() } else { word.clone() });
-    let output = Command::new(env!("CARGO_BIN_EXE_surefoot")).args(words).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().replace(&here, "").lines().map(str::to_owned).collect()
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(tree.path(), folder.path().join(&command[place])).unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+    let output = run.args(command).current_dir(folder.path()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]
