@@ -162,10 +162,25 @@ pub fn points(name: &'static str, running: Running, place: &'static str, fate: F
     })
 }
 
-/// Of how many points one is tried: in an ordinary test, which tries others by seed in `reliability`, few; at full size
-/// all.
+/// How many fates befall the saving program: killed, EIO and ENOSPC.
+const FATES: u64 = 3;
+
+/// Of how many points something happens at one: in an ordinary test, which tries others by seed in `reliability`, few; at
+/// full size all.
 fn stride() -> u64 {
-    if std::env::var_os("SUREFOOT_SOAK").is_some() { 1 } else { 17 }
+    if is_full() { 1 } else { 17 }
+}
+
+fn is_full() -> bool {
+    std::env::var_os("SUREFOOT_SOAK").is_some()
+}
+
+/// The points at which a fate is tried. In an ordinary test the fates take turns, so that each point of the stride meets one of
+/// them, and every place another one; at full size each point meets all.
+fn tried(points: u64, place: usize, fate: u64) -> impl Iterator<Item = u64> {
+    let turns = if is_full() { 1 } else { FATES };
+    let first = (place as u64 + fate) % turns * stride();
+    (first..points).step_by((stride() * turns) as usize)
 }
 
 #[test]
@@ -176,17 +191,17 @@ fn a_process_that_is_killed_at_any_system_call_loses_nothing_that_it_reported() 
             &why,
         );
     }
-    for (place, _) in PLACES {
+    for (number, (place, _)) in PLACES.into_iter().enumerate() {
         let whole = run(place, None, Fate::Kill);
         assert_eq!((whole.ended.code, whole.reported, whole.found), (Some(0), STEPS, STEPS), "{}", whole.ended.said);
         assert!(whole.ended.points > 200, "{place}: {}", whole.ended.points);
-        for at in (0..whole.ended.points).step_by(stride() as usize) {
+        for at in tried(whole.ended.points, number, 0) {
             let met = run(place, Some(at), Fate::Kill);
             let what =
                 format!("{place}, killed at {at}, {}: {:?}, {:?}", met.ended.call.unwrap_or("?"), met.ended, met.said);
             assert!(met.found >= met.reported && met.said.is_ok(), "{what}");
         }
-        println!("{place}: killed at {} points", whole.ended.points / stride());
+        println!("{place}: killed at {} points", tried(whole.ended.points, number, 0).count());
     }
 }
 
@@ -196,15 +211,15 @@ fn a_process_whose_system_calls_fail_goes_on_and_loses_nothing_that_it_reported(
         let test = "suite::kill::a_process_whose_system_calls_fail_goes_on_and_loses_nothing_that_it_reported";
         return not_run(test, &why);
     }
-    for (place, _) in PLACES {
-        for error in [libc::EIO, libc::ENOSPC] {
+    for (number, (place, _)) in PLACES.into_iter().enumerate() {
+        for (fate, error) in [(1, libc::EIO), (2, libc::ENOSPC)] {
             let whole = run(place, None, Fate::Error(error));
-            for at in (0..whole.ended.points).step_by(stride() as usize) {
+            for at in tried(whole.ended.points, number, fate) {
                 let met = run(place, Some(at), Fate::Error(error));
                 assert_eq!(met.ended.code, Some(0), "{place}, {error} at {at}: {:?}", met.ended);
                 assert!(met.found >= met.reported, "{place}, {error} at {at}: {:?}, {:?}", met.ended, met.said);
             }
-            println!("{place}: error {error} at {} calls", whole.ended.points / stride());
+            println!("{place}: error {error} at {} calls", tried(whole.ended.points, number, fate).count());
         }
     }
 }
@@ -244,11 +259,14 @@ fn a_job_of_several_ranks_that_is_killed_in_any_save_starts_again() {
         return not_run("suite::kill::a_job_of_several_ranks_that_is_killed_in_any_save_starts_again", &why);
     }
     let mut began_anew = 0;
-    for (place, ranks) in ["memory", "durable", "both"].into_iter().flat_map(|place| (1..=4).map(move |n| (place, n))) {
+    // In an ordinary test each place with two of the numbers of ranks, at full size with all.
+    let ordinary = [("memory", 2), ("memory", 4), ("durable", 1), ("durable", 3), ("both", 2), ("both", 3)];
+    let full = ["memory", "durable", "both"].into_iter().flat_map(|place| (1..=4).map(move |n| (place, n)));
+    for (place, ranks) in full.filter(|some| is_full() || ordinary.contains(some)) {
         let (whole, reported) = kill_ranks(&Tiers::new(), place, ranks, None);
         assert_eq!((whole.code, reported), (Some(0), STEPS), "{place}, {ranks} ranks: {}", whole.said);
         let stride = (stride() * u64::from(ranks) * 5).min(whole.points / 4);
-        let stride = if std::env::var_os("SUREFOOT_SOAK").is_some() { 1 } else { stride };
+        let stride = if is_full() { 1 } else { stride };
         // What the ranks do between the points is theirs: a few beside each other are as good as one again and again.
         for at in (1..whole.points).step_by(stride as usize) {
             let tiers = Tiers::new();

@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs in an ordinary test.
-const RUNS: u64 = 400;
+/// Runs in an ordinary test: two of each row.
+const RUNS: u64 = 250;
 
 /// What came of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
