@@ -13,6 +13,7 @@ use crate::workspace::{Workspace, output};
 use crate::{header, layers, licences, links, page, producers, rooms, tidy, words};
 use runner::{Job, Lane};
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use tally::{Check, Suite};
 
@@ -237,7 +238,7 @@ fn cargo_checks(workspace: &Workspace) -> Vec<Job> {
             let cargo = workspace.cargo();
             let mut niced = Command::new("nice");
             niced.arg("-n10").arg(cargo.get_program()).args(words).current_dir(&workspace.root);
-            niced.env("RUSTDOCFLAGS", "-D warnings");
+            niced.env("RUSTDOCFLAGS", "-D warnings").envs(clippy_variables(workspace).into_iter().flatten());
             niced
         })
     };
@@ -245,6 +246,15 @@ fn cargo_checks(workspace: &Workspace) -> Vec<Job> {
         niced("clippy", &["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]),
         niced("documentation", &["doc", "--workspace", "--no-deps", "--locked", "--quiet"]),
     ]
+}
+
+/// What `cargo clippy -- -D warnings` sets for the compiler. Where it is set for the documentation, too, cargo takes what clippy
+/// has checked instead of checking every crate of ours once more. `None` where clippy is not beside the compiler.
+fn clippy_variables(workspace: &Workspace) -> Option<[(&'static str, PathBuf); 2]> {
+    let folder = output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(&workspace.root)).ok()?;
+    let driver = Path::new(folder.trim()).join("bin/clippy-driver");
+    let hacked = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+    driver.is_file().then(|| [("RUSTC_WORKSPACE_WRAPPER", driver), ("CLIPPY_ARGS", hacked.into())])
 }
 
 /// Types, tests and freshness of the page; the commands are those of ui/package.json.
