@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -102,6 +103,28 @@ class Tiers(unittest.TestCase):
         child.communicate()
 
 
+# Imports PyTorch once, which takes longer than what most ranks do, and makes a process of its own for each rank.
+RANKS_OF_TORCH = """
+import ctypes, json, os, sys
+import torch.distributed
+program, jobs = sys.argv[1], json.loads(sys.argv[2])
+for environment, arguments in jobs:
+    ranks = int(arguments[-2])
+    children = []
+    for rank in range(ranks):
+        children.append(os.fork())
+        if children[-1] == 0:
+            # PR_SET_PDEATHSIG, SIGKILL: no rank outlives a test that gave up.
+            ctypes.CDLL(None).prctl(1, 9)
+            os.environ.update(environment)
+            sys.argv = ["rank", "torch", str(rank), *arguments]
+            exec(compile(program, "program", "exec"), {"__name__": "__main__"})
+            sys.exit()
+    for child in children:
+        os.waitpid(child, 0)
+"""
+
+
 class Processes(Tiers):
     """A job whose ranks are processes. Its program's first argument is `mpi`, or `torch`, its rank, the number of ranks and the
     file at which they meet; it makes a file called as its rank in the directory THROUGH when it has come to its end."""
@@ -110,29 +133,33 @@ class Processes(Tiers):
         file = self.home / "program.py"
         file.write_text(program)
         for ranks in counts:
-            self._through([mpirun(ranks, file, "mpi")], ranks)
+            own = self._own(ranks)
+            said = self._said(mpirun(ranks, file, "mpi"), own)
+            self._ended(own, ranks, said)
 
     def through_torch(self, program: str, *counts: int, gone: int = 0) -> None:
         """The last `gone` ranks do not come to their end."""
-        for ranks in counts:
-            meeting = self.home / f"meeting-{ranks}"
-            own = [[sys.executable, "-c", program, "torch", str(rank), str(ranks), str(meeting)] for rank in range(ranks)]
-            self._through(own, ranks, gone)
+        jobs = [(self._own(ranks), [str(ranks), str(self.home / f"meeting-{ranks}")]) for ranks in counts]
+        command = [sys.executable, "-c", RANKS_OF_TORCH, program, json.dumps(jobs)]
+        said = self._said(command, {}, PATIENCE_S * len(counts))
+        for ranks, (own, _) in zip(counts, jobs):
+            self._ended(own, ranks - gone, said)
 
-    def _through(self, commands: list[list[str]], ranks: int, gone: int = 0) -> None:
-        self.forget_everything()
-        ssd = self.home / "ssd"
-        shutil.rmtree(ssd, ignore_errors=True)
-        ssd.mkdir()
-        through = self.home / f"through-{ranks}"
-        through.mkdir()
-        environment = {**self.environment_of_ranks(), "SSD": str(ssd), "THROUGH": str(through)}
-        children = [
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            for command in commands
-        ]
-        for child in children:
-            self.addCleanup(self._end, child)
-        said = [child.communicate(timeout=PATIENCE_S)[0] for child in children]
-        ended = sorted(int(file.name) for file in through.iterdir())
-        self.assertEqual(ended, list(range(ranks - gone)), "".join(said))
+    def _own(self, ranks: int) -> dict[str, str]:
+        """Variables that name the directories of a job of so many ranks."""
+        own = {name: self.home / f"{name.lower()}-{ranks}" for name in ("MEMORY", "SSD", "THROUGH")}
+        for directory in own.values():
+            directory.mkdir()
+        return {name: str(directory) for name, directory in own.items()}
+
+    def _said(self, command: list[str], own: dict[str, str], patience_s: int = PATIENCE_S) -> str:
+        environment = {**self.environment_of_ranks(), **own}
+        child = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self.addCleanup(self._end, child)
+        return child.communicate(timeout=patience_s)[0]
+
+    def _ended(self, own: dict[str, str], ranks: int, said: str) -> None:
+        ended = sorted(int(file.name) for file in pathlib.Path(own["THROUGH"]).iterdir())
+        self.assertEqual(ended, list(range(ranks)), said)

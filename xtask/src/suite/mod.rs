@@ -93,14 +93,25 @@ pub fn bench(workspace: &Workspace, arguments: &[String]) -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The reliability of checkpoints at full size, the engine of remedies through 10,000 runs with faults, and the watch as it is shipped beside 10,000 programs that come and go and for a
-/// minute beside attackers; prints what each kind of fault came to, and what the watch held.
+/// The reliability of checkpoints at full size, the engine of remedies through 10,000 runs with faults, the watch as it is shipped beside 10,000 programs that come and go and for a
+/// minute beside attackers, and ranks of Python that make different calls; prints what each kind of fault came to, and what the watch held.
 pub fn soak(workspace: &Workspace) -> ExitCode {
     let checkpoints = soak_checkpoints(workspace);
     let remedies = soak_remedies(workspace);
     let watch = soak_watch(workspace);
+    let ranks = soak_ranks_apart(workspace);
     let library = library_size(workspace);
-    [checkpoints, remedies, watch].into_iter().find(|end| *end != ExitCode::SUCCESS).unwrap_or(library)
+    [checkpoints, remedies, watch, ranks].into_iter().find(|end| *end != ExitCode::SUCCESS).unwrap_or(library)
+}
+
+/// Every pair of different calls of Python's ranks, for each number of ranks and each transport.
+fn soak_ranks_apart(workspace: &Workspace) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args(["test", "--locked", "--package", "surefoot-c", "--test", "tests", "--"]);
+    command.args(["suite::python::python_ranks_of_mpi_that_are_apart"]);
+    command.args(["suite::python::python_ranks_of_gloo_that_are_apart", "--nocapture"]);
+    command.env("SUREFOOT_SOAK", "10000");
+    exit_of(command)
 }
 
 /// The size of the library as it is installed, whose optimisation takes too long for every test run.

@@ -5,7 +5,9 @@
 //! environment with newer versions.
 
 use super::build::{bindings, libraries};
+use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::Mutex;
 use surefoot_testkit::not_run::not_run;
 
 /// The oldest Python that the package supports.
@@ -20,8 +22,15 @@ const SMALL: &str = "import numpy, ml_dtypes";
 /// What tests of distributed tensors need.
 const DISTRIBUTED: &str = "import numpy, torch.distributed.tensor._api";
 
-/// The Python that runs tests which need these packages.
-fn python(packages: &str) -> String {
+/// The Python that runs tests which need these packages. Importing PyTorch takes two seconds of a processor, so each set is
+/// looked for once.
+fn python(packages: &'static str) -> String {
+    static FOUND: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
+    let mut found = FOUND.lock().unwrap();
+    found.entry(packages).or_insert_with(|| look_for(packages)).clone()
+}
+
+fn look_for(packages: &str) -> String {
     std::env::var("SUREFOOT_PYTHON").unwrap_or_else(|_| {
         let own = ["ml_dtypes/bin/python3", "torch/python3"].map(|own| libraries().join("../../tools").join(own));
         let own = own.iter().map(|path| path.to_str().unwrap());
@@ -39,7 +48,7 @@ fn passes(test: &str, class: &str) {
     passes_with(PACKAGES, test, class);
 }
 
-fn passes_with(packages: &str, test: &str, class: &str) {
+fn passes_with(packages: &'static str, test: &str, class: &str) {
     let python = python(packages);
     if !succeeds(&python, PYTHON_MIN) {
         return not_run(test, &format!("{python} is not there, or older than 3.9; install python3"));
