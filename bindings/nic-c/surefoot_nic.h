@@ -65,7 +65,8 @@ typedef void surefoot_nic_callback(surefoot_nic_port *port, void *context, int o
 /*
  * Opens a port of a node's interface, with pages of 4 KiB of registered memory, 1024 at most. `run` is the directory of a `surefoot nic run
  * --serve` of the same user, in the same PID namespace; its nodes are 0 and 1, and the ports 1 to 6 are for programs. A port that was
- * closed a moment ago, or whose process has ended, is waited for, two seconds at most.
+ * closed a moment ago, or whose process has ended, is waited for, two seconds at most. After the call returns, messages to the port are
+ * no longer refused as sent to a closed port.
  */
 int surefoot_nic_open(const char *run, uint32_t node, uint32_t port, uint32_t pages, surefoot_nic_port **opened);
 /*

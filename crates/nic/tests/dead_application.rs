@@ -13,11 +13,11 @@ use surefoot_nic::host::layout::{RECEIVE_TOKENS, SEND_TOKENS};
 use surefoot_nic::host::memory::HostMemory;
 use surefoot_nic::host::port::{Event, Message, Port, PortConfig, Service};
 use surefoot_nic::host::streams::Peer;
+use surefoot_nic::live::Error;
 use surefoot_nic::live::directory::RunDirectory;
 use surefoot_nic::live::local::Pair;
 use surefoot_nic::live::part::port_config;
 use surefoot_nic::live::ports;
-use surefoot_nic::live::process;
 
 /// The process that is told so is the application that dies.
 const VICTIM: &str = "SUREFOOT_NIC_TEST_VICTIM";
@@ -31,7 +31,10 @@ const ARENA_BYTES: u32 = 212 * 4096;
 const BYTES: u32 = 1_000;
 
 fn open(memory: &Arc<HostMemory>, number: usize, pages: u32) -> Result<Port, OpenError> {
-    Port::open(Arc::clone(memory), number, std::process::id(), PortConfig { pages, ..port_config(Build::Tolerant) })
+    ports::open(memory, number, PortConfig { pages, ..port_config(Build::Tolerant) }).map_err(|error| match error {
+        Error::Port { source, .. } => source,
+        other => panic!("{other}"),
+    })
 }
 
 fn message(token: u32, port: usize) -> Message {
@@ -45,7 +48,6 @@ fn victim() {
     let Some(directory) = std::env::var_os(VICTIM) else { return };
     let memory = RunDirectory::open(Path::new(&directory)).unwrap().open_memory(0).unwrap();
     let mut port = open(&memory, VICTIMS_PORT, VICTIMS_PAGES).unwrap();
-    port.owned_since(process::started(std::process::id()).unwrap());
     for token in 0..RECEIVE_TOKENS as u32 {
         port.provide(token, 0x2000 + token * 1024, 10, 0).unwrap();
     }
@@ -130,8 +132,7 @@ fn the_port_of_an_application_that_is_killed_is_closed_and_the_others_go_on() {
         wait("the port of the dead application stays open", || !driver::is_open(&memories[0], VICTIMS_PORT));
         wait("the others stand still", || delivered.load(Ordering::Acquire) > before + 100);
         // Its pages, and all of its tokens, are there for the next one.
-        let config = PortConfig { pages: VICTIMS_PAGES, ..port_config(Build::Tolerant) };
-        let mut port = ports::open(&memories[0], VICTIMS_PORT, config).unwrap();
+        let mut port = open(&memories[0], VICTIMS_PORT, VICTIMS_PAGES).unwrap();
         for token in 0..RECEIVE_TOKENS as u32 {
             port.provide(token, 0x2000 + token * 1024, 10, 0).unwrap();
         }

@@ -5,6 +5,7 @@ use crate::host::memory::HostMemory;
 use crate::host::port::{Event, Port, PortConfig};
 use crate::live::local::Pair;
 use crate::live::part::port_config;
+use crate::live::ports;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,19 +56,24 @@ fn said_by_daemons(pair: &Pair) -> String {
 }
 
 fn open(memory: &Arc<HostMemory>, config: PortConfig) -> Result<Port, Error> {
-    let config = PortConfig { pages: PAGES, ..config };
-    let mut port = Port::open(Arc::clone(memory), 1, std::process::id(), config)?;
+    let mut port = ports::open(memory, 1, PortConfig { pages: PAGES, ..config })?;
     provide_all(&mut port)?;
     Ok(port)
 }
 
-/// The next event; spins a little, then sleeps. `None` when it is over.
+/// The next event; spins a little, then sleeps. `None` when it is over. A message that did not arrive is an error: the other side
+/// waits for it.
 fn next(port: &mut Port, is_over: &AtomicBool) -> Result<Option<Event>, Error> {
     let begun = Instant::now();
     let mut busy = begun;
     loop {
-        if let Some(event) = port.poll(monotonic_ns()) {
-            return Ok(Some(event));
+        match port.poll(monotonic_ns()) {
+            Some(Event::Sent { token, outcome: Err(why) }) => {
+                let why = format!("message {token} of node {} did not arrive: {why:?}", port.node());
+                return Err(Error::Stuck(why));
+            }
+            Some(event) => return Ok(Some(event)),
+            None => {}
         }
         if is_over.load(Ordering::Acquire) {
             return Ok(None);
@@ -77,9 +83,18 @@ fn next(port: &mut Port, is_over: &AtomicBool) -> Result<Option<Event>, Error> {
             busy = Instant::now();
         }
         if begun.elapsed() > PATIENCE {
-            return Err(Error::Stuck(format!("nothing happened at port {} for {PATIENCE:?}", port.number())));
+            return Err(Error::Stuck(silence(port)));
         }
     }
+}
+
+/// What is known of a port at which nothing happened.
+fn silence(port: &Port) -> String {
+    let (node, number, counts) = (port.node(), port.number(), port.counts());
+    let (sent, buffers) = (port.outstanding_count(), port.provided_count());
+    format!(
+        "no event at port {number} of node {node} for {PATIENCE:?}: {sent} messages unacknowledged, {buffers} buffers provided, {counts:?}"
+    )
 }
 
 /// Sends back as many messages as asked for, takes the others, and what it has to say yet.
@@ -123,8 +138,7 @@ fn drive(port: &mut Port, bytes: u32, [trips, count]: [u32; 2]) -> Result<ByCloc
             send(port, trips + sent, 1, bytes)?;
             sent += 1;
         }
-        if let Some(Event::Sent { outcome, .. }) = next(port, &never)? {
-            outcome.map_err(|why| Error::Stuck(format!("a message did not arrive: {why:?}")))?;
+        if let Some(Event::Sent { .. }) = next(port, &never)? {
             confirmed += 1;
             if confirmed == WARM_UP {
                 begun = Instant::now();
@@ -139,6 +153,17 @@ fn drive(port: &mut Port, bytes: u32, [trips, count]: [u32; 2]) -> Result<ByCloc
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::firmware::Build;
+
+    #[test]
+    fn a_message_that_is_refused_is_reported_at_once() {
+        let base = tempfile::tempdir().unwrap();
+        let pair = Pair::start(&base.path().join("run"), Build::Plain, ARENA_BYTES, 0).unwrap();
+        // Nobody opens the port at node 1.
+        let mut here = open(&pair.memories[0], port_config(Build::Plain)).unwrap();
+        let error = drive(&mut here, 1_000, [1, 0]).unwrap_err().to_string();
+        assert_eq!(error, "message 0 of node 0 did not arrive: Closed");
+    }
 
     #[test]
     fn every_stack_carries_messages_by_the_clock() {

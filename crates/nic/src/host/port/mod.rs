@@ -24,7 +24,7 @@ use super::streams::{Outgoing, Peer, Streams};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 /// How often in a row the interface may say that a stream cannot go on before it is believed.
 const DOUBTS_MAX: u32 = 3;
@@ -502,6 +502,15 @@ impl Port {
             }
             self.outbox.pop_front();
         }
+    }
+
+    /// Whether the interface has taken every command.
+    pub(crate) fn is_heard(&mut self) -> bool {
+        self.flush();
+        let is_heard = self.outbox.is_empty() && mailbox::waiting(&self.memory, self.granted.number) == 0;
+        // What the caller reads next is no older than this.
+        fence(Ordering::Acquire);
+        is_heard
     }
 
     /// What happened next, with recovery done on the way; `None` when nothing has.
