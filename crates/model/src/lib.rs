@@ -47,6 +47,7 @@ mod interrupt;
 mod journal;
 mod ledger;
 mod memory;
+mod nearest;
 mod number;
 mod part;
 pub mod rasdaemon;
@@ -90,6 +91,7 @@ pub use memory::{
     LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
     Persistence, ReportingCost, Spread,
 };
+pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
 pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
 pub use remedy::{

@@ -1,11 +1,11 @@
 //! The steps that a policy may name.
 
-use crate::policy::table::nearest;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+use surefoot_model::nearest;
 
 /// The longest stress that a policy may ask for.
 const STRESS_MAX: Duration = Duration::from_secs(7 * 86_400);
@@ -219,7 +219,7 @@ impl FromStr for Step {
                 _ => Err(wrong("only firmware, tune-reporting and debug can be taken back")),
             },
             _ => {
-                let meant = nearest(verb, &FORMS.map(verb_of))
+                let meant = nearest(verb, FORMS.map(verb_of))
                     .map_or_else(String::new, |verb| format!("did you mean '{verb}'? "));
                 Err(wrong(&format!("{meant}there are {}", FORMS.join(", "))))
             }

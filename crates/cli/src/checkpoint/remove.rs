@@ -10,6 +10,7 @@ use surefoot_checkpoint::settings::{Told, read_published};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::words::size;
+use surefoot_model::did_you_mean;
 
 /// What became of a job.
 #[derive(Serialize)]
@@ -67,7 +68,10 @@ pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
     };
     if let (Some(name), true) = (&options.job, jobs.is_empty()) {
         let places: Vec<String> = bases.iter().map(|base| base.display().to_string()).collect();
-        anyhow::bail!("no job is called {name:?} in {}; --in names other directories", places.join(", "));
+        // A directory that cannot be read was told of by the search for the job.
+        let there = inspect::survey(&bases).map(|all| inspect::jobs(&all, &mut |_| {})).unwrap_or_default();
+        let meant = did_you_mean(name, there.iter().map(|job| job.name.as_str()));
+        anyhow::bail!("no job is called {name:?} in {}; --in names other directories{meant}", places.join(", "));
     }
     let now_ns = now_ns();
     if let Some(age_s) = options.older_than {

@@ -23,7 +23,7 @@ use surefoot_interfaces::look::Looker;
 use surefoot_interfaces::probe::{Peer, Prober};
 use surefoot_interfaces::{Error, presence, self_test};
 use surefoot_model::{
-    DeedOutcome, Interface, InterfaceLook, InterfaceProbe, InterfaceProblem, InterfaceState, SelfTest,
+    DeedOutcome, Interface, InterfaceLook, InterfaceProbe, InterfaceProblem, InterfaceState, SelfTest, did_you_mean,
 };
 
 pub fn run(options: &HealthOptions) -> anyhow::Result<Outcome> {
@@ -104,7 +104,11 @@ impl Health {
             let is_there = look.interfaces.iter().any(|one| one.name == *name);
             let is_loopback = name == "lo" && self.root.sys("class/net/lo").exists();
             ensure!(!is_loopback, "--interface lo: the loopback is left out: nothing of it can fail");
-            ensure!(is_there, "--interface {name}: there is no such interface; `surefoot nic health` lists them");
+            let meant = did_you_mean(name, look.interfaces.iter().map(|one| one.name.as_str()));
+            ensure!(
+                is_there,
+                "--interface {name}: there is no such interface; `surefoot nic health` lists them{meant}"
+            );
         }
         Ok(look)
     }

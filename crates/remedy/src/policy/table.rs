@@ -4,6 +4,7 @@ use crate::{Error, Result};
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
+use surefoot_model::{did_you_mean, nearest};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -121,7 +122,7 @@ impl<'a> Table<'a> {
     /// The error for a field that means nothing here.
     pub(crate) fn unknown(&self, key: &Spanned<DeString<'_>>, field: &str) -> Error {
         let asked = self.asked.borrow();
-        let meant = match nearest(key.get_ref(), &asked) {
+        let meant = match nearest(key.get_ref(), asked.iter().copied()) {
             Some(name) => format!("did you mean '{name}'? "),
             None => String::new(),
         };
@@ -130,7 +131,7 @@ impl<'a> Table<'a> {
 
     /// The name that was asked for and that a misspelt one is likely to stand for.
     pub(crate) fn meant(&self, name: &str) -> Option<&'static str> {
-        nearest(name, &self.asked.borrow())
+        nearest(name, self.asked.borrow().iter().copied())
     }
 
     pub(crate) fn error(&self, why: impl Into<String>) -> Error {
@@ -259,34 +260,8 @@ impl<'a> Value<'a> {
         let text = self.text()?;
         words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            let meant = nearest(text, &words).map_or_else(String::new, |word| format!("; did you mean '{word}'?"));
+            let meant = did_you_mean(text, words.iter().copied());
             self.error(format!("'{}' is none of {}{meant}", shown(text), words.join(", ")))
         })
     }
-}
-
-/// The word that another is likely to be a slip of: at most two letters are wrong, and fewer than half.
-pub(crate) fn nearest<'w>(text: &str, words: &[&'w str]) -> Option<&'w str> {
-    let text = text.to_ascii_lowercase();
-    let nearest = words.iter().map(|word| (slips(&text, word), *word)).min_by_key(|(count, _)| *count)?;
-    (nearest.0 <= 2 && nearest.0 * 2 < text.chars().count()).then_some(nearest.1)
-}
-
-/// How many letters must be added, left out or changed to make one word of another (Levenshtein's distance). Long texts are no slip.
-fn slips(one: &str, other: &str) -> usize {
-    if one.len() > 64 {
-        return usize::MAX;
-    }
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (place, against) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *against);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(row[place] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
