@@ -227,7 +227,8 @@ fn a_save_takes_over_what_the_thread_is_at() {
         }
         state.fill(0);
         job.restart().unwrap().unwrap();
-        assert!(state.iter().all(|byte| *byte == turn as u8 * 4 + 3), "{turn}");
+        // Compared as a whole: byte by byte takes half a second without optimisation.
+        assert!(state == vec![turn as u8 * 4 + 3; state.len()], "{turn}");
         job.discard().unwrap();
     }
 }
