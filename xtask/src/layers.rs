@@ -101,7 +101,12 @@ const FEATURES: &[&str] = &["foreign", "model", "hostfs", "probes"];
 
 /// The table. A crate without a row is a fault, so that a new one is placed before it is used.
 const LAYERS: &[Layer] = &[
-    Layer { folder: "crates/model", uses: &[], externals: Externals::Only(&["schemars", "serde", "strsim"]), silent_on: PURE },
+    Layer {
+        folder: "crates/model",
+        uses: &[],
+        externals: Externals::Only(&["schemars", "serde", "strsim"]),
+        silent_on: PURE,
+    },
     Layer {
         folder: "crates/ecc",
         uses: &[],
