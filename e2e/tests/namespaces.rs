@@ -72,6 +72,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("remedy cases", "--server unix:HERE/none.sock"),
     ("remedy check run", "--help"),
     ("remedy pause", "--server unix:HERE/none.sock"),
+    ("remedy release", "n1 --server unix:HERE/none.sock"),
     ("remedy replaced", "1 --server unix:HERE/none.sock"),
     ("remedy resume", "--server unix:HERE/none.sock"),
     ("remedy serve", "--policy HERE/none.toml"),

@@ -90,6 +90,7 @@ mod tests {
         "remedy cancel",
         "remedy check run",
         "remedy pause",
+        "remedy release",
         "remedy replaced",
         "remedy resume",
         "remedy serve",

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use surefoot_model::{Finding, Health, Room, RoomHealth, Severity};
+use surefoot_model::{Finding, Health, MachineId, Room, RoomHealth, Severity};
 use surefoot_remedy::act::Found;
 use surefoot_remedy::{Act, Order, Outcome};
 
@@ -50,6 +50,9 @@ struct Known {
     is_told: bool,
     /// Counts orders, so that the oldest are forgotten first.
     number: u64,
+    /// The machine that it was handed to: the folder may be that of a cloned image.
+    #[serde(default)]
+    machine: MachineId,
 }
 
 /// The orders of the past, in a file that is replaced as a whole: what was begun before a crash is known after it.
@@ -57,10 +60,12 @@ struct Known {
 struct Journal {
     path: PathBuf,
     orders: BTreeMap<String, Known>,
+    /// Orders of another machine that were found in it.
+    of_another_count: usize,
 }
 
 impl Journal {
-    fn open(folder: &Path) -> Result<Journal, Error> {
+    fn open(folder: &Path, machine: &MachineId) -> Result<Journal, Error> {
         let path = folder.join("orders.json");
         let failed = |why: String| Error::Unusable { what: path.display().to_string(), why };
         let text = match surefoot_foreign::hold_name(&path).and_then(|held| held.regular()?.read(JOURNAL_BYTES_MAX)) {
@@ -69,7 +74,7 @@ impl Journal {
                 .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
                 .map_err(|error| failed(error.to_string()))?,
         };
-        let orders = if text.is_empty() {
+        let mut orders: BTreeMap<String, Known> = if text.is_empty() {
             BTreeMap::new()
         } else {
             let damaged = |error| {
@@ -77,7 +82,10 @@ impl Journal {
             };
             serde_json::from_str(&text).map_err(damaged)?
         };
-        Ok(Journal { path, orders })
+        let before = orders.len();
+        orders.retain(|_, known| known.machine.is(machine) != Some(false));
+        let of_another_count = before - orders.len();
+        Ok(Journal { path, orders, of_another_count })
     }
 
     /// Written and on the disk before what it tells is begun.
@@ -104,6 +112,7 @@ impl Journal {
 pub struct Agent {
     host: String,
     service: String,
+    machine: MachineId,
     health: PathBuf,
     act: Option<Arc<dyn Act>>,
     journal: Arc<Mutex<Journal>>,
@@ -113,7 +122,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent of this host, whose watch publishes `health`. `act` does orders; without one, none are fetched. `folder` keeps what is
+    /// An agent of this host, which runs on this machine and whose watch publishes `health`. `act` does orders; without one, none are fetched. `folder` keeps what is
     /// known of orders.
     ///
     /// # Errors
@@ -121,6 +130,7 @@ impl Agent {
     pub fn new(
         host: &str,
         service: &str,
+        machine: MachineId,
         health: PathBuf,
         act: Option<Arc<dyn Act>>,
         folder: &Path,
@@ -129,13 +139,14 @@ impl Agent {
             what: format!("host '{}'", surefoot_model::one_line(host)),
             why: "a host's name has letters, digits, '.', '-' and '_'".into(),
         })?;
-        let mut journal = Journal::open(folder)?;
+        let mut journal = Journal::open(folder, &machine)?;
         journal
             .save()
             .map_err(|error| Error::Unusable { what: folder.display().to_string(), why: error.to_string() })?;
         Ok(Agent {
             host,
             service: service.to_owned(),
+            machine,
             health,
             act,
             journal: Arc::new(Mutex::new(journal)),
@@ -181,8 +192,17 @@ impl Agent {
         };
         let (host, service) = (self.host.clone(), self.service.clone());
         let protocol = Protocol::default();
-        let told =
-            HostFindings { protocol, host, service, findings, is_watched, findings_left_out, parts, orders_max: room };
+        let told = HostFindings {
+            protocol,
+            host,
+            service,
+            findings,
+            is_watched,
+            findings_left_out,
+            parts,
+            machine: self.machine.clone(),
+            orders_max: room,
+        };
         let accepted = exchange.tell(&told)?;
         if accepted.protocol != protocol {
             return Err(format!(
@@ -200,6 +220,12 @@ impl Agent {
     pub fn why_unwatched(&self) -> Option<String> {
         let why = health(&self.health).err()?;
         Some(format!("{}: {why}; what `surefoot watch` finds on this host is not reported", self.health.display()))
+    }
+
+    /// How many orders of another machine were left out of what is known of orders: the folder was copied from there. None of them is done
+    /// or answered here.
+    pub fn orders_of_another_count(&self) -> usize {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner).of_another_count
     }
 
     /// Whether an order was done of which the controller does not know yet.
@@ -258,7 +284,13 @@ impl Agent {
             None => false,
         };
         let number = journal.orders.values().map(|known| known.number).max().unwrap_or(0) + 1;
-        let known = Known { body: handed.body.clone(), answer: String::new(), is_told: false, number };
+        let known = Known {
+            body: handed.body.clone(),
+            answer: String::new(),
+            is_told: false,
+            number,
+            machine: self.machine.clone(),
+        };
         journal.orders.insert(handed.token.clone(), known);
         journal.save().map_err(|error| format!("{}: {error}", journal.path.display()))?;
         drop(journal);

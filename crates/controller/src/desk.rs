@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_http::ApiError;
-use surefoot_model::{AuditEntry, Case, one_line};
+use surefoot_model::{AuditEntry, Case, MachineId, one_line};
 use surefoot_remedy::decide::{Request, request, waits_for_approval};
 use surefoot_remedy::{Casebook, Error};
-use surefoot_store::cases::{Counts, KeptOrder};
+use surefoot_store::cases::{Counts, KeptOrder, MachineLimits};
 use tokio::sync::Semaphore;
 
 /// Questions at one time: each has a connection to the store.
@@ -97,6 +97,13 @@ impl Desk {
         outcome
     }
 
+    /// Takes a host's name away from the machine that has it; what came of it, in words.
+    pub(super) async fn release(self: &Arc<Self>, host: String, actor: String, reason: String) -> Told<String> {
+        let outcome = self.ask(move |book| Ok(release(book, &host, &actor, &reason)?)).await;
+        *surefoot_http::lock(&self.counts) = None;
+        outcome
+    }
+
     pub(super) async fn note(self: &Arc<Self>, entry: AuditEntry) -> Told<()> {
         self.ask(move |book| Ok(book.note(&entry)?)).await
     }
@@ -114,7 +121,12 @@ impl Desk {
     }
 
     /// The orders of a host, as of a moment ago: most hosts have none, and are not asked for each time.
-    pub(super) async fn orders(self: &Arc<Self>, host: String, limit: usize) -> Told<Vec<KeptOrder>> {
+    pub(super) async fn orders(
+        self: &Arc<Self>,
+        host: String,
+        machine: MachineId,
+        limit: usize,
+    ) -> Told<Vec<KeptOrder>> {
         let known = surefoot_http::lock(&self.ordered)
             .as_ref()
             .filter(|(at, _)| at.elapsed() < ORDERS_AGE_MAX)
@@ -132,7 +144,7 @@ impl Desk {
         if !has_some || limit == 0 {
             return Ok(Vec::new());
         }
-        self.ask(move |book| Ok(book.with(|store| store.fetch_orders(&host, limit))?)).await
+        self.ask(move |book| Ok(book.with(|store| store.fetch_orders(&host, &machine, limit))?)).await
     }
 
     pub(super) async fn answer(self: &Arc<Self>, token: String, host: String, answer: String) -> Told<bool> {
@@ -220,4 +232,13 @@ pub fn pause(book: &mut Book, is_paused: bool, actor: &str, reason: &str) -> sur
         reason: one_line(reason),
     };
     book.pause(is_paused, &entry)
+}
+
+/// Takes a host's name away from the machine that has it: another one that was refused has it now, or the next one that reports. What came
+/// of it, in words.
+///
+/// # Errors
+/// What the store says.
+pub fn release(book: &mut Book, host: &str, actor: &str, reason: &str) -> surefoot_remedy::Result<String> {
+    book.with(|store| store.release(host, actor, &one_line(reason), &MachineLimits::default()))
 }

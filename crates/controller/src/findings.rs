@@ -4,7 +4,7 @@ use super::lines::Protocol;
 use super::strangers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{Alert, AlertOrigin, Finding, Part, Room, Severity, SubjectKind};
+use surefoot_model::{Alert, AlertOrigin, Finding, MachineId, Part, Room, Severity, SubjectKind};
 
 /// The findings of one host that are taken: the worst.
 const FINDINGS_MAX: usize = 200;
@@ -39,6 +39,9 @@ pub struct HostFindings {
     /// Its parts that are known by their serial numbers: all of each kind that is told of. `None` where nothing is known of them.
     #[serde(default)]
     pub parts: Option<Vec<Part>>,
+    /// Which machine the agent runs on; unknown from agents of earlier releases, and where the machine has no ID.
+    #[serde(default)]
+    pub machine: MachineId,
     /// How many orders the agent takes; 0 for an agent that does nothing to its host.
     #[serde(default)]
     pub orders_max: usize,
@@ -63,6 +66,9 @@ pub(super) struct Board {
     /// Findings and parts that had no room.
     pub(super) left_out: u64,
     pub(super) orders_max: usize,
+    pub(super) machine: MachineId,
+    /// Where it came from; empty where that is unknown.
+    pub(super) address: String,
 }
 
 /// The alerts that come of what an agent tells, as the server takes it; for whoever tries messages.
@@ -84,13 +90,24 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let host =
         strangers::host(&told.host).ok_or_else(|| format!("'{}' is no name of a host", strangers::name(&told.host)))?;
     let service = strangers::name(&told.service);
-    let orders_max = told.orders_max;
+    let (orders_max, machine) = (told.orders_max, machine_of(told.machine)?);
     let rooms = told.findings_left_out.unwrap_or_default().into_iter().filter(|_| told.is_watched);
     let mut whole: BTreeSet<Room> = rooms.filter(|(_, left_out)| *left_out == 0).map(|(room, _)| room).collect();
     let (parts, parts_left_out) = parts_of(told.parts.unwrap_or_default());
     let Some(mut findings) = told.findings else {
         let (fine, left_out) = (Vec::new(), parts_left_out);
-        return Ok(Board { host, service, alerts: None, whole, fine, parts, left_out, orders_max });
+        return Ok(Board {
+            host,
+            service,
+            alerts: None,
+            whole,
+            fine,
+            parts,
+            left_out,
+            orders_max,
+            machine,
+            address: String::new(),
+        });
     };
     let well = findings.iter().filter(|finding| finding.severity <= Severity::Ok);
     let fine = well.map(|finding| finding.key.clone()).take(FINDINGS_MAX).collect();
@@ -105,7 +122,16 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     left_out.iter().for_each(|finding| _ = whole.remove(&finding.room));
     let left_out = left_out.len() as u64 + parts_left_out;
     let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
-    Ok(Board { host, service, alerts, whole, fine, parts, left_out, orders_max })
+    Ok(Board { host, service, alerts, whole, fine, parts, left_out, orders_max, machine, address: String::new() })
+}
+
+/// The identity of a machine: what is not a hash as agents make it is an error, because two that are cut alike would be one machine.
+fn machine_of(told: MachineId) -> Result<MachineId, String> {
+    let is_hash = |id: &String| id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if let Some(id) = [&told.hardware, &told.system].into_iter().flatten().find(|id| !is_hash(id)) {
+        return Err(format!("'{}' is no ID of a machine: 32 hexadecimal digits, lower case", strangers::name(id)));
+    }
+    Ok(told)
 }
 
 /// The parts that are told apart, and how many are not.

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_model::Alert;
-use surefoot_store::cases::{HostBoard, Limits};
+use surefoot_store::cases::{Claim, Claimed, HostBoard, Limits, MachineLimits};
 use tokio::sync::oneshot;
 
 /// Messages that wait.
@@ -36,23 +36,27 @@ pub(super) struct Counts {
     pub(super) failed: AtomicU64,
     /// Transactions.
     pub(super) writes: AtomicU64,
+    /// Messages of a machine whose name is another one's.
+    pub(super) rivals: AtomicU64,
     /// What was forgotten because it was old.
     pub(super) pruned: AtomicU64,
 }
 
 enum Told {
     Alerts(Vec<Alert>),
-    Board(Board),
+    Board(Box<Board>),
 }
 
 struct Message {
     told: Told,
-    taken: oneshot::Sender<Result<(), String>>,
+    taken: oneshot::Sender<Result<Claimed, NotTaken>>,
 }
 
 /// Why nothing was taken.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NotTaken {
+    /// Another machine has the name of the host; in words for its agent.
+    Rival(String),
     /// Too much waits.
     Full,
     /// The store cannot be written to now.
@@ -83,15 +87,15 @@ impl Intake {
 
     /// Hands alerts over, and waits until they are written.
     pub(super) async fn alerts(&self, alerts: Vec<Alert>) -> Result<(), NotTaken> {
-        self.hand(Told::Alerts(alerts)).await
+        self.hand(Told::Alerts(alerts)).await.map(drop)
     }
 
-    /// The same with all that is found of a host.
-    pub(super) async fn board(&self, board: Board) -> Result<(), NotTaken> {
-        self.hand(Told::Board(board)).await
+    /// The same with all that is found of a host. Whether its name is that of the machine, or which is not known.
+    pub(super) async fn board(&self, board: Board) -> Result<Claimed, NotTaken> {
+        self.hand(Told::Board(Box::new(board))).await
     }
 
-    async fn hand(&self, told: Told) -> Result<(), NotTaken> {
+    async fn hand(&self, told: Told) -> Result<Claimed, NotTaken> {
         let (taken, answer) = oneshot::channel();
         let queue = surefoot_http::lock(&self.queue).clone();
         let sent = match queue {
@@ -109,8 +113,7 @@ impl Intake {
             }
         }
         match tokio::time::timeout(crate::server::ANSWER_TIME_MAX, answer).await {
-            Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(why))) => Err(NotTaken::Store(why)),
+            Ok(Ok(taken)) => taken,
             Ok(Err(_)) => Err(NotTaken::Store("the writer of the store has ended".into())),
             Err(_) => Err(NotTaken::Late),
         }
@@ -152,30 +155,36 @@ impl Writer {
     }
 
     fn write(&mut self, messages: Vec<Message>, wake: &dyn Fn()) {
+        match self.book.with(|store| store.claim(&claims_of(&messages), &MachineLimits::default())) {
+            Ok(claimed) => self.write_claimed(messages, claimed, wake),
+            Err(error) => self.answer_failed(messages.into_iter().map(|message| message.taken).collect(), &error),
+        }
+    }
+
+    /// Writes all but what comes from a machine whose name is another one's. `claimed` has an answer for each board, in order.
+    fn write_claimed(&mut self, messages: Vec<Message>, claimed: Vec<Claimed>, wake: &dyn Fn()) {
+        let mut claimed = claimed.into_iter();
         let (mut alerts, mut boards, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         let (mut alert_count, mut board_count) = (0, 0);
         let mut answers = Vec::with_capacity(messages.len());
         for Message { told, taken } in messages {
-            answers.push(taken);
             match told {
                 Told::Alerts(some) => {
                     alert_count += some.len() as u64;
                     alerts.extend(some);
+                    answers.push((taken, Claimed::Own));
                 }
-                Told::Board(board) => {
-                    board_count += 1;
-                    match board.alerts {
-                        Some(alerts) => boards.push(HostBoard {
-                            host: board.host,
-                            service: board.service,
-                            alerts,
-                            whole: board.whole,
-                            fine: board.fine,
-                            parts: board.parts,
-                        }),
-                        None => seen.push((board.host, board.service)),
+                Told::Board(board) => match claimed.next().unwrap_or(Claimed::Unknown { owner: None }) {
+                    Claimed::Refused { why } => {
+                        self.counts.rivals.fetch_add(1, Ordering::Relaxed);
+                        let _ = taken.send(Err(NotTaken::Rival(why)));
                     }
-                }
+                    claimed => {
+                        board_count += 1;
+                        answers.push((taken, claimed));
+                        sort_in(*board, &mut boards, &mut seen);
+                    }
+                },
             }
         }
         let written = self.book.with(|store| {
@@ -186,7 +195,7 @@ impl Writer {
             }
             Ok(news + more)
         });
-        let outcome = match written {
+        match written {
             Ok(news) => {
                 for (counter, count) in [
                     (&self.counts.alerts, alert_count),
@@ -199,15 +208,43 @@ impl Writer {
                 if news > 0 {
                     wake();
                 }
-                Ok(())
+                // Who does not wait any more tells it again.
+                answers.into_iter().for_each(|(taken, claimed)| _ = taken.send(Ok(claimed)));
             }
-            Err(error) => {
-                self.counts.failed.fetch_add(answers.len() as u64, Ordering::Relaxed);
-                Err(error.to_string())
-            }
-        };
-        // Who does not wait any more tells it again.
-        answers.into_iter().for_each(|answer| _ = answer.send(outcome.clone()));
+            Err(error) => self.answer_failed(answers.into_iter().map(|(taken, _)| taken).collect(), &error),
+        }
+    }
+
+    fn answer_failed(&self, answers: Vec<oneshot::Sender<Result<Claimed, NotTaken>>>, error: &surefoot_remedy::Error) {
+        self.counts.failed.fetch_add(answers.len() as u64, Ordering::Relaxed);
+        let why = error.to_string();
+        answers.into_iter().for_each(|taken| _ = taken.send(Err(NotTaken::Store(why.clone()))));
+    }
+}
+
+/// What each board claims, in order.
+fn claims_of(messages: &[Message]) -> Vec<Claim> {
+    let claim = |message: &Message| match &message.told {
+        Told::Alerts(_) => None,
+        Told::Board(board) => {
+            Some(Claim { host: board.host.clone(), machine: board.machine.clone(), address: board.address.clone() })
+        }
+    };
+    messages.iter().filter_map(claim).collect()
+}
+
+/// Puts a board where it is written: one of a host of which nothing is known says that the host lives.
+fn sort_in(board: Board, boards: &mut Vec<HostBoard>, seen: &mut Vec<(String, String)>) {
+    match board.alerts {
+        Some(alerts) => boards.push(HostBoard {
+            host: board.host,
+            service: board.service,
+            alerts,
+            whole: board.whole,
+            fine: board.fine,
+            parts: board.parts,
+        }),
+        None => seen.push((board.host, board.service)),
     }
 }
 

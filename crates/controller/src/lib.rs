@@ -43,7 +43,7 @@ pub use access::Role;
 pub use agent::{Agent, Exchange};
 pub use alertmanager::read_alerts;
 pub use book::Book;
-pub use desk::{Problem, meet, pause};
+pub use desk::{Problem, meet, pause, release};
 pub use error::Error;
 pub use findings::{HostFindings, read_findings};
 pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail};

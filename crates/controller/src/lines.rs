@@ -90,6 +90,9 @@ pub struct CaseList {
     /// The states, in the order of the board.
     #[serde(default)]
     pub states: Vec<StateLabel>,
+    /// What else needs manual action: host names under which two machines report, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 impl CaseList {
@@ -98,7 +101,8 @@ impl CaseList {
         let open = CaseState::ALL.iter().filter(|state| state.is_open());
         let open_count = open.map(|state| counts.cases.get(state.as_str()).copied().unwrap_or(0)).sum();
         let headline = open_only.then(|| words::headline(&cases, open_count));
-        CaseList { cases, open_count, is_paused: counts.is_paused, headline, states: StateLabel::all() }
+        let notices = counts.rivals.clone();
+        CaseList { cases, open_count, is_paused: counts.is_paused, headline, states: StateLabel::all(), notices }
     }
 }
 

@@ -80,6 +80,8 @@ impl Series {
         self.gauge("alerts_known", "Alerts in the store", counts.alerts);
         self.gauge("alerts_firing", "Alerts that are firing", counts.alerts_firing);
         self.gauge("hosts", "Hosts whose agents report", counts.hosts);
+        let rivals = "Host names under which two machines report, 16 at most";
+        self.gauge("hosts_with_rivals", rivals, counts.rivals.len() as u64);
         self.gauge("paused", "1 if all remedies are paused", u64::from(counts.is_paused));
     }
 
@@ -91,6 +93,11 @@ impl Series {
         self.counter("writes", "Transactions that wrote messages", read(&intake.writes));
         self.counter("messages_refused", "Messages refused because the queue was full", read(&intake.refused));
         self.counter("messages_failed", "Messages that could not be written", read(&intake.failed));
+        self.counter(
+            "messages_of_rivals",
+            "Messages refused because another machine has the host name",
+            read(&intake.rivals),
+        );
         self.counter("rows_forgotten", "Store rows deleted because of their age", read(&intake.pruned));
         let own = &served.counts;
         self.counter("alerts_refused", "Alerts refused: malformed, or without a host", read(&own.alerts_refused));

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_http::lock;
-use surefoot_remedy::act::{Found, Hands, HandsConfig};
+use surefoot_model::{Case, MachineId};
+use surefoot_remedy::act::{ANOTHER_MACHINE, Found, Hands, HandsConfig};
 use surefoot_remedy::{Act, Order, Outcome, Step};
 use surefoot_store::cases::{KeptOrder, OrderState};
 
@@ -29,17 +30,25 @@ pub(super) struct Dispatch {
     recorded: Arc<dyn Act>,
     book: Mutex<Book>,
     own_host: String,
+    /// The machine that this runs on.
+    machine: MachineId,
     /// What the policies say of a stress.
     stress_mebibytes: Option<u64>,
 }
 
 impl Dispatch {
     /// Hands of this configuration, recorded by `record`, and agents on the other hosts.
-    pub(super) fn new(config: HandsConfig, book: Book, record: impl FnOnce(Hands) -> Arc<dyn Act>) -> Dispatch {
+    pub(super) fn new(
+        config: HandsConfig,
+        machine: MachineId,
+        book: Book,
+        record: impl FnOnce(Hands) -> Arc<dyn Act>,
+    ) -> Dispatch {
         let hands = Hands::new(config.clone());
         Dispatch {
             book: Mutex::new(book),
             own_host: config.own_host.clone(),
+            machine,
             stress_mebibytes: config.stress_mebibytes,
             recorded: record(hands.clone()),
             hands,
@@ -50,6 +59,25 @@ impl Dispatch {
     fn is_afar(&self, order: &Order) -> bool {
         let restarts_from_outside = order.step == Step::Reboot && self.hands.has_controller(&order.host);
         order.host != self.own_host && is_of_host(&order.step) && !restarts_from_outside
+    }
+
+    /// What came of a step that only this controller's own host can do, where its name is another machine's.
+    fn of_another(&self, order: &Order) -> Option<Outcome> {
+        if order.host != self.own_host || !is_of_host(&order.step) {
+            return None;
+        }
+        let memo = order.memo.clone();
+        match lock(&self.book).with(|store| store.owner_unlike(&order.host, &self.machine)) {
+            Ok(None) => None,
+            Ok(Some(owner)) => {
+                let detail = format!(
+                    "not done: host {} is {owner}, and this controller with the same name runs on {}",
+                    order.host, self.machine
+                );
+                Some(Outcome::Failed { detail, memo, is_passing: false })
+            }
+            Err(_) => Some(Outcome::Waits { waits_for: "the store".to_owned(), memo, again_in_ns: AGAIN_IN_NS }),
+        }
     }
 
     /// Waits for the answer, for the length of one call.
@@ -80,7 +108,8 @@ impl Dispatch {
                     let told = Order { stress_mebibytes: self.stress_mebibytes, ..order.clone() };
                     // Plain data with text keys always has a JSON form.
                     let body = serde_json::to_string(&told).unwrap_or_default();
-                    store.order(&order.token, &order.host, &body)?
+                    let for_ns = for_machine_of(store.case(order.case), order)?;
+                    store.order(&order.token, &order.host, &body, for_ns)?
                 }
             };
             Ok((kept, store.now_realtime_ns()?))
@@ -100,6 +129,11 @@ impl Dispatch {
                 }
                 Ok(Some(outcome))
             }
+            OrderState::Displaced => failed(format!("not done: {ANOTHER_MACHINE}"), false),
+            OrderState::DisplacedFetched => failed(
+                format!("not known to be done: {ANOTHER_MACHINE}, and the one that fetched it did not answer"),
+                false,
+            ),
             OrderState::Withdrawn => failed(format!("the agent of {} did not fetch it", order.host), true),
             OrderState::Waiting if age_ns > FETCH_TIME_MAX_NS => {
                 match book.with(|store| store.withdraw(&kept.token))? {
@@ -134,6 +168,17 @@ fn adopted(own: Option<KeptOrder>, under_way: Vec<KeptOrder>, order: &Order) -> 
     own.or_else(|| under_way.into_iter().find(is_same))
 }
 
+/// Until when the machine that an order is for came to the name of its host: one that came later is another than the case is about. What the
+/// case remembers is of the first one; without it, and once a person or the parts say that something was replaced, any machine will do.
+fn for_machine_of(case: surefoot_store::Result<Case>, order: &Order) -> surefoot_store::Result<u64> {
+    match case {
+        Ok(case) if case.replaced.is_some() && order.memo.is_empty() => Ok(u64::MAX),
+        Ok(case) => Ok(case.since_realtime_ns),
+        Err(surefoot_store::Error::NoCase { .. }) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
 fn stress_ns(step: &Step) -> u64 {
     match step {
         Step::Stress(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2),
@@ -159,7 +204,10 @@ impl Act for Dispatch {
     }
 
     fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome {
-        if self.is_afar(order) { self.wait(order, stop) } else { self.recorded.run(order, stop) }
+        match self.is_afar(order) {
+            true => self.wait(order, stop),
+            false => self.of_another(order).unwrap_or_else(|| self.recorded.run(order, stop)),
+        }
     }
 
     fn find(&self, order: &Order) -> Found {
@@ -173,7 +221,10 @@ impl Act for Dispatch {
             // Nobody was told.
             Ok(None) => Found::MayRepeat,
             Ok(Some(kept)) => match kept.state {
-                OrderState::Withdrawn => Found::MayRepeat,
+                OrderState::Withdrawn | OrderState::Displaced => Found::MayRepeat,
+                OrderState::DisplacedFetched => {
+                    Found::Unknown { why: format!("{ANOTHER_MACHINE}, and the one that fetched it did not answer") }
+                }
                 OrderState::Waiting => match book.with(|store| store.withdraw(&order.token)) {
                     Ok(true) => Found::MayRepeat,
                     Ok(false) => Found::Unknown { why: format!("the agent of {} has just fetched it", order.host) },
@@ -196,7 +247,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
     use surefoot_remedy::act::Ipmi;
-    use surefoot_store::cases::Address;
+    use surefoot_store::cases::{Address, Claim, MachineLimits};
 
     /// Otherwise the history of a host that runs a controller and an agent has each step twice.
     #[test]
@@ -218,8 +269,9 @@ mod tests {
         }
         let counted = Arc::new(Counted::default());
         let config = HandsConfig { own_host: "head".into(), ..HandsConfig::default() };
-        let book = Book::new(Address::Sqlite("/nonexistent/cases".into()), None);
-        let dispatch = Dispatch::new(config, book, |_| Arc::clone(&counted) as Arc<dyn Act>);
+        let home = tempfile::tempdir().unwrap();
+        let book = Book::new(Address::Sqlite(home.path().join("cases")), None);
+        let dispatch = Dispatch::new(config, MachineId::default(), book, |_| Arc::clone(&counted) as Arc<dyn Act>);
         let order =
             |host: &str| Order { host: host.into(), step: "reset-interface:eth0".parse().unwrap(), ..Order::default() };
         let stop = AtomicBool::new(true);
@@ -228,6 +280,21 @@ mod tests {
         assert_eq!(counted.0.load(Ordering::Relaxed), 0, "the agent of n1 has the record");
         assert!(matches!(dispatch.run(&order("head"), &stop), Outcome::NotNeeded { .. }));
         dispatch.find(&order("head"));
+        assert_eq!(counted.0.load(Ordering::Relaxed), 2);
+        // Another machine reports by the controller's own name: nothing is done here for it.
+        let of_another = MachineId { hardware: Some("other".into()), system: None };
+        let own = MachineId { hardware: Some("own".into()), system: None };
+        let (book, config) =
+            (lock(&dispatch.book).another(), HandsConfig { own_host: "head".into(), ..HandsConfig::default() });
+        let claim = Claim { host: "head".into(), machine: of_another, ..Claim::default() };
+        lock(&dispatch.book).with(|store| store.claim(&[claim], &MachineLimits::default())).unwrap();
+        let dispatch = Dispatch::new(config, own, book, |_| Arc::clone(&counted) as Arc<dyn Act>);
+        match dispatch.run(&order("head"), &stop) {
+            Outcome::Failed { detail, .. } => {
+                assert!(detail.contains("not done: host head is machine other"), "{detail}")
+            }
+            other => panic!("{other:?}"),
+        }
         assert_eq!(counted.0.load(Ordering::Relaxed), 2);
     }
 
@@ -257,9 +324,8 @@ mod tests {
         let dispatch = |names: &[&str]| {
             let ipmis = names.iter().map(|name| ((*name).to_owned(), ipmi("n1"))).collect();
             let config = HandsConfig { own_host: "head".into(), ipmis, ..HandsConfig::default() };
-            Dispatch::new(config, Book::new(Address::Sqlite("/nonexistent/cases".into()), None), |hands| {
-                Arc::new(hands)
-            })
+            let book = Book::new(Address::Sqlite("/nonexistent/cases".into()), None);
+            Dispatch::new(config, MachineId::default(), book, |hands| Arc::new(hands))
         };
         let order = |host: &str, step: Step| Order { host: host.into(), step, ..Order::default() };
         let reboot = |host: &str| order(host, Step::Reboot);

@@ -2,6 +2,7 @@
 
 use super::access::{Role, Shown};
 use super::desk::Told;
+use super::findings::Board;
 use super::intake::NotTaken;
 use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
 use super::{Caller, Served, alertmanager, findings, metrics, page, strangers};
@@ -23,6 +24,7 @@ use surefoot_http::reply;
 use surefoot_http::{ApiError, SCHEMA, basic, page::serve, parameters};
 use surefoot_model::AuditEntry;
 use surefoot_remedy::decide;
+use surefoot_store::cases::Claimed;
 
 /// The longest message of Alertmanager: 10,000 alerts of 1.6 kB.
 const ALERTS_BYTES_MAX: usize = 16 << 20;
@@ -40,7 +42,7 @@ type Answer = Result<Response, ApiError>;
 type Context = State<Arc<Served>>;
 
 /// Addresses, and what each is for.
-const ADDRESSES: [(&str, &str); 15] = [
+const ADDRESSES: [(&str, &str); 16] = [
     ("GET /", "The page of cases."),
     ("POST /api/v1/alertmanager", "Alertmanager's webhook, version 4."),
     ("POST /api/v1/findings", "All that is found of a host now, from its agent."),
@@ -54,6 +56,7 @@ const ADDRESSES: [(&str, &str); 15] = [
     ("POST /api/v1/cases/{id}/replaced", "Its part was replaced; the reason says by what."),
     ("POST /api/v1/cases/{id}/tested-good", "Its part that was replaced tested good."),
     ("POST /api/v1/pause, /api/v1/resume", "Begins nothing more at all, and goes on."),
+    ("POST /api/v1/hosts/{host}/release", "Takes a host name away from the machine that has it."),
     ("GET /api/v1/trail", "The newest lines of the audit trail."),
     ("GET /metrics", "OpenMetrics, for Prometheus."),
 ];
@@ -71,6 +74,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/api/v1/cases", get(cases))
         .route("/api/v1/cases/{id}", get(story))
         .route("/api/v1/cases/{id}/{asked}", post(request))
+        .route("/api/v1/hosts/{host}/release", post(release))
         .route("/api/v1/pause", post(pause))
         .route("/api/v1/resume", post(resume))
         .route("/api/v1/trail", get(trail))
@@ -214,10 +218,11 @@ impl Served {
     }
 }
 
-fn taken(outcome: Result<(), NotTaken>) -> Told<()> {
+fn taken<T>(outcome: Result<T, NotTaken>) -> Told<T> {
     let unavailable = |why: String| Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why));
     match outcome {
-        Ok(()) => Ok(()),
+        Ok(taken) => Ok(taken),
+        Err(NotTaken::Rival(why)) => Err(ApiError::new(StatusCode::CONFLICT, why)),
         Err(NotTaken::Full) => unavailable("too much waits to be written; send it again soon".into()),
         Err(NotTaken::Late) => unavailable("the store does not answer; send it again soon".into()),
         Err(NotTaken::Store(why)) => unavailable(format!("it cannot be written now ({why}); send it again soon")),
@@ -247,22 +252,47 @@ async fn take_alerts(
 async fn take_findings(
     State(served): Context,
     Extension(caller): Extension<Caller>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
     served.needs(&caller, &[Role::Agent], "telling of findings").await?;
     let (body, _room) = served.body(&caller, &headers, body, WORDS_BYTES_MAX).await?;
-    let board = findings::read(&body).map_err(ApiError::bad_request)?;
+    let address = peer.address.map_or_else(String::new, |address| address.to_string());
+    let board = Board { address, ..findings::read(&body).map_err(ApiError::bad_request)? };
     own_host(&caller, &board.host)?;
     if !served.hosts.may(&board.host, Instant::now()) {
         return Ok(too_often());
     }
     let (host, orders_max) = (board.host.clone(), board.orders_max.min(ORDERS_MAX));
     let (accepted, refused) = (board.alerts.as_ref().map_or(0, Vec::len) as u64, board.left_out);
-    taken(served.intake.board(board).await)?;
-    let orders = if orders_max > 0 { served.desk.orders(host, orders_max).await? } else { Vec::new() };
+    let machine = board.machine.clone();
+    let claimed = taken(served.intake.board(board).await)?;
+    let (orders_max, reasons) = of_claim(claimed, &host, orders_max);
+    let orders = if orders_max > 0 { served.desk.orders(host, machine, orders_max).await? } else { Vec::new() };
     let orders = orders.into_iter().map(|order| HandedOrder { token: order.token, body: order.body }).collect();
-    Ok(reply::answer(StatusCode::OK, &Accepted { accepted, refused, orders, ..Accepted::default() }))
+    Ok(reply::answer(StatusCode::OK, &Accepted { accepted, refused, reasons, orders, ..Accepted::default() }))
+}
+
+/// How many orders an agent gets, and what it is told of its machine: one that is unknown gets none of a name that is a known machine's.
+fn of_claim(claimed: Claimed, host: &str, orders_max: usize) -> (usize, Vec<String>) {
+    match claimed {
+        Claimed::Unknown { owner: Some(owner) } => {
+            let why = format!(
+                "host {host} is {owner}, and it is unknown which machine this report is of: it was taken, and no order is handed out for \
+                 it; update the agent, or see that /etc/machine-id can be read"
+            );
+            (0, vec![why])
+        }
+        Claimed::Unknown { owner: None } if orders_max > 0 => {
+            let why = format!(
+                "it is unknown which machine this report is of: another one with the name {host} would get its orders; update the agent, \
+                 or see that /etc/machine-id can be read"
+            );
+            (orders_max, vec![why])
+        }
+        _ => (orders_max, Vec::new()),
+    }
 }
 
 /// An agent speaks for its own host alone.
@@ -364,6 +394,20 @@ async fn reason(served: &Served, caller: &Caller, headers: &HeaderMap, body: Bod
     let said: Reason = serde_json::from_slice(&body)
         .map_err(|error| ApiError::bad_request(format!("the body is {{\"reason\": TEXT}} or empty: {error}")))?;
     Ok(Reason { reason: strangers::text(&said.reason), ..said })
+}
+
+async fn release(
+    State(served): Context,
+    Extension(caller): Extension<Caller>,
+    Path(host): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    served.needs(&caller, &[Role::Operate], "releasing a host name").await?;
+    let host = strangers::host(&host).ok_or_else(|| ApiError::bad_request("the host has no name of one".into()))?;
+    let said = reason(&served, &caller, &headers, body).await?;
+    let outcome = served.desk.release(host, caller.name, said.reason).await?;
+    Ok(reply::answer(StatusCode::OK, &json!({ "outcome": outcome })))
 }
 
 async fn pause(state: Context, caller: Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {

@@ -23,11 +23,12 @@ use surefoot_http::rates::Rates;
 use surefoot_http::tls::{self, TlsFiles};
 use surefoot_http::{lock, own_files, serving};
 use surefoot_journal::deeds::Record;
-use surefoot_model::AuditEntry;
+use surefoot_model::{AuditEntry, MachineId};
 use surefoot_remedy::act::{self, Hands, HandsConfig};
 use surefoot_remedy::engine::{Engine, Settings};
 use surefoot_remedy::policy::Policies;
 use surefoot_remedy::{Act, Casebook};
+use surefoot_store::cases::MachineLimits;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -65,6 +66,8 @@ pub struct Config {
     pub own_host: String,
     /// How long a step of a controller that does not tell of itself is left to it.
     pub lease: Duration,
+    /// The machine on which it runs: where another one has the name of its own host, no step is done here for it.
+    pub machine: MachineId,
     /// The Alertmanager whose silences are heeded and which is told what agents find; `None` for none.
     pub notifier: Option<Notifier>,
     /// Where its steps are recorded as deeds; `None` for nowhere but in the store.
@@ -147,8 +150,8 @@ impl Fleet {
     /// [`Error::Remedy`] about policies and store, [`Error::Unusable`] about the file of who may do what, and about places to listen and certificates
     /// [`Error::Http`].
     pub fn start(config: Config) -> Result<Fleet, Error> {
-        let Config { listen, tls, who, mut book, policy, name, own_host, lease, notifier, record } = config;
-        let recorder = Recorder { record, name: name.clone(), own_host, lost_count: Arc::default() };
+        let Config { listen, tls, who, mut book, policy, name, own_host, machine, lease, notifier, record } = config;
+        let recorder = Recorder { record, name: name.clone(), own_host, machine, lost_count: Arc::default() };
         let policies = read_policies(&policy)?;
         let hands = recorder.hands(&policies, &book)?;
         let access = who.as_deref().map_or_else(|| Ok(Access::own()), Access::read)?;
@@ -226,6 +229,11 @@ impl Fleet {
     /// Deeds that could not be recorded in the journal of this host.
     pub fn lost_deed_count(&self) -> u64 {
         self.recorder.lost_count.load(Ordering::Relaxed)
+    }
+
+    /// Host names under which two machines report now, a sentence each; none while the store is away.
+    pub fn rivals(&self) -> Vec<String> {
+        lock(&self.note).with(|store| store.rivals(&MachineLimits::default())).unwrap_or_default()
     }
 
     /// Why Alertmanager does not answer; `None` where it does, and where there is none.
@@ -327,6 +335,7 @@ struct Recorder {
     record: Option<Record>,
     name: String,
     own_host: String,
+    machine: MachineId,
     lost_count: Arc<AtomicU64>,
 }
 
@@ -340,7 +349,7 @@ impl Recorder {
             let lost_count = Arc::clone(&self.lost_count);
             Arc::new(Recorded::of_controller(Arc::new(hands), record, &self.name, &self.own_host, lost_count))
         };
-        Ok(Arc::new(Dispatch::new(config, book.another(), recorded)))
+        Ok(Arc::new(Dispatch::new(config, self.machine.clone(), book.another(), recorded)))
     }
 }
 

@@ -46,6 +46,7 @@ mod interface;
 mod interrupt;
 mod journal;
 mod ledger;
+mod machine;
 mod memory;
 mod nearest;
 mod number;
@@ -86,6 +87,7 @@ pub use interface::{
 pub use interrupt::{Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
 pub use journal::{Answered, Decided, JournalEntry, JournalEvent, RestartOutcome};
 pub use ledger::{Completeness, CoreLedger, FaultyCore, FaultySum, LedgerFault, Lost, Untimed, Waiting};
+pub use machine::MachineId;
 pub use memory::{
     CheckResult, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity, FaultMode, Fidelity,
     LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,

@@ -16,10 +16,10 @@ use surefoot_controller::{Accepted, Agent, Exchange, HostFindings, OrderAnswer, 
 use surefoot_daemon::rooms::remedy::checks;
 use surefoot_hostfs::namespaces::Namespaces;
 use surefoot_hostfs::{Root, roles, signals};
-use surefoot_model::Health;
+use surefoot_model::{Health, one_line};
 use surefoot_outside::own::Server;
 use surefoot_remedy::Act;
-use surefoot_remedy::act::{Hands, HandsConfig};
+use surefoot_remedy::act::{Hands, HandsConfig, machine};
 use surefoot_remedy::checks::{CheckFile, Checks};
 
 /// Where the agent keeps what is known of orders, unless another folder is named.
@@ -97,6 +97,7 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     let mut checks = checks_of(options)?;
     std::fs::create_dir_all(&options.state).with_context(|| format!("--state {}", options.state.display()))?;
     let record = crate::args::record(&Root::host(), options.journal.as_deref())?;
+    let machine = machine::of(&Root::host());
     // Before a thread is started and the first word of a stranger is read.
     roles::of_agent(&Root::host(), options.orders, &options.state).context("privileges that an agent does not need")?;
     let lost = Arc::new(AtomicU64::new(0));
@@ -106,7 +107,21 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
         let hands = Arc::new(Hands::new(config));
         Arc::new(Recorded::of_agent(hands, record.clone(), &host, Arc::clone(&lost))) as Arc<dyn Act>
     });
-    let mut agent = Agent::new(&host, &options.service, options.health.clone(), act, &options.state)?;
+    let mut agent = Agent::new(&host, &options.service, machine.clone(), options.health.clone(), act, &options.state)?;
+    if !machine.is_known() {
+        surefoot_console::tell!(
+            "surefoot remedy agent: this machine has no ID that can be read (/etc/machine-id, SMBIOS UUID): another machine with the name \
+             {host} cannot be told from it"
+        );
+    }
+    let of_another = agent.orders_of_another_count();
+    if of_another > 0 {
+        let orders = counted(of_another as u64, "order", "orders");
+        surefoot_console::tell!(
+            "surefoot remedy agent: {orders} of another machine in --state {}: left out, and not answered",
+            options.state.display()
+        );
+    }
     let unwatched = agent.why_unwatched();
     if let Some(why) = &unwatched {
         surefoot_console::tell!("surefoot remedy agent: --health {why}");
@@ -160,6 +175,7 @@ fn go_on(
     let begun = Instant::now();
     let mut due = period.min(FIRST_WORD_MAX).mul_f64(chance());
     let (mut is_first, mut is_refused, mut were_known) = (true, false, checks.are_known());
+    let (mut said, mut noted) = (String::new(), Vec::new());
     while !stop.load(Ordering::Relaxed) {
         checks.turn();
         if let Some(words) = lost.news() {
@@ -177,9 +193,21 @@ fn go_on(
             were_known = are_known;
             match &told {
                 // Said once, and tried with each period.
-                Err(why) if !is_refused => surefoot_console::tell!("surefoot remedy agent: {why}; it is tried again"),
-                Ok(_) if is_refused => surefoot_console::tell!("surefoot remedy agent: the controller answers again"),
-                _ => {}
+                Err(why) if *why != said => {
+                    surefoot_console::tell!("surefoot remedy agent: {why}; it is tried again");
+                    said = why.clone();
+                }
+                Err(_) => {}
+                Ok(accepted) => {
+                    if is_refused {
+                        surefoot_console::tell!("surefoot remedy agent: the controller answers again");
+                    }
+                    said.clear();
+                    for reason in accepted.reasons.iter().filter(|reason| !noted.contains(*reason)) {
+                        surefoot_console::tell!("surefoot remedy agent: the controller: {}", one_line(reason));
+                    }
+                    noted = accepted.reasons.clone();
+                }
             }
             is_refused = told.is_err();
             let share = if is_first { chance() } else { 1.0 + JITTER * (2.0 * chance() - 1.0) };
@@ -227,7 +255,8 @@ mod tests {
             }
         }
         let home = tempfile::tempdir().unwrap();
-        let mut agent = Agent::new("n1", "", home.path().join("health.json"), None, home.path()).unwrap();
+        let mut agent =
+            Agent::new("n1", "", Default::default(), home.path().join("health.json"), None, home.path()).unwrap();
         let hour = Duration::from_secs(3600);
         let (period, time_limit, warning, critical) = (hour, hour, hour, hour);
         let slow = Rule { name: "slow".into(), program: None, period, time_limit, warning, critical };

@@ -40,6 +40,33 @@ pub struct AskAllOptions {
 }
 
 #[derive(Args)]
+pub struct ReleaseOptions {
+    /// The host name, as agents report it
+    #[arg(value_name = "HOST", value_parser = host_name)]
+    host: String,
+    #[command(flatten)]
+    place: PlaceOptions,
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+/// As the controller has it.
+fn host_name(text: &str) -> Result<String, String> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
+    match !text.is_empty() && text.bytes().all(is_allowed) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("a host name has letters, digits, '.', '-' and '_'".into()),
+    }
+}
+
+pub fn release(options: &ReleaseOptions) -> anyhow::Result<Outcome> {
+    let outcome = options.place.open()?.release(&options.host, &options.reason)?;
+    writeln!(surefoot_console::people::stdout(), "{}.", surefoot_model::one_line(&outcome))?;
+    Ok(Outcome::Done)
+}
+
+#[derive(Args)]
 struct HowOptions {
     #[command(flatten)]
     place: PlaceOptions,

@@ -54,6 +54,12 @@ fn text(list: &CaseList, all: bool, place: &str, now_ns: u64) -> String {
     if !all {
         text += &format!("{}\n", one_line(&words::headline(&list.cases, list.open_count).sentence));
     }
+    for notice in &list.notices {
+        text += &format!(
+            "{}; `surefoot remedy release HOST{place}` takes the name away from the first.\n",
+            one_line(notice)
+        );
+    }
     if list.is_paused {
         text += &format!(
             "Everything is paused: `surefoot remedy trail{place}` says by whom and why; `surefoot remedy resume{place}` ends the pause.\n"
@@ -118,6 +124,7 @@ mod tests {
             is_paused,
             headline: None,
             states: Vec::new(),
+            notices: Vec::new(),
         };
         let list = of(cases, 7, true);
         let said = text(&list, false, " --server https://ctl:7443", 180_000_000_000);

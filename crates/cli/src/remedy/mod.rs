@@ -39,6 +39,8 @@ pub enum RemedyCommand {
     Replaced(ask::AskOptions),
     /// Tell that the part of a case that was replaced tested good.
     TestedGood(ask::AskOptions),
+    /// Take a host name away from the machine that has it: a second one that reports by this name, or the next one, has it then.
+    Release(ask::ReleaseOptions),
     /// Periodic checks of this host.
     Check {
         #[command(subcommand)]
@@ -62,6 +64,7 @@ pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
         RemedyCommand::Cancel(options) => ask::one(options, Request::Cancel),
         RemedyCommand::Replaced(options) => ask::one(options, Request::Replaced),
         RemedyCommand::TestedGood(options) => ask::one(options, Request::TestedGood),
+        RemedyCommand::Release(options) => ask::release(options),
         RemedyCommand::Check { command } => check::run(command),
         RemedyCommand::Simulate(options) => simulate::run(options),
     }

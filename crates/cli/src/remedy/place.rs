@@ -159,6 +159,21 @@ impl Place {
         }
     }
 
+    /// Takes a host's name away from the machine that has it; what came of it, in words.
+    pub fn release(&mut self, host: &str, reason: &str) -> anyhow::Result<String> {
+        #[derive(serde::Deserialize)]
+        struct Released {
+            outcome: String,
+        }
+        match self {
+            Place::Server(server) => {
+                let path = format!("/api/v1/hosts/{host}/release");
+                Ok(server.post::<Released>(&path, &said(reason))?.outcome)
+            }
+            Place::Store(book) => Ok(surefoot_controller::release(book, host, &actor(), reason)?),
+        }
+    }
+
     /// Pauses everything, or lets it go on.
     pub fn pause(&mut self, is_paused: bool, reason: &str) -> anyhow::Result<()> {
         match self {

@@ -17,6 +17,7 @@ use surefoot_hostfs::{Root, signals};
 use surefoot_outside::address::shown;
 use surefoot_outside::http::Trust;
 use surefoot_outside::own::is_private;
+use surefoot_remedy::act::machine;
 use surefoot_remedy::decide::LEASE_NS_MAX;
 
 /// How often the policies are looked at for changes.
@@ -135,6 +136,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         policy: options.policy.clone(),
         name: if options.name.is_empty() { node.clone() } else { options.name.clone() },
         own_host: options.own_host.clone().unwrap_or(node),
+        machine: machine::of(&root),
         lease: options.lease,
         notifier: options.notifier()?,
         record: Some(record(&root, options.journal.as_deref())?),
@@ -153,6 +155,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     let mut looked = Instant::now();
     let mut is_unheard = false;
     let mut lost_told = 0;
+    let mut rivals_told = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         if !fleet.is_alive() {
@@ -182,6 +185,13 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             );
         }
         lost_told = lost;
+        let rivals = fleet.rivals();
+        for two in rivals.iter().filter(|two| !rivals_told.contains(*two)) {
+            surefoot_console::tell!(
+                "surefoot remedy: {two}; rename one, or end its agent: `surefoot remedy release` has more"
+            );
+        }
+        rivals_told = rivals;
         let now = states();
         if now != seen {
             let outcome = fleet.reload();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_controller::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer, Protocol};
-use surefoot_model::{Finding, Headline, Health, Part, Room, RoomHealth, Severity, Subject, SubjectKind};
+use surefoot_model::{Finding, Headline, Health, MachineId, Part, Room, RoomHealth, Severity, Subject, SubjectKind};
 use surefoot_remedy::act::{Act, Found, Order, Outcome};
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -86,7 +86,14 @@ impl Lab {
 
     fn agent(&self, health: &Path) -> Agent {
         let folder = self.setup.secret("unused", "").with_file_name("");
-        Agent::new("node1", "web", health.to_owned(), Some(Arc::clone(&self.hands) as Arc<dyn Act>), &folder).unwrap()
+        let act = Some(Arc::clone(&self.hands) as Arc<dyn Act>);
+        Agent::new("node1", "web", machine('1'), health.to_owned(), act, &folder).unwrap()
+    }
+
+    /// An agent with the same name, on a machine of its own.
+    fn agent_on(&self, machine: MachineId, hands: &Arc<Noted>, folder: &Path) -> Agent {
+        let act = Some(Arc::clone(hands) as Arc<dyn Act>);
+        Agent::new("node1", "web", machine, "/nowhere".into(), act, folder).unwrap()
     }
 
     /// The file of a watch that found this just now.
@@ -114,6 +121,12 @@ impl Lab {
     fn runs(&self) -> Vec<String> {
         self.hands.runs.lock().unwrap().clone()
     }
+}
+
+/// A machine whose IDs have this digit.
+fn machine(digit: char) -> MachineId {
+    let id = |last: char| Some(digit.to_string().repeat(31) + &last.to_string());
+    MachineId { hardware: id('a'), system: id('b') }
 }
 
 /// Rounds of the agent until it is so.
@@ -376,4 +389,139 @@ impl Exchange for Strange {
         self.answers.lock().unwrap().push(answer.clone());
         Ok(true)
     }
+}
+
+/// A cloned image, or an old machine that still runs beside its replacement.
+#[test]
+fn of_two_machines_with_one_name_the_second_is_refused_and_does_nothing() {
+    for controllers in [1, 2] {
+        let lab = Lab::new();
+        let (first, second) = (lab.setup.start(), (controllers == 2).then(|| lab.setup.start()));
+        let wire = lab.wire(&first);
+        let far = second.as_ref().map_or_else(|| lab.wire(&first), |fleet| lab.wire(fleet));
+        let (folder, others) = (tempfile::tempdir().unwrap(), Arc::new(Noted::default()));
+        let mut own = lab.agent(Path::new("/nowhere"));
+        let mut other = lab.agent_on(machine('2'), &others, folder.path());
+        own.round(&wire, None).unwrap();
+        let why = other.round(&far, None).unwrap_err();
+        for part in [
+            "host node1 is machine 11111111 (127.0.0.1)",
+            "this report is of machine 22222222",
+            "two machines have one name",
+        ] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        assert_eq!(wire.ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
+        // The second asks all the time, at its controller and at the other one.
+        let begun = Instant::now();
+        while state(&wire, 1) != "returned" {
+            assert!(other.round(&far, None).is_err() && other.round(&wire, None).is_err());
+            own.round(&wire, None).unwrap();
+            assert!(begun.elapsed() < PATIENCE, "{}", state(&wire, 1));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!((lab.runs().len(), others.runs.lock().unwrap().len()), (1, 0));
+        // Both controllers say so.
+        for wire in [&wire, &far] {
+            let begun = Instant::now();
+            while !wire.ask.get("/api/v1/cases").1["notices"][0].to_string().contains("two machines report as node1") {
+                assert!(begun.elapsed() < PATIENCE);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        let trail = wire.ask.get("/api/v1/trail").1["trail"].to_string();
+        assert_eq!(trail.matches("machine_refused").count(), 1, "{trail}");
+    }
+}
+
+#[test]
+fn a_machine_that_took_a_name_over_does_no_order_of_the_one_before() {
+    for is_fetched in [false, true] {
+        let lab = Lab::new();
+        let fleet = lab.setup.start();
+        let wire = lab.wire(&fleet);
+        let (folder, others) = (tempfile::tempdir().unwrap(), Arc::new(Noted::default()));
+        let mut own = lab.agent(Path::new("/nowhere"));
+        let mut other = lab.agent_on(machine('2'), &others, folder.path());
+        own.round(&wire, None).unwrap();
+        other.round(&wire, None).unwrap_err();
+        lab.hands.hangs.store(true, Ordering::Relaxed);
+        assert_eq!(wire.ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
+        wire.ask.until(1, "ordered", |case| case["waits_for"] == "the agent of node1");
+        if is_fetched {
+            until(&mut own, &wire, "run", || !lab.runs().is_empty());
+        }
+        let (status, said) = wire.ask.post("/api/v1/hosts/node1/release", r#"{"reason": "it was replaced"}"#);
+        assert_eq!((status, &said["outcome"]), (200, &json!("node1 is machine 22222222 (127.0.0.1) now")));
+        let says = if is_fetched {
+            "not known to be done: another machine"
+        } else {
+            "not done: another machine answers by this name now"
+        };
+        let begun = Instant::now();
+        while !wire.ask.get("/api/v1/cases/1").1["trail"].to_string().contains(says) {
+            other.round(&wire, None).unwrap();
+            let why = own.round(&wire, None).unwrap_err();
+            assert!(why.contains("host node1 is machine 22222222"), "{why}");
+            assert!(begun.elapsed() < PATIENCE, "{}", wire.ask.get("/api/v1/cases/1").1);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!((lab.runs().len(), others.runs.lock().unwrap().len()), (usize::from(is_fetched), 0));
+        assert_ne!(state(&wire, 1), "returned");
+        lab.hands.hangs.store(false, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn an_agent_on_an_unknown_machine_is_heard_and_gets_no_order_of_a_known_one() {
+    let lab = Lab::new();
+    let fleet = lab.setup.start();
+    let wire = lab.wire(&fleet);
+    let (folder, others) = (tempfile::tempdir().unwrap(), Arc::new(Noted::default()));
+    let mut unknown = lab.agent_on(MachineId::default(), &others, folder.path());
+    let accepted = unknown.round(&wire, None).unwrap();
+    assert!(accepted.reasons[0].contains("it is unknown which machine this report is of"), "{accepted:?}");
+    let mut own = lab.agent(Path::new("/nowhere"));
+    assert_eq!(own.round(&wire, None).unwrap().reasons, [""; 0]);
+    assert_eq!(wire.ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
+    wire.ask.until(1, "ordered", |case| case["waits_for"] == "the agent of node1");
+    for _ in 0..3 {
+        // As a moment ago is no longer enough for the list of hosts with orders.
+        std::thread::sleep(Duration::from_millis(1_100));
+        let accepted = unknown.round(&wire, None).unwrap();
+        assert!(
+            accepted.orders.is_empty() && accepted.reasons[0].contains("host node1 is machine 11111111"),
+            "{accepted:?}"
+        );
+    }
+    until(&mut own, &wire, "returned", || state(&wire, 1) == "returned");
+    assert_eq!((lab.runs().len(), others.runs.lock().unwrap().len()), (1, 0));
+    // What is no ID is not taken for one.
+    let (status, said) =
+        wire.ask.post("/api/v1/findings", r#"{"host": "node1", "machine": {"system": "uninitialized"}}"#);
+    assert!(status == 400 && said.to_string().contains("no ID of a machine"), "{status} {said}");
+}
+
+/// The image was made of a machine whose agent had orders.
+#[test]
+fn what_a_copied_folder_knows_of_another_machines_orders_is_not_answered() {
+    let lab = Lab::new();
+    let fleet = lab.setup.start();
+    let wire = lab.wire(&fleet);
+    let mut own = lab.agent(Path::new("/nowhere"));
+    assert_eq!(wire.ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
+    wire.loses_answers.store(true, Ordering::Relaxed);
+    until(&mut own, &wire, "done", || !lab.runs().is_empty());
+    until(&mut own, &wire, "answered", || own_journal(&lab).contains("\\\"outcome\\\""));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("orders.json"), own_journal(&lab)).unwrap();
+    let others = Arc::new(Noted::default());
+    let copied = lab.agent_on(machine('2'), &others, folder.path());
+    assert_eq!((copied.orders_of_another_count(), copied.has_answer()), (1, false));
+    let same = lab.agent_on(machine('1'), &others, lab.setup.secret("unused", "").parent().unwrap());
+    assert_eq!((same.orders_of_another_count(), same.has_answer()), (0, true));
+}
+
+fn own_journal(lab: &Lab) -> String {
+    std::fs::read_to_string(lab.setup.secret("unused", "").with_file_name("orders.json")).unwrap_or_default()
 }

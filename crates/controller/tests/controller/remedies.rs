@@ -111,6 +111,7 @@ impl Setup {
             policy: self.home.path().join("policy.toml"),
             name: "test".into(),
             own_host: "here".into(),
+            machine: Default::default(),
             lease: LEASE,
             notifier: None,
             record: None,

@@ -9,6 +9,7 @@ mod firmware;
 mod hands;
 mod hook;
 mod ipmi;
+pub mod machine;
 mod of_policies;
 mod own;
 mod pages;
@@ -28,7 +29,7 @@ pub use hands::{Hands, HandsConfig};
 pub use hook::{HookRule, trusted, trusted_file};
 pub use ipmi::Ipmi;
 pub use of_policies::secret_files;
-pub use reboot::Times;
+pub use reboot::{ANOTHER_MACHINE, Times};
 pub use redfish::{Attributes, Bmc, Machine, Refused};
 pub use ticket::TicketSystem;
 

@@ -5,18 +5,26 @@
 
 use super::redfish::{Bmc, Refused};
 use super::shown::{cut, last_words};
-use super::{Found, Order, Outcome};
+use super::{Found, Order, Outcome, machine};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surefoot_hostfs::{Root, program};
+use surefoot_model::MachineId;
 use surefoot_outside::http::redfish::System;
 
 /// How often a machine that restarts is looked at.
 const LOOK_AGAIN_NS: u64 = 10_000_000_000;
 /// How long asking systemd may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why an order ends that was another machine's.
+pub const ANOTHER_MACHINE: &str = "another machine answers by this name now";
+const UNPROVABLE: &str = "a restart could not be proven: this machine has neither a machine ID (/etc/machine-id) nor an SMBIOS UUID that this \
+     agent may read; run systemd-machine-id-setup";
+const UNKNOWN_MACHINE: &str =
+    "the boot ID changed, but it is unknown which machine was to restart: look whether it did";
 
 /// How long restarts take here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,9 +48,12 @@ struct Memo {
     before: String,
     /// When the restart was asked for, seconds of the wall clock; 0 for not yet.
     asked_s: u64,
-    /// The machine that is restarted.
+    /// The machine that is restarted, as its controller names it.
     #[serde(default)]
     system: System,
+    /// The machine that restarts itself: the boot ID of another one proves nothing.
+    #[serde(default)]
+    machine: MachineId,
 }
 
 impl Memo {
@@ -76,7 +87,12 @@ fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> R
     let remembered = known.as_ref().map(|memo| memo.system.clone()).unwrap_or_default();
     let machine = bmc.same_machine(&remembered, stop)?;
     let Some(memo) = known else {
-        let memo = Memo { before: machine.last_reset.unwrap_or_default(), asked_s: 0, system: machine.system };
+        let memo = Memo {
+            before: machine.last_reset.unwrap_or_default(),
+            asked_s: 0,
+            system: machine.system,
+            ..Memo::default()
+        };
         return Ok(goes_on("about to restart", &memo, 0));
     };
     if memo.asked_s == 0 {
@@ -127,7 +143,8 @@ pub fn find_by_bmc(bmc: &Bmc, order: &Order) -> Found {
     }
 }
 
-/// Restarts the host that this runs on; whoever goes on after the restart sees another boot id.
+/// Restarts the machine that this runs on. Another boot ID of the same machine proves the restart; one of a machine that only has the
+/// same host name proves nothing.
 pub fn here(root: &Root, order: &Order, stop: &AtomicBool) -> Outcome {
     let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
     let boot = match boot_id(root) {
@@ -138,9 +155,15 @@ pub fn here(root: &Root, order: &Order, stop: &AtomicBool) -> Outcome {
         Ok(known) => known,
         Err(failed) => return failed,
     };
+    let machine = machine::of(root);
     match known {
-        None => goes_on("about to restart", &Memo { before: boot, ..Memo::default() }, 0),
-        Some(memo) if memo.before != boot => Outcome::Done { detail: "it was restarted".to_owned(), memo: memo.text() },
+        None if !machine.is_known() => failed(UNPROVABLE.to_owned(), false),
+        None => goes_on("about to restart", &Memo { before: boot, machine, ..Memo::default() }, 0),
+        Some(memo) if memo.before != boot => match memo.machine.is(&machine) {
+            Some(true) => Outcome::Done { detail: "it was restarted".to_owned(), memo: memo.text() },
+            Some(false) => failed(format!("not done: {ANOTHER_MACHINE}; {} was to restart", memo.machine), false),
+            None => failed(UNKNOWN_MACHINE.to_owned(), false),
+        },
         Some(memo) => {
             let Some(path) = program::find("systemctl") else {
                 return failed("unsupported: restarting this host needs systemd".into(), false);
@@ -160,4 +183,65 @@ fn boot_id(root: &Root) -> Result<String, String> {
     root.read(root.proc("sys/kernel/random/boot_id"))
         .map(|text| text.trim().to_owned())
         .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::fs;
+
+    fn machine_of(boot: &str, machine_id: &str, uuid: &str) -> (tempfile::TempDir, Root) {
+        let home = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("proc/sys/kernel/random/boot_id", boot),
+            ("etc/machine-id", machine_id),
+            ("sys/class/dmi/id/product_uuid", uuid),
+        ] {
+            let path = home.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::at(home.path());
+        (home, root)
+    }
+
+    #[test]
+    fn only_another_boot_of_the_same_machine_is_a_restart() {
+        const ONE: &str = "0123456789abcdef0123456789abcdef";
+        const TWO: &str = "f123456789abcdef0123456789abcdef";
+        let stop = AtomicBool::new(true);
+        let (_home, before) = machine_of("boot-1", ONE, ONE);
+        let Outcome::GoesOn { memo, .. } = here(&before, &Order::default(), &stop) else { panic!("it goes on") };
+        let after = |memo: &str, boot: &str, machine_id: &str, uuid: &str| {
+            let (_home, root) = machine_of(boot, machine_id, uuid);
+            here(&root, &Order { memo: memo.to_owned(), ..Order::default() }, &stop)
+        };
+        assert!(matches!(after(&memo, "boot-2", ONE, ONE), Outcome::Done { .. }));
+        assert!(
+            matches!(after(&memo, "boot-2", TWO, ONE), Outcome::Done { .. }),
+            "diskless: another ID with each boot"
+        );
+        for (machine_id, uuid, words) in [
+            (ONE, TWO, "not done: another machine answers by this name now"),
+            (TWO, "", "not done: another machine answers by this name now"),
+            ("", "", "unknown which machine"),
+            ("uninitialized", "", "unknown which machine"),
+        ] {
+            match after(&memo, "boot-2", machine_id, uuid) {
+                Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains(words), "{detail}"),
+                other => panic!("{machine_id} {uuid}: {other:?}"),
+            }
+        }
+        // By an agent of an earlier release.
+        match after(r#"{"before":"boot-1","asked_s":0}"#, "boot-2", ONE, ONE) {
+            Outcome::Failed { detail, .. } => assert!(detail.contains("unknown which machine"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+        match after("", "boot-1", "", "") {
+            Outcome::Failed { detail, .. } => assert!(detail.contains("could not be proven"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -8,6 +8,7 @@
 //! | `remedy_alert` | the newest word of each alert, and whether it was decided on | [`Limits::alerts_kept_s`] after it is over |
 //! | `remedy_case` | each case as JSON, and beside it what is asked for | open ones for ever, of the others the newest [`Limits::closed_max`] |
 //! | `remedy_host` | the hosts that tell of themselves, and their service | [`Limits::hosts_kept_s`] after the last word |
+//! | `remedy_machine` | which machine a host name belongs to, and the last one that was refused | as `remedy_host` |
 //! | `remedy_audit` | who did what, when and why; lines are only added | [`Limits::audit_kept_s`], the database itself keeps them from being changed |
 //! | `remedy_part` | which part, by its serial number, was where from when until when | [`Limits::audit_kept_s`] after it went |
 //! | `remedy_order` | what the agent of a host is to do, and what it answered | [`Limits::orders_kept_s`] |
@@ -32,6 +33,7 @@
 mod address;
 mod alerts;
 mod decide;
+mod machines;
 mod orders;
 mod parts;
 mod postgres;
@@ -44,6 +46,7 @@ mod trail;
 
 pub use address::Address;
 pub use alerts::{ALERTS_PER_DECISION_MAX, HostBoard};
+pub use machines::{Claim, Claimed, MachineLimits};
 pub use orders::{KeptOrder, OrderState};
 pub use prune::{Limits, Pruned};
 pub use read::Counts;

@@ -1,8 +1,9 @@
 //! Orders: what the agent of a host is to do, and what it answered. The agent fetches them, because hosts listen nowhere.
 
-use super::CaseStore;
 use super::sql::Row;
+use super::{CaseStore, machines};
 use crate::Result;
+use surefoot_model::MachineId;
 
 /// How far an order has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub enum OrderState {
     Consumed,
     /// It is not to be done any more, and nobody had fetched it.
     Withdrawn,
+    /// It was for a machine that no longer has the name of the host. Nobody had fetched it.
+    Displaced,
+    /// The same, and that machine had fetched it: whether it was done is unknown.
+    DisplacedFetched,
 }
 
 impl OrderState {
@@ -27,6 +32,8 @@ impl OrderState {
             OrderState::Answered => "answered",
             OrderState::Consumed => "consumed",
             OrderState::Withdrawn => "withdrawn",
+            OrderState::Displaced => "displaced",
+            OrderState::DisplacedFetched => "displaced_fetched",
         }
     }
 
@@ -36,6 +43,8 @@ impl OrderState {
             "answered" => OrderState::Answered,
             "consumed" => OrderState::Consumed,
             "withdrawn" => OrderState::Withdrawn,
+            "displaced" => OrderState::Displaced,
+            "displaced_fetched" => OrderState::DisplacedFetched,
             _ => OrderState::Fetched,
         }
     }
@@ -61,12 +70,24 @@ pub struct KeptOrder {
 const COLUMNS: &str = "token, host, state, body, answer, changed_ns";
 
 impl CaseStore {
-    /// Gives an order; one that was given before stays as it is.
+    /// Gives an order; one that was given before stays as it is. It is for the machine that had the name of the host at `for_ns`: where
+    /// the name came to another one since, it is [`OrderState::Displaced`], and not kept.
     ///
     /// # Errors
     /// [`crate::Error::Cases`].
-    pub fn order(&mut self, token: &str, host: &str, body: &str) -> Result<KeptOrder> {
+    pub fn order(&mut self, token: &str, host: &str, body: &str, for_ns: u64) -> Result<KeptOrder> {
         self.connected.transaction("giving an order", false, |sql| {
+            let took_over_ns = machines::took_over_ns(sql, host)?;
+            if took_over_ns > for_ns {
+                return Ok(KeptOrder {
+                    token: token.to_owned(),
+                    host: host.to_owned(),
+                    state: OrderState::Displaced,
+                    body: body.to_owned(),
+                    answer: String::new(),
+                    changed_realtime_ns: took_over_ns,
+                });
+            }
             let now_ns = sql.now_ns()?;
             let words = "INSERT INTO remedy_order (token, host, state, changed_ns, body, answer) VALUES ($1, $2, $3, $4, $5, '')
                 ON CONFLICT (token) DO NOTHING";
@@ -140,11 +161,12 @@ impl CaseStore {
     }
 
     /// Hands out the orders of a host that are to be done: those that wait are fetched by this, those that were fetched before and
-    /// have no answer are named again, because the answer to the agent may have been lost. At most so many, the oldest first.
+    /// have no answer are named again, because the answer to the agent may have been lost. At most so many, the oldest first. None to
+    /// another machine than the one that has the name of the host, where that is known.
     ///
     /// # Errors
     /// [`crate::Error::Cases`].
-    pub fn fetch_orders(&mut self, host: &str, limit: usize) -> Result<Vec<KeptOrder>> {
+    pub fn fetch_orders(&mut self, host: &str, machine: &MachineId, limit: usize) -> Result<Vec<KeptOrder>> {
         let words = format!(
             "SELECT {COLUMNS} FROM remedy_order WHERE host = $1 AND state IN ('waiting', 'fetched') ORDER BY changed_ns LIMIT $2"
         );
@@ -154,6 +176,9 @@ impl CaseStore {
             return Ok(Vec::new());
         }
         self.connected.transaction("fetching orders", false, |sql| {
+            if !machines::may_have_orders(sql, host, machine)? {
+                return Ok(Vec::new());
+            }
             let now_ns = sql.now_ns()?;
             let mut fetched = Vec::new();
             for row in &there {

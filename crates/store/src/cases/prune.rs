@@ -69,6 +69,8 @@ impl CaseStore {
                 cases += sql.run(&words, &[limits.closed_max.into()])?;
             }
             let hosts = sql.run("DELETE FROM remedy_host WHERE seen_ns < $1", &[before(limits.hosts_kept_s).into()])?;
+            let forget = "DELETE FROM remedy_machine WHERE seen_ns < $1";
+            sql.run(forget, &[before(limits.hosts_kept_s).into()])?;
             let kept_from_ns = before(limits.audit_kept_s);
             sql.run("UPDATE remedy_meta SET number = $1 WHERE name = 'audit_kept_from_ns'", &[kept_from_ns.into()])?;
             let audit = sql.run("DELETE FROM remedy_audit WHERE at_ns < $1", &[kept_from_ns.into()])?;

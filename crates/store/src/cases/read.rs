@@ -1,7 +1,7 @@
 //! Cases as they are now.
 
-use super::CaseStore;
 use super::sql::{Answer, Row, Sql, Value};
+use super::{CaseStore, MachineLimits};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use surefoot_model::{Case, CaseState, Severity};
@@ -38,6 +38,8 @@ pub struct Counts {
     pub hosts: u64,
     /// Whether everything is paused.
     pub is_paused: bool,
+    /// Host names under which two machines report now, a sentence each; at most 16.
+    pub rivals: Vec<String>,
 }
 
 impl CaseStore {
@@ -77,6 +79,7 @@ impl CaseStore {
     /// [`Error::Cases`].
     pub fn counts(&mut self) -> Result<Counts> {
         let (alerts, alerts_firing) = self.connected.alert_counts()?;
+        let rivals = self.rivals(&MachineLimits::default())?;
         self.connected.ask("counting cases", |sql| {
             let by_state = sql.rows("SELECT state, count(*) FROM remedy_case GROUP BY state", &[])?;
             let mut cases: BTreeMap<String, u64> =
@@ -84,7 +87,7 @@ impl CaseStore {
             cases.extend(by_state.iter().map(|row| (row.text(0).to_owned(), row.number(1))));
             let hosts = sql.rows("SELECT count(*) FROM remedy_host", &[])?;
             let hosts = hosts.first().map_or(0, |row| row.number(0));
-            Ok(Counts { cases, alerts, alerts_firing, hosts, is_paused: super::is_paused(sql)? })
+            Ok(Counts { cases, alerts, alerts_firing, hosts, is_paused: super::is_paused(sql)?, rivals })
         })
     }
 }

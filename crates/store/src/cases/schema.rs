@@ -49,6 +49,16 @@ CREATE INDEX remedy_part_now ON remedy_part (host) WHERE until_ns = 0;
 CREATE INDEX remedy_part_serial ON remedy_part (serial);
 ";
 
+/// Came later, too: which machine has which name.
+const MACHINES: &str = "
+CREATE TABLE remedy_machine (
+  host TEXT PRIMARY KEY, hardware TEXT NOT NULL, system TEXT NOT NULL, address TEXT NOT NULL, seen_ns BIGINT NOT NULL,
+  took_over_ns BIGINT NOT NULL DEFAULT 0,
+  rival_hardware TEXT NOT NULL DEFAULT '', rival_system TEXT NOT NULL DEFAULT '', rival_address TEXT NOT NULL DEFAULT '',
+  rival_since_ns BIGINT NOT NULL DEFAULT 0, rival_ns BIGINT NOT NULL DEFAULT 0, rival_told_ns BIGINT NOT NULL DEFAULT 0);
+CREATE INDEX remedy_machine_rival ON remedy_machine (rival_ns) WHERE rival_ns > 0;
+";
+
 /// Makes the tables where there are none, and refuses those of another release.
 pub(super) fn lay(connected: &mut Connected) -> Result<()> {
     // Two controllers that start at one time both look; one of them makes the tables.
@@ -70,13 +80,15 @@ pub(super) fn lay(connected: &mut Connected) -> Result<()> {
         );
         return Err(Error::NotCases { store: connected.name.clone(), why });
     }
-    if connected.ask("looking for its tables", |sql| is_there(sql, "remedy_part"))? {
-        return Ok(());
+    for (table, words) in [("remedy_part", PARTS), ("remedy_machine", MACHINES)] {
+        if !connected.ask("looking for its tables", |sql| is_there(sql, table))? {
+            connected.transaction("laying a table of a later release", true, |sql| match is_there(sql, table)? {
+                true => Ok(()),
+                false => sql.batch(words),
+            })?;
+        }
     }
-    connected.transaction("laying its table of parts", true, |sql| match is_there(sql, "remedy_part")? {
-        true => Ok(()),
-        false => sql.batch(PARTS),
-    })
+    Ok(())
 }
 
 fn is_there(sql: &mut dyn Sql, table: &str) -> Answer<bool> {

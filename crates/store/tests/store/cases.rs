@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use surefoot_model::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, Part, Replaced,
-    Room, Severity, StepState, SubjectKind,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, MachineId, Part,
+    Replaced, Room, Severity, StepState, SubjectKind,
 };
 use surefoot_store::Error;
-use surefoot_store::cases::{ALERTS_PER_DECISION_MAX, CaseStore, HostBoard, Limits, OrderState};
+use surefoot_store::cases::{
+    ALERTS_PER_DECISION_MAX, CaseStore, Claim, Claimed, HostBoard, Limits, MachineLimits, OrderState,
+};
 use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::postgres::Postgres;
 
@@ -45,6 +47,12 @@ fn with_file(test: &dyn Fn(&Open<'_>)) {
     let home = tempfile::tempdir().unwrap();
     let address = format!("sqlite:{}", home.path().join("cases.sqlite").display()).parse().unwrap();
     test(&|| CaseStore::open(&address, None).unwrap());
+}
+
+fn claim(host: &str, letter: &str) -> Claim {
+    let part = |kind: &str| Some(format!("{kind}-{letter}"));
+    let machine = MachineId { hardware: part("hw"), system: part("sys") };
+    Claim { host: host.into(), machine, address: "10.0.0.1".into() }
 }
 
 /// Longer than any test.
@@ -503,34 +511,145 @@ fn what_is_old_is_forgotten_and_what_is_open_is_not(open) {
 }
 
 fn an_order_is_fetched_answered_or_withdrawn(open) {
-        let mut store = open();
-        assert_eq!(store.fetch_orders("h1", 10).unwrap(), []);
-        assert_eq!(store.order("t1", "h1", "do it").unwrap().state, OrderState::Waiting);
-        assert_eq!(store.order("t1", "h1", "do something else").unwrap().body, "do it", "a token is given once");
-        store.order("t2", "h1", "and this").unwrap();
+        let (mut store, unknown) = (open(), MachineId::default());
+        assert_eq!(store.fetch_orders("h1", &unknown, 10).unwrap(), []);
+        assert_eq!(store.order("t1", "h1", "do it", 0).unwrap().state, OrderState::Waiting);
+        assert_eq!(store.order("t1", "h1", "do something else", 0).unwrap().body, "do it", "a token is given once");
+        store.order("t2", "h1", "and this", 0).unwrap();
         assert!(store.withdraw("t2").unwrap());
         assert!(!store.answer("t1", "h1", "early").unwrap(), "nobody has fetched it");
-        assert_eq!(store.fetch_orders("h2", 10).unwrap(), []);
-        assert_eq!(store.fetch_orders("h1", 10).unwrap().len(), 1);
+        assert_eq!(store.fetch_orders("h2", &unknown, 10).unwrap(), []);
+        assert_eq!(store.fetch_orders("h1", &unknown, 10).unwrap().len(), 1);
         assert!(!store.withdraw("t1").unwrap(), "the agent has it");
-        assert_eq!(store.fetch_orders("h1", 10).unwrap()[0].token, "t1", "until it answers");
+        assert_eq!(store.fetch_orders("h1", &unknown, 10).unwrap()[0].token, "t1", "until it answers");
         assert!(!store.answer("t1", "h2", "done").unwrap(), "another host's");
         assert!(store.answer("t1", "h1", "done").unwrap() && store.answer("t1", "h1", "done").unwrap());
         assert!(!store.answer("t1", "h1", "not done").unwrap());
         let order = store.order_of("t1").unwrap().unwrap();
         assert_eq!((order.state, &*order.answer), (OrderState::Answered, "done"));
-        assert_eq!(store.fetch_orders("h1", 10).unwrap(), []);
+        assert_eq!(store.fetch_orders("h1", &unknown, 10).unwrap(), []);
         assert_eq!(store.orders_under_way("h1").unwrap().len(), 1);
         store.consume("t1").unwrap();
         assert_eq!(store.orders_under_way("h1").unwrap(), []);
         assert!(store.answer("t1", "h1", "done").unwrap(), "told again because the first word was lost");
         assert_eq!(store.order_of("t1").unwrap().unwrap().state, OrderState::Consumed);
         store.forget_order("t1").unwrap();
-        assert_eq!(store.order("t1", "h1", "the next part").unwrap().state, OrderState::Waiting);
+        assert_eq!(store.order("t1", "h1", "the next part", 0).unwrap().state, OrderState::Waiting);
         assert_eq!(store.order_of("none").unwrap(), None);
 }
 
-fn several_controllers_decide_one_at_a_time(open) {
+fn a_name_belongs_to_one_machine_whichever_controller_is_asked(open) {
+        let (mut one, mut two, limits) = (open(), open(), MachineLimits::default());
+        // Two in one batch, and one of another name.
+        let claims = [claim("h1", "a"), claim("h1", "b"), claim("h2", "b")];
+        let answers = one.claim(&claims, &limits).unwrap();
+        assert_eq!((&answers[0], &answers[2]), (&Claimed::Own, &Claimed::Own));
+        let Claimed::Refused { why } = &answers[1] else { panic!("{answers:?}") };
+        for part in ["host h1 is machine hw-a (10.0.0.1)", "this report is of machine hw-b (10.0.0.1)", "release h1"] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        for _ in 0..3 {
+            assert_eq!(two.claim(&claims[..1], &limits).unwrap(), [Claimed::Own]);
+            assert!(matches!(&two.claim(&claims[1..2], &limits).unwrap()[..], [Claimed::Refused { .. }]));
+        }
+        // One that is unknown has it neither, and takes nothing.
+        let unknown = Claim { host: "h1".into(), ..Claim::default() };
+        let owner = Some("machine hw-a (10.0.0.1)".to_owned());
+        assert_eq!(two.claim(&[unknown], &limits).unwrap(), [Claimed::Unknown { owner }]);
+        let free = Claim { host: "h3".into(), ..Claim::default() };
+        assert_eq!(two.claim(&[free.clone(), free], &limits).unwrap(), vec![Claimed::Unknown { owner: None }; 2]);
+        // The same hardware with another installation; then that one by a user who may not read the hardware's number.
+        let system = |hardware: &Option<String>| MachineId { hardware: hardware.clone(), system: Some("sys-new".into()) };
+        for hardware in [&claims[0].machine.hardware, &None] {
+            let again = Claim { machine: system(hardware), ..claims[0].clone() };
+            assert_eq!(one.claim(&[again], &limits).unwrap(), [Claimed::Own]);
+        }
+        let rivals = two.rivals(&limits).unwrap();
+        assert_eq!(rivals.len(), 1, "{rivals:?}");
+        assert!(rivals[0].contains("two machines report as h1: machine hw-a"), "{rivals:?}");
+        // Told once, however often it asked.
+        let told = one.trail(0, 100).unwrap().into_iter().filter(|line| line.action == "machine_refused");
+        assert_eq!(told.count(), 1);
+    }
+
+    fn of_machines_that_claim_a_name_at_once_one_has_it(open) {
+        let letters = ["a", "b", "c", "d"];
+        for round in 0..5 {
+            let host = format!("h{round}");
+            let start = std::sync::Barrier::new(letters.len());
+            let owners = std::thread::scope(|scope| {
+                let ask = |letter: &'static str| {
+                    let (host, start, mut store) = (&host, &start, open());
+                    scope.spawn(move || {
+                        start.wait();
+                        store.claim(&[claim(host, letter)], &MachineLimits::default()).unwrap() == [Claimed::Own]
+                    })
+                };
+                let asking: Vec<_> = letters.into_iter().map(ask).collect();
+                asking.into_iter().map(|one| one.join().unwrap()).filter(|is_own| *is_own).count()
+            });
+            assert_eq!(owners, 1, "{host}");
+        }
+    }
+
+    fn a_silent_machine_loses_its_name_to_one_that_asked_all_the_while(open) {
+        let mut store = open();
+        let at_once = MachineLimits { silent_ns_max: 0, gap_ns_max: u64::MAX };
+        assert_eq!(store.claim(&[claim("h1", "a")], &at_once).unwrap(), [Claimed::Own]);
+        // The first question counts from now: before it, no controller may have run to which the other one could report.
+        let refused = store.claim(&[claim("h1", "b")], &at_once).unwrap();
+        assert!(matches!(refused[..], [Claimed::Refused { .. }]), "{refused:?}");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert_eq!(store.claim(&[claim("h1", "b")], &at_once).unwrap(), [Claimed::Own]);
+        let with_gap = MachineLimits { silent_ns_max: 0, gap_ns_max: 0 };
+        for _ in 0..3 {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            let refused = store.claim(&[claim("h1", "a")], &with_gap).unwrap();
+            assert!(matches!(refused[..], [Claimed::Refused { .. }]), "it was not there all the while: {refused:?}");
+        }
+    }
+
+    fn orders_of_a_machine_end_when_another_one_has_its_name(open) {
+        let (mut store, limits) = (open(), MachineLimits::default());
+        let (a, b) = (claim("h1", "a"), claim("h1", "b"));
+        store.claim(&[a.clone(), b.clone(), claim("h2", "c")], &limits).unwrap();
+        let began_ns = store.now_realtime_ns().unwrap();
+        for (token, host) in [("fetched", "h1"), ("waiting", "h1"), ("other", "h2")] {
+            store.order(token, host, "do it", began_ns).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert_eq!(store.fetch_orders("h1", &b.machine, 10).unwrap(), [], "it is not its name");
+        assert_eq!(store.fetch_orders("h1", &MachineId::default(), 10).unwrap(), [], "nor that of an unknown one");
+        assert_eq!(store.fetch_orders("h1", &a.machine, 1).unwrap()[0].token, "fetched");
+        let said = store.release("h1", "user anna", "it was replaced", &limits).unwrap();
+        assert_eq!(said, "h1 is machine hw-b (10.0.0.1) now");
+        assert_eq!(store.fetch_orders("h1", &b.machine, 10).unwrap(), []);
+        assert_eq!(store.fetch_orders("h1", &a.machine, 10).unwrap(), []);
+        assert!(!store.answer("fetched", "h1", "done").unwrap(), "too late");
+        let mut state = |token: &str| store.order_of(token).unwrap().unwrap().state;
+        assert_eq!(state("fetched"), OrderState::DisplacedFetched);
+        assert_eq!((state("waiting"), state("other")), (OrderState::Displaced, OrderState::Waiting));
+        // Nor does a case of the first machine order something of the second, which has orders of its own.
+        assert_eq!(store.order("next", "h1", "do it", began_ns).unwrap().state, OrderState::Displaced);
+        assert_eq!(store.order_of("next").unwrap(), None);
+        let now_ns = store.now_realtime_ns().unwrap();
+        assert_eq!(store.order("own", "h1", "do it", now_ns).unwrap().state, OrderState::Waiting);
+        assert_eq!(store.fetch_orders("h1", &b.machine, 10).unwrap()[0].token, "own");
+        assert!(matches!(store.claim(&[a], &limits).unwrap()[..], [Claimed::Refused { .. }]));
+        let trail = store.trail(0, 100).unwrap();
+        let line = trail.iter().find(|line| line.action == "machine_changed").unwrap();
+        assert!(line.actor == "user anna" && line.target == "h1", "{line:?}");
+        for part in ["machine hw-b", "taken from machine hw-a", "it was replaced", "2 orders of it end"] {
+            assert!(line.reason.contains(part), "{part}: {line:?}");
+        }
+        // Without a rival the next one has it, and one that told nothing for long is forgotten.
+        assert!(store.release("h2", "user anna", "", &limits).unwrap().contains("the next machine that reports"));
+        assert_eq!(store.claim(&[claim("h2", "d")], &limits).unwrap(), [Claimed::Own]);
+        store.prune(&Limits { hosts_kept_s: 0, ..Limits::default() }).unwrap();
+        assert_eq!(store.claim(&[claim("h2", "e")], &limits).unwrap(), [Claimed::Own]);
+    }
+
+    fn several_controllers_decide_one_at_a_time(open) {
         open().take(&(0..40).map(|number| alert(&format!("h{number}"), "k", 10, true)).collect::<Vec<_>>()).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -632,4 +751,25 @@ fn alerts_that_wait_do_not_hide_those_that_follow() {
         assert_eq!((all.len(), told[1].len()), (ALERTS_PER_DECISION_MAX + 2, 2));
         assert_eq!(told[2].len(), ALERTS_PER_DECISION_MAX, "and from the beginning");
     });
+}
+
+/// A store of an earlier release, which knew no machines.
+#[test]
+fn a_store_without_machines_gets_them_and_keeps_what_it_has() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("cases.sqlite");
+    let address = format!("sqlite:{}", path.display()).parse().unwrap();
+    let open = || CaseStore::open(&address, None).unwrap();
+    open().order("t1", "h1", "do it", 0).unwrap();
+    rusqlite::Connection::open(&path).unwrap().execute_batch("DROP TABLE remedy_machine").unwrap();
+    let mut store = open();
+    let of_old_agent = Claim { host: "h1".into(), ..Claim::default() };
+    let limits = MachineLimits::default();
+    assert_eq!(store.claim(&[of_old_agent], &limits).unwrap(), [Claimed::Unknown { owner: None }]);
+    assert_eq!(store.fetch_orders("h1", &MachineId::default(), 10).unwrap()[0].token, "t1");
+    // The agent is updated: the name is its machine's, and so is the order.
+    let updated = claim("h1", "a");
+    assert_eq!(store.claim(std::slice::from_ref(&updated), &limits).unwrap(), [Claimed::Own]);
+    assert_eq!(store.fetch_orders("h1", &updated.machine, 10).unwrap()[0].token, "t1");
+    assert!(matches!(store.claim(&[claim("h1", "b")], &limits).unwrap()[..], [Claimed::Refused { .. }]));
 }
