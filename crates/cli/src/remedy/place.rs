@@ -159,7 +159,7 @@ impl Place {
         }
     }
 
-    /// Takes a host's name away from the machine that has it; what came of it, in words.
+    /// Takes a host's name away from its machine; the outcome in words.
     pub fn release(&mut self, host: &str, reason: &str) -> anyhow::Result<String> {
         #[derive(serde::Deserialize)]
         struct Released {
