@@ -39,16 +39,22 @@ fn files_below(folder: &Path) -> usize {
     entries.map(|entry| if entry.path().is_dir() { files_below(&entry.path()) } else { 1 }).sum()
 }
 
+fn has_debug_data(program: &Path) -> bool {
+    let sections = Command::new("objdump").arg("-h").arg(program).output().unwrap();
+    assert!(sections.status.success(), "{}", String::from_utf8_lossy(&sections.stderr));
+    String::from_utf8_lossy(&sections.stdout).contains(".debug_info")
+}
+
 #[test]
 fn the_command_is_where_its_unit_expects_it_and_goes_again() {
     let test = "the_command_is_where_its_unit_expects_it_and_goes_again";
     let Some(_turn) = turn(test, Need::Nothing) else { return };
-    if let Some(missing) = ["make", "objcopy"].into_iter().find(|program| !has_program(program)) {
+    if let Some(missing) = ["make", "objcopy", "objdump"].into_iter().find(|program| !has_program(program)) {
         return not_run(test, &format!("there is no {missing}; install make and binutils"));
     }
     let home = tempfile::tempdir().unwrap();
     let built = built(home.path());
-    let size = fs::metadata(binary()).unwrap().len();
+    assert!(has_debug_data(binary()), "what make takes away is not there");
     for prefix in ["/usr", "/opt/surefoot"] {
         let root = home.path().join(prefix.replace('/', "_"));
         let output = make("install", prefix, &root, &built);
@@ -60,7 +66,7 @@ fn the_command_is_where_its_unit_expects_it_and_goes_again() {
         assert_eq!(command, below.join("bin/surefoot"), "the unit of {prefix} starts {expected}");
         let found = fs::metadata(&command).unwrap();
         assert_eq!(found.permissions().mode() & 0o777, 0o755);
-        assert!(found.len() < size / 2, "{} of {size} bytes: it has its debug data", found.len());
+        assert!(!has_debug_data(&command), "{} of {} bytes", found.len(), fs::metadata(binary()).unwrap().len());
         let said = Command::new(&command).arg("--version").output().unwrap();
         assert!(said.status.success() && said.stdout.starts_with(b"surefoot "), "{said:?}");
         assert!(below.join("lib/systemd/system/surefoot-drives.timer").is_file());
