@@ -97,7 +97,7 @@ impl Desk {
         outcome
     }
 
-    /// Takes a host's name away from the machine that has it; what came of it, in words.
+    /// Takes a host's name away from its machine; returns the outcome in words.
     pub(super) async fn release(self: &Arc<Self>, host: String, actor: String, reason: String) -> Told<String> {
         let outcome = self.ask(move |book| Ok(release(book, &host, &actor, &reason)?)).await;
         *surefoot_http::lock(&self.counts) = None;
@@ -234,8 +234,8 @@ pub fn pause(book: &mut Book, is_paused: bool, actor: &str, reason: &str) -> sur
     book.pause(is_paused, &entry)
 }
 
-/// Takes a host's name away from the machine that has it: another one that was refused has it now, or the next one that reports. What came
-/// of it, in words.
+/// Takes a host's name away from its machine and gives it to the machine that was refused last, or else to the next one that reports. Returns
+/// the outcome in words.
 ///
 /// # Errors
 /// What the store says.

@@ -50,6 +50,7 @@ pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswe
 pub use notifier::Notifier;
 pub use recorded::Recorded;
 pub use server::{Config, Fleet};
+pub use strangers::host as host_name;
 pub use surefoot_http::listen::Listen;
 pub use surefoot_http::own_files::secret;
 pub use surefoot_http::tls::TlsFiles;

@@ -61,7 +61,7 @@ impl Dispatch {
         order.host != self.own_host && is_of_host(&order.step) && !restarts_from_outside
     }
 
-    /// What came of a step that only this controller's own host can do, where its name is another machine's.
+    /// The outcome of a step that only this controller's own host can do, if another machine has that host's name; `None` if not.
     fn of_another(&self, order: &Order) -> Option<Outcome> {
         if order.host != self.own_host || !is_of_host(&order.step) {
             return None;

@@ -274,7 +274,7 @@ async fn take_findings(
     Ok(reply::answer(StatusCode::OK, &Accepted { accepted, refused, reasons, orders, ..Accepted::default() }))
 }
 
-/// How many orders an agent gets, and what it is told of its machine: one that is unknown gets none of a name that is a known machine's.
+/// How many orders an agent gets, and what to tell it about its machine. An unknown machine gets no orders if a known one has the name.
 fn of_claim(claimed: Claimed, host: &str, orders_max: usize) -> (usize, Vec<String>) {
     match claimed {
         Claimed::Unknown { owner: Some(owner) } => {

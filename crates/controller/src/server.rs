@@ -66,7 +66,7 @@ pub struct Config {
     pub own_host: String,
     /// How long a step of a controller that does not tell of itself is left to it.
     pub lease: Duration,
-    /// The machine on which it runs: where another one has the name of its own host, no step is done here for it.
+    /// The machine that this controller runs on. If another machine has the name of its host, no step for that host runs here.
     pub machine: MachineId,
     /// The Alertmanager whose silences are heeded and which is told what agents find; `None` for none.
     pub notifier: Option<Notifier>,
@@ -231,9 +231,9 @@ impl Fleet {
         self.recorder.lost_count.load(Ordering::Relaxed)
     }
 
-    /// Host names under which two machines report now, a sentence each; none while the store is away.
-    pub fn rivals(&self) -> Vec<String> {
-        lock(&self.note).with(|store| store.rivals(&MachineLimits::default())).unwrap_or_default()
+    /// Host names under which two machines report now, a sentence each; `None` while the store does not answer.
+    pub fn rivals(&self) -> Option<Vec<String>> {
+        lock(&self.note).with(|store| store.rivals(&MachineLimits::default())).ok()
     }
 
     /// Why Alertmanager does not answer; `None` where it does, and where there is none.

@@ -13,7 +13,7 @@ const KEY_BYTES_MAX: usize = 1_000;
 
 /// A host's name, without a port behind it: letters, digits, `.`, `-` and `_`, as schedulers and name services have them, or an IPv6 address,
 /// which Prometheus writes as `[2001:db8::7]:9100`. Nothing else is one, so that no name can be an option, a path, or words of a shell.
-pub(super) fn host(text: &str) -> Option<String> {
+pub fn host(text: &str) -> Option<String> {
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let address = match bracketed {

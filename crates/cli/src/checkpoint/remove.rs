@@ -68,7 +68,7 @@ pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
     };
     if let (Some(name), true) = (&options.job, jobs.is_empty()) {
         let places: Vec<String> = bases.iter().map(|base| base.display().to_string()).collect();
-        // A directory that cannot be read was told of by the search for the job.
+        // A directory that cannot be read has already failed the search for the job.
         let there = inspect::survey(&bases).map(|all| inspect::jobs(&all, &mut |_| {})).unwrap_or_default();
         let meant = did_you_mean(name, there.iter().map(|job| job.name.as_str()));
         anyhow::bail!("no job is called {name:?} in {}; --in names other directories{meant}", places.join(", "));

@@ -51,13 +51,8 @@ pub struct ReleaseOptions {
     reason: String,
 }
 
-/// As the controller has it.
 fn host_name(text: &str) -> Result<String, String> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
-    match !text.is_empty() && text.bytes().all(is_allowed) {
-        true => Ok(text.to_ascii_lowercase()),
-        false => Err("a host name has letters, digits, '.', '-' and '_'".into()),
-    }
+    surefoot_controller::host_name(text).ok_or_else(|| "not a host name; `surefoot remedy cases` has the names".into())
 }
 
 pub fn release(options: &ReleaseOptions) -> anyhow::Result<Outcome> {

@@ -185,13 +185,15 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             );
         }
         lost_told = lost;
-        let rivals = fleet.rivals();
-        for two in rivals.iter().filter(|two| !rivals_told.contains(*two)) {
-            surefoot_console::tell!(
-                "surefoot remedy: {two}; rename one, or end its agent: `surefoot remedy release` has more"
-            );
+        // A store that does not answer says nothing: what was told stays told.
+        if let Some(rivals) = fleet.rivals() {
+            for two in rivals.iter().filter(|two| !rivals_told.contains(*two)) {
+                surefoot_console::tell!(
+                    "surefoot remedy: {two}; rename one, or end its agent: `surefoot remedy release` has more"
+                );
+            }
+            rivals_told = rivals;
         }
-        rivals_told = rivals;
         let now = states();
         if now != seen {
             let outcome = fleet.reload();

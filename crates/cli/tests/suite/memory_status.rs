@@ -261,7 +261,7 @@ fn a_watch_tells_the_advice_of_a_row_and_a_line_that_it_does_not_understand() {
     );
 }
 
-/// "OK: 16 modules: 16 without errors" above a counter that nobody could read would call an unknown number none.
+/// A headline "OK: 16 modules: 16 without errors" must not stand above a counter that could not be read.
 #[test]
 fn a_counter_that_cannot_be_read_shows_as_a_dash_and_not_as_no_error() {
     let mc = "sys/devices/system/edac/mc";

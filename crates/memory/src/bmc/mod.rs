@@ -97,7 +97,7 @@ fn add(dimm: &mut Dimm, counted: &Counted, source: MemorySource) {
     }
     dimm.corrected_count = dimm.corrected_count.max(corrected);
     dimm.uncorrected_count = dimm.uncorrected_count.max(uncorrected);
-    // A count of its own stands in for the kernel's that cannot be read.
+    // Firmware's count replaces a counter of the kernel that cannot be read.
     for (severity, count) in
         [(ErrorSeverity::Corrected, counted.corrected), (ErrorSeverity::Uncorrected, counted.uncorrected)]
     {

@@ -14,7 +14,7 @@ use surefoot_model::{AuditEntry, MachineId};
 
 /// A machine that goes on reporting is noted this often.
 const SEEN_AGAIN_NS: u64 = 300_000_000_000;
-/// A machine that is refused again is noted this often, and told of in the audit trail this often.
+/// How often the store notes a machine that keeps being refused, and how often the audit trail repeats it.
 const REFUSED_AGAIN_NS: u64 = 30_000_000_000;
 const TOLD_AGAIN_NS: u64 = 3_600_000_000_000;
 /// Names with two machines that are listed.
