@@ -1,7 +1,7 @@
 # The one entry. Each target is a line over xtask/, where the work is done; `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-guest test-kubernetes lint ui bench soak fuzz install install-library uninstall
+.PHONY: help setup run test test-guest test-kubernetes lint ui bench soak fuzz install install-library uninstall package test-package
 
 # rustup puts cargo here, and a shell opened before it was installed does not know.
 ifeq (,$(findstring /.cargo/bin,$(PATH)))
@@ -67,13 +67,23 @@ bench: ## measure side by side with other tools and print ratios
 	@cargo xtask bench
 
 # `make install PREFIX=/usr DESTDIR=/tmp/package`; xtask/install.sh explains these, LIBDIR, PROFILE and BUILT.
-install: ## build and install the command, its systemd units and the C libraries below PREFIX (/usr/local)
+install: ## build and install the command with man pages, completions and units, and the C libraries, below PREFIX (/usr/local)
 	@$(if $(BUILT),,sh xtask/setup.sh run)
 	@sh xtask/install.sh all
 
 install-library: ## the C libraries alone: headers, pkg-config and CMake files, Fortran modules
 	@$(if $(BUILT),,sh xtask/setup.sh library)
 	@sh xtask/install.sh library
+
+# `make package PACKAGES="deb wheel"`; xtask/package.sh explains BUILT and others.
+PACKAGES ?=
+
+package: ## build the .deb, the .rpm and the wheel for Python into target/package
+	@$(if $(BUILT),,sh xtask/setup.sh run)
+	@sh xtask/package.sh $(PACKAGES)
+
+test-package: ## install, upgrade, remove and purge the .deb that make package built, in a fresh Debian, as root
+	@sh e2e/package.sh
 
 uninstall: ## remove what was installed below PREFIX, and nothing else
 	@sh xtask/install.sh uninstall

@@ -67,6 +67,8 @@ mount --bind "$2/result" "$root/result"
 cp "$binary" "$root/usr/bin/surefoot"
 cp "$here/contrib/systemd/surefoot.service" "$here/contrib/systemd/surefoot-remedy"*.service "$units/"
 mkdir -p "$root/etc/surefoot"
+# What the options of the test need.
+cp "$here/contrib/systemd/surefoot.service.d/who.conf" "$here/contrib/systemd/surefoot.service.d/checkpoints.conf" "$units/surefoot.service.d/"
 cat > "$root/etc/surefoot/policy.toml" <<POLICY
 [[policy]]
 service = "web"
@@ -127,10 +129,12 @@ healthy() {
     echo "FAILED: not healthy"; systemctl status --no-pager surefoot; exit 1
 }
 systemctl start surefoot || { systemctl status --no-pager surefoot; exit 1; }
+systemctl show -P StatusText surefoot | grep -q . || sleep 3
+systemctl show -P StatusText surefoot | grep -q '[.]$' || { echo "FAILED: no status"; systemctl status --no-pager surefoot; exit 1; }
 healthy
 echo "== systemctl status"; systemctl status --no-pager -n 0 surefoot
 echo "== systemctl show"
-systemctl show surefoot -p ActiveState,SubState,NRestarts,MemoryCurrent,MemoryMax,TasksCurrent,NoNewPrivileges,DevicePolicy,ProtectSystem,ProtectProc,FileDescriptorStoreMax,LimitNOFILE
+systemctl show surefoot -p Type,ActiveState,SubState,StatusText,WatchdogUSec,WatchdogTimestamp,NRestarts,MemoryCurrent,MemoryMax,TasksCurrent,NoNewPrivileges,DevicePolicy,ProtectSystem,ProtectProc,FileDescriptorStoreMax,LimitNOFILE
 echo "== surefoot status"; surefoot status
 echo "== who, over the socket"
 curl -s --unix-socket /run/surefoot/http.sock http://localhost/api/v1/overview | head -c 700; echo

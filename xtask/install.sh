@@ -2,7 +2,7 @@
 # Installs Surefoot below a prefix, and takes away what it installed there.
 #
 #   xtask/install.sh library     the C libraries, their headers, Fortran modules, pkg-config and CMake files, examples
-#   xtask/install.sh all         the same, the command and the systemd units
+#   xtask/install.sh all         the same, the command, its man pages and completions, the systemd units and the guides
 #   xtask/install.sh uninstall   what one of these has installed, and nothing else
 #
 # Variables, as make passes them on:
@@ -128,8 +128,19 @@ stage_command() {
     for file in contrib/prometheus/*.yml; do
         put 644 "$file" "share/surefoot/prometheus/$(basename "$file")"
     done
+    # By the command itself, from the options that it takes.
+    "$built/surefoot" generate "$stage/share"
+    for file in docs/guide/*.md docs/findings.md docs/defaults.md docs/glossary.md; do
+        put 644 "$file" "share/doc/surefoot/${file#docs/}"
+    done
+    for file in LICENSE-APACHE LICENSE-MIT CHANGELOG.md; do
+        put 644 "$file" "share/doc/surefoot/$file"
+    done
     mkdir -p "$stage/lib/systemd/system"
-    for unit in contrib/systemd/*; do
+    for drop_in in contrib/systemd/surefoot.service.d/*; do
+        put 644 "$drop_in" "share/surefoot/surefoot.service.d/$(basename "$drop_in")"
+    done
+    for unit in contrib/systemd/*.service contrib/systemd/*.timer; do
         sed "s|/usr/bin/surefoot|$prefix/bin/surefoot|" "$unit" >"$stage/lib/systemd/system/$(basename "$unit")"
     done
 }
@@ -201,7 +212,9 @@ copy() {
         while IFS= read -r path; do
             if is_plain "$path" && ! [ -e "$stage/$path" ] && ! [ -L "$stage/$path" ]; then
                 case $path in
-                bin/* | lib/systemd/* | share/surefoot/adapters/* | share/surefoot/prometheus/*)
+                bin/* | lib/systemd/* | share/surefoot/adapters/* | share/surefoot/prometheus/* | \
+                    share/surefoot/surefoot.service.d/* | share/man/* | share/doc/* | \
+                    share/bash-completion/* | share/zsh/* | share/fish/*)
                     # Who installs the library alone keeps the command that is there.
                     if ! [ -e "$stage/bin/surefoot" ]; then
                         echo "$path" >>"$stage/kept"

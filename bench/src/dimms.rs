@@ -173,7 +173,7 @@ fn all_errors(mc: u32) -> u32 {
 
 /// Everybody must have read the same.
 fn check(look: &surefoot_model::MemoryLook, done: u32) -> anyhow::Result<()> {
-    let errors: u64 = look.dimms.iter().map(|dimm| dimm.corrected_count).sum();
+    let errors: u64 = look.dimms.iter().map(|dimm| dimm.corrected()).sum();
     anyhow::ensure!(look.dimms.len() == 32 && look.problems.is_empty(), "{:?} {:?}", look.problems, look.unsupported);
     let wanted = ERRORS_OF_ALL + u64::from(CONTROLLERS * done);
     anyhow::ensure!(errors == wanted, "{errors} errors were read of {wanted}");

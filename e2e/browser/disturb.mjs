@@ -26,7 +26,7 @@ async function named(api, standing, isOfSeveral = false) {
 /** @type {Record<string, (stage: Stage) => Promise<void>>} */
 const CHECKS = {
   async "each experiment has a line with what came of it"({ page, part, api }) {
-    await part("views").getByRole("link", { name: "Experiments" }).click();
+    await part("views").getByRole("link", { name: "Disturbances" }).click();
     await part("experiments").waitFor();
     await until(async () => (await part("experiments").locator("tbody tr").count()) === 3, "all experiments");
     const { experiment, ended } = await named(api, "finished");

@@ -19,7 +19,7 @@ const play = await theatre(address, folder);
 /** @type {Record<string, (stage: Stage) => Promise<void>>} */
 const CHECKS = {
   async "the module that lost data stands first, with what to do though nobody reported its place"({ page, part, api }) {
-    await part("views").getByRole("link", { name: "Memory" }).click();
+    await part("views").getByRole("link", { name: "Memory errors" }).click();
     await page.waitForURL(`${address}?view=memory`);
     await part("dimm-map").waitFor();
     const { dimms } = await api("api/v1/memory");
@@ -63,7 +63,7 @@ const CHECKS = {
     const words = await part("memory-interval").innerText();
     assert.ok(words.includes(`one counter of ${answer.counter_bits} bits`) && words.includes(`${answer.cores} core`), words);
     const chart = await part("memory-interval").locator("svg:visible").textContent();
-    for (const word of ["stall per hour", "errors lost", "100 %", "time between two polls", "best: "]) assert.ok(chart.includes(word), `${word} in ${chart}`);
+    for (const word of ["stall per day", "errors lost", "100 %", "time between two polls", "best: "]) assert.ok(chart.includes(word), `${word} in ${chart}`);
   },
   async "it is readable in light and dark, and nothing is cut from 390 px on"({ page, part }) {
     await part("memory-interval").locator("summary").click();

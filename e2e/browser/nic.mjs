@@ -21,7 +21,7 @@ const TOLERANT = "send-chunk:tolerant:1";
 /** @type {Record<string, (stage: Stage) => Promise<void>>} */
 const CHECKS = {
   async "each campaign has a line, and what is of none is told"({ page, part, api }) {
-    await part("views").getByRole("link", { name: "Interfaces" }).click();
+    await part("views").getByRole("link", { name: "Network interfaces" }).click();
     await part("campaigns").waitFor();
     const { tables, files } = await api("api/v1/nic/campaign");
     assert.deepEqual(tables.map((/** @type {any} */ table) => [table.build, table.fault_count]), [["detecting", 120], ["tolerant", 120]]);

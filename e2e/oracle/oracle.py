@@ -210,7 +210,7 @@ def compare(arguments):
                 waits.append({"pid": pid, "comm": wait.comm, "followed": wait.followed and wait.began_unseen < since, "oracle_ns": total,
                               "schedstat_ns": now - was})
     summary = {"case": arguments.case, "seconds": arguments.seconds, "events": events,
-               "unpaired": sum(core.unpaired for core in rebuilt.cores.values()),
+               "unpaired": [(cpu, *alone) for cpu, core in sorted(rebuilt.cores.items()) for alone in core.unpaired],
                "unseen_switches": rebuilt.unseen_switches,
                "unseen_ns": {cpu: core.unseen for cpu, core in rebuilt.cores.items()}, "start_ns": start, "end_ns": end,
                "cost": next((line for line in lines if line["type"] == "cost"), {}),
@@ -227,8 +227,10 @@ def deviation(row):
 
 def show(summary, rows, waits):
     print(f"case {summary['case']}, {summary['seconds']} s, {summary['events']} events, "
-          f"{summary['unpaired']} ends or starts alone, {summary['unseen_switches']} switches unseen, "
+          f"{len(summary['unpaired'])} ends or starts alone, {summary['unseen_switches']} switches unseen, "
           f"{sum(summary['unseen_ns'].values()) / 1e6:.2f} ms around them")
+    for cpu, now, what, of in summary["unpaired"][:20]:
+        print(f"core {cpu}, {(now - summary['start_ns']) / 1e6:.3f} ms after the start: {what} {of}")
     print("core | cause | count: oracle, ours | time: oracle, ours | off | per occurrence | within 1 % or 100 us")
     for row in rows:
         if max(row["oracle_ns"], row["ours_ns"]) < 20_000:

@@ -51,11 +51,12 @@ class Core:
 
     def __init__(self):
         self.above, self.bases, self.open = [], [], {}
-        self.unpaired = self.unseen = 0
+        self.unpaired, self.unseen = [], 0
         self.first = self.last = self.running = None
 
     def enter(self, key, cause, now):
-        self.unpaired += key in self.open
+        if key in self.open:
+            self.unpaired.append((now, "no end of", cause))
         self.open[key] = (now, cause)
 
     def leave(self, key, now):
@@ -63,7 +64,7 @@ class Core:
             self.above.append((self.open[key][0], now, self.open.pop(key)[1]))
         elif self.above or self.open or self.bases:
             # The very first event may be the end of something.
-            self.unpaired += 1
+            self.unpaired.append((now, "no start of", key))
 
     def in_interrupt(self):
         return any(key[0] in ("vector", "device") for key in self.open)

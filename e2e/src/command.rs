@@ -92,6 +92,7 @@ fn with(program: &'static Path, words: &str) -> Surefoot {
         hidden: Vec::new(),
         may_mount: true,
         inside: None,
+        has_terminal: true,
         stdout: None,
     }
 }
@@ -106,6 +107,7 @@ pub struct Surefoot {
     hidden: Vec<&'static str>,
     may_mount: bool,
     inside: Option<(&'static str, &'static str)>,
+    has_terminal: bool,
     stdout: Option<Stdio>,
 }
 
@@ -168,6 +170,12 @@ impl Surefoot {
         self
     }
 
+    /// Starts it as a service is started: without a controlling terminal, and with SIGHUP as it is by default.
+    pub fn without_terminal(mut self) -> Self {
+        self.has_terminal = false;
+        self
+    }
+
     /// Where standard output goes instead of to the test.
     pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
         self.stdout = Some(stdout.into());
@@ -177,7 +185,13 @@ impl Surefoot {
     fn command(&self, copy: Option<&tempfile::TempDir>) -> Command {
         let binary = copy.map_or_else(|| self.program.to_path_buf(), |copy| copy.path().join("surefoot"));
         assert!(self.may_mount || !self.hidden.is_empty(), "it hides nothing");
-        let wrappers = [self.goes_first, self.signal.is_some(), !self.hidden.is_empty(), self.inside.is_some()];
+        let wrappers = [
+            self.goes_first,
+            self.signal.is_some(),
+            !self.hidden.is_empty(),
+            self.inside.is_some(),
+            !self.has_terminal,
+        ];
         assert!(wrappers.into_iter().filter(|wanted| *wanted).count() <= 1, "one of them");
         let mut command = if let Some((name, inherited)) = self.signal {
             let option = match inherited {
@@ -186,6 +200,11 @@ impl Surefoot {
             };
             let mut command = Command::new("env");
             command.arg(format!("{option}={name}")).arg(binary);
+            command
+        } else if !self.has_terminal {
+            // Tests that `nohup` started ignore SIGHUP, and a service does not.
+            let mut command = Command::new("setsid");
+            command.args(["env", "--default-signal=HUP"]).arg(binary);
             command
         } else if self.goes_first && machine::has_program("chrt") {
             let mut command = Command::new("chrt");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_e2e::command::{PATIENCE, binary, surefoot};
+use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_testkit::hanging::HangingFileSystem;
 use surefoot_testkit::not_run::not_run;
@@ -48,11 +49,56 @@ fn a_file_system_that_does_not_answer_is_named_by_every_command() {
     assert!(status.success() && said.is_empty(), "{status}: {said}");
     mounted.hang();
     // One that reads and one that goes on for ever.
-    for words in [&["memory", "import"][..], &["watch", "--no-page", "--checks"]] {
-        let (status, said) = ended(words, &file, home.path(), |_| {});
-        assert_eq!(status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains("its file system did not answer") && said.contains("unmount it"), "{words:?}: {said}");
+    let all = [&["memory", "import"][..], &["watch", "--no-page", "--checks"]];
+    at_once(all.map(|words| (words, file.clone(), home.path())));
+}
+
+/// Each of these commands says that the file system of its file did not answer; all at once, because each takes its patience.
+fn at_once<const COUNT: usize>(all: [(&[&str], PathBuf, &Path); COUNT]) {
+    std::thread::scope(|scope| {
+        for (at, (words, file, home)) in all.into_iter().enumerate() {
+            let home = home.join(at.to_string());
+            fs::create_dir(&home).unwrap();
+            scope.spawn(move || {
+                let (status, said) = ended(words, &file, &home, |_| {});
+                assert_eq!(status.code(), Some(2), "{words:?}: {said}");
+                assert!(
+                    said.contains("its file system did not answer") && said.contains("unmount it"),
+                    "{words:?}: {said}"
+                );
+            });
+        }
+    });
+}
+
+/// It answers when it is first looked at, and not when the file is read: the command ends without being asked, and so does whoever reads
+/// what it says, though its child hangs.
+#[test]
+fn a_command_does_not_wait_for_ever_and_neither_do_its_readers() {
+    const TEST: &str = "answering::a_command_does_not_wait_for_ever_and_neither_do_its_readers";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    let homes: Vec<_> = [&["memory", "import"][..], &["stall", "replay"], &["history", "--file"]]
+        .into_iter()
+        .map(|words| (words, tempfile::tempdir().unwrap()))
+        .collect();
+    let mut mounts = Vec::new();
+    for (_, home) in &homes {
+        let Some(mounted) = mounted(home.path(), TEST) else { return };
+        mounted.hang_after_opens(1);
+        mounts.push(mounted);
     }
+    std::thread::scope(|scope| {
+        for ((words, _), mounted) in homes.iter().zip(&mounts) {
+            let file = mounted.program();
+            scope.spawn(move || {
+                // Returns at the end of both pipes.
+                let output = Command::new(binary()).args(*words).arg(&file).stdin(Stdio::null()).output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+                assert!(said.contains("its file system did not answer for 20 s"), "{words:?}: {said}");
+            });
+        }
+    });
 }
 
 #[test]
@@ -107,6 +153,19 @@ fn a_directory_that_does_not_answer_holds_no_command_that_reads_it() {
     }
 }
 
+/// A watch reads the tree itself, so that it looks in a child first whether the tree answers.
+#[test]
+fn a_tree_that_does_not_answer_holds_no_watch_at_its_start() {
+    const TEST: &str = "answering::a_tree_that_does_not_answer_holds_no_watch_at_its_start";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    let home = tempfile::tempdir().unwrap();
+    let Some(mounted) = mounted(home.path(), TEST) else { return };
+    let directory = mounted.program().parent().unwrap().to_owned();
+    mounted.hang();
+    let all = [&["watch", "--no-page", "--host-root"][..], &["memory", "watch", "--host-root"]];
+    at_once(all.map(|words| (words, directory.clone(), home.path())));
+}
+
 #[test]
 fn a_watch_of_a_directory_that_does_not_answer_fails_its_source_and_ends() {
     const TEST: &str = "answering::a_watch_of_a_directory_that_does_not_answer_fails_its_source_and_ends";
@@ -127,5 +186,88 @@ fn a_watch_of_a_directory_that_does_not_answer_fails_its_source_and_ends() {
         assert!(mounted.unanswered() > 0, "it was never asked");
         running.ask_to_end();
         running.finish().expect_code(0);
+    }
+}
+
+/// A mount of one file over another, until it is dropped.
+struct Over(PathBuf);
+
+impl Over {
+    fn new(file: &Path, over: &Path) -> Self {
+        fs::create_dir_all(over.parent().unwrap()).unwrap();
+        fs::write(over, "").unwrap();
+        assert!(Command::new("mount").arg("--bind").args([file, over]).status().unwrap().success());
+        Over(over.to_owned())
+    }
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Ends a watch while a file system does not answer: its process is gone then, and not a thread of it waits.
+fn ends(running: surefoot_e2e::command::Running) {
+    let place = PathBuf::from(format!("/proc/{}", running.pid()));
+    running.ask_to_end();
+    let finished = running.finish();
+    finished.expect_code(0);
+    assert!(!finished.stderr.contains("left behind"), "{}", finished.stderr);
+    assert!(!place.exists(), "its process is still there");
+}
+
+#[test]
+fn a_tree_that_stops_answering_fails_the_source_of_memory_errors_and_the_watch_ends() {
+    const TEST: &str = "answering::a_tree_that_stops_answering_fails_the_source_of_memory_errors_and_the_watch_ends";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    let home = tempfile::tempdir().unwrap();
+    let count = home.path().join("count");
+    fs::write(&count, "0\n").unwrap();
+    let mounted = match HangingFileSystem::mount(&count) {
+        Ok(mounted) => mounted,
+        Err(why) => return not_run(TEST, &why),
+    };
+    let tree = home.path().join("tree");
+    let controller = tree.join("sys/devices/system/edac/mc/mc0");
+    fs::create_dir_all(&controller).unwrap();
+    for (name, text) in [("mc_name", "Skylake Socket#0 IMC#0\n"), ("ue_count", "0\n"), ("seconds_since_reset", "1\n")] {
+        fs::write(controller.join(name), text).unwrap();
+    }
+    let _over = Over::new(&mounted.program(), &controller.join("ce_count"));
+    let run = surefoot("watch --json --no-page --interval 200ms --source counters --run-directory");
+    let mut running = run.arg(home.path().join("run")).arg("--host-root").arg(&tree).start();
+    running.line_where(|line| line.contains("\"mc0\""));
+    mounted.hang();
+    let failed = running.line_where(|line| line.contains("\"source\":\"memory\",\"state\":\"failed\""));
+    assert!(failed.contains("does not answer") && failed.contains(tree.to_str().unwrap()), "{failed}");
+    assert!(mounted.unanswered() > 0, "it was never asked");
+    ends(running);
+}
+
+#[test]
+fn files_of_the_page_that_stop_answering_are_a_problem_and_the_watch_ends() {
+    const TEST: &str = "answering::files_of_the_page_that_stop_answering_are_a_problem_and_the_watch_ends";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    for (option, path) in [("--disturb-prediction", "/api/v1/disturb"), ("--nic-campaign", "/api/v1/nic/campaign")] {
+        let home = tempfile::tempdir().unwrap();
+        let line = home.path().join("line");
+        fs::write(&line, "{\"type\":\"stream\"}\n").unwrap();
+        let mounted = match HangingFileSystem::mount(&line) {
+            Ok(mounted) => mounted,
+            Err(why) => return not_run(TEST, &why),
+        };
+        let run = surefoot("watch --json --port 0 --interval 200ms --no-history --source counters --run-directory");
+        let run_directory = home.path().join("run");
+        let mut running = run.arg(&run_directory).arg(option).arg(mounted.program()).start();
+        running.line_where(|line| line.contains("\"type\":\"window\""));
+        let address = fs::read_to_string(run_directory.join("address")).unwrap();
+        let address = address.split(' ').next().unwrap().trim().to_owned();
+        // It answered when the watch began. It is opened again when somebody asks for it.
+        mounted.hang();
+        let said = http::get(&address, path).body;
+        assert!(said.contains("its file system does not answer"), "{option}: {}", &said[..said.len().min(2_000)]);
+        assert!(mounted.unanswered() > 0, "it was never asked");
+        ends(running);
     }
 }

@@ -116,6 +116,7 @@ fn made_up_raisers(end_ns: u64) -> WhoReport {
         count: 900,
         kernel_stack: words(&["flush_tlb_mm_range", "do_vmi_munmap", "__x64_sys_munmap", "do_syscall_64"]),
         user_stack: words(&["munmap", "close_counter", "read_counter_by_stdio", "main"]),
+        is_sum: false,
     };
     let hostile = Raiser {
         comm: "<img src=x onerror=alert(1)>".into(),
@@ -157,7 +158,7 @@ fn made_up_raisers(end_ns: u64) -> WhoReport {
     let advice = Advice {
         rule: "memory-mapping-beside-a-polling-thread".into(),
         remedy: "keep the memory".into(),
-        evidence: "900 of 940 from stats in munmap".into(),
+        evidence: "900 of 940 arrivals from stats in munmap".into(),
         source: "mmap(2)".into(),
         ..Advice::default()
     };

@@ -422,9 +422,9 @@ fn numbers_that_are_none_are_refused() {
         ("--size -5GB", &["-5"]),
         ("--size 1e300", &["--size", "such as 64GB"]),
         ("--size 64XB", &["--size", "such as 64GB"]),
-        ("--size 64GB --memory-mtbf-s 0", &["--memory-mtbf-s", "above 0"]),
-        ("--size 64GB --memory-mtbf-s nan", &["--memory-mtbf-s", "above 0"]),
-        ("--size 64GB --memory-mtbf-s 5 --durable-mtbf-s inf", &["--durable-mtbf-s"]),
+        ("--size 64GB --memory-mtbf-s 0", &["--memory-mtbf", "such as 10s"]),
+        ("--size 64GB --memory-mtbf-s nan", &["--memory-mtbf", "such as 10s"]),
+        ("--size 64GB --memory-mtbf-s 5 --durable-mtbf-s inf", &["--durable-mtbf"]),
         ("--size 64GB --memory-mtbf-s 5 --durable-mtbf-s 5 --waiting-share 2", &["--waiting-share", "0 to 1"]),
         (
             "--size 64GB --memory-mtbf-s 5 --durable-mtbf-s 5 --chart /nowhere/at/all.svg",
@@ -435,7 +435,7 @@ fn numbers_that_are_none_are_refused() {
     }
     checkpoint("plan --size 64GB").run().expect_code(0);
     checkpoint("plan --compute-s 1").run().expect_code(2);
-    checkpoint("plan --size 1e21 --memory-mtbf-s 1e-9 --durable-mtbf-s 1e-9 --rated-bytes 1 --compute-s 1e21")
+    checkpoint("plan --size 1e21 --memory-mtbf 1ns --durable-mtbf 1ns --rated-bytes 1B --compute 100000000d")
         .run()
         .expect_code(0);
     checkpoint("simulate --sizes 1GB --iterations 0").run().expect_refusal(2, &["--iterations"]);

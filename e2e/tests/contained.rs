@@ -1,7 +1,9 @@
 //! What a running watch may do, and what it tells an ordinary user of what root runs: the real command, with the service's
 //! own limits.
 
-use crate::strangers::{NOBODY, asked_by_nobody, body, capabilities, json, nobody, status, unit, wait_for};
+use crate::strangers::{
+    NOBODY, asked_by_nobody, body, capabilities, json, nobody, service_with_drop_ins, status, wait_for,
+};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -82,7 +84,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// The command with the service's capabilities and no more.
 fn as_service() -> Command {
-    let text = fs::read_to_string(unit("surefoot.service")).unwrap();
+    let text = service_with_drop_ins();
     let kept = capabilities(&text);
     let mut command = Command::new("setpriv");
     command.arg(format!("--bounding-set=-all{kept}")).arg("--no-new-privs").arg(binary());
@@ -250,7 +252,7 @@ fn nobody_learns_what_root_runs() {
     RAISER.path();
     let (run, folder) = (run_directory(), tempfile::tempdir().unwrap());
     let _planted = planted(folder.path());
-    let options = "watch --port 0 --interval 300ms --no-history --cpu 1 --who 1 --min-gap 100us --run-directory";
+    let options = "watch --port 0 --interval 300ms --no-history --cpu 1 --who 1 --min-gap 100us --metrics-detail cause --run-directory";
     let mut running = surefoot(options).arg(run.path()).start();
     let address = address(&mut running);
     // As long as nothing is seen of them by root, there is nothing to hide.

@@ -69,7 +69,17 @@ fn the_command_is_where_its_unit_expects_it_and_goes_again() {
         assert!(!has_debug_data(&command), "{} of {} bytes", found.len(), fs::metadata(binary()).unwrap().len());
         let said = Command::new(&command).arg("--version").output().unwrap();
         assert!(said.status.success() && said.stdout.starts_with(b"surefoot "), "{said:?}");
-        assert!(below.join("lib/systemd/system/surefoot-drives.timer").is_file());
+        for path in [
+            "lib/systemd/system/surefoot-drives.timer",
+            "share/man/man1/surefoot-stall-report.1",
+            "share/bash-completion/completions/surefoot",
+            "share/zsh/site-functions/_surefoot",
+            "share/fish/vendor_completions.d/surefoot.fish",
+            "share/doc/surefoot/guide/lost-time.md",
+            "share/doc/surefoot/LICENSE-MIT",
+        ] {
+            assert!(below.join(path).is_file(), "{path} is not installed");
+        }
         assert!(make("uninstall", prefix, &root, &built).status.success());
         assert_eq!(files_below(&root), 0);
     }

@@ -41,6 +41,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("checkpoint settings", "HERE"),
     ("checkpoint simulate", "--help"),
     ("checkpoint verify", "HERE"),
+    ("config check", ""),
+    ("config defaults", ""),
+    ("config show", ""),
+    ("demo", "--duration 500ms --no-page"),
     ("disturb drift", "--reference rtc --duration 1s --disturbance stop:length=1ms,period=50ms"),
     ("disturb length", "--length 1ms --steps 1 --each 100ms"),
     ("disturb predict", "--help"),
@@ -87,6 +91,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("stall report", "--duration 300ms"),
     ("stall who", "--cpu 1 --duration 300ms"),
     ("status", "--run-directory HERE"),
+    ("why", "--duration 300ms --run-directory HERE"),
     ("watch", "--no-page --no-history --run-directory HERE/run --duration 500ms --interval 250ms"),
 ];
 

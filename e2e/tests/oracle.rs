@@ -53,8 +53,11 @@ fn the_time_of_each_cause_is_that_of_the_kernels_own_trace() {
     let Some(_turn) = turn(TEST, Need::Ebpf) else { return };
     let Some((table, lines)) = rebuilt(TEST, "mixed", 4, &[]) else { return };
     let summary = of_type(&lines, "summary")[0];
-    // Where a switch is not seen, an interrupt around it may lose its other end.
-    assert!(number(summary, "unpaired") <= number(summary, "unseen_switches"), "{table}");
+    // Where a switch is not seen, what is under way around it may lose its other end: an interrupt, a device's handler inside it, its softirq,
+    // a called function on top.
+    const AT_ONCE: u64 = 4;
+    let unpaired = summary["unpaired"].as_array().unwrap().len() as u64;
+    assert!(unpaired <= AT_ONCE * number(summary, "unseen_switches"), "{table}");
     let missed = untraced(summary);
     let mut kinds: Vec<&str> = Vec::new();
     for row in of_type(&lines, "cause") {

@@ -46,7 +46,7 @@ fn a_replay_equals_the_live_report_to_the_byte() {
         // The same file says the same as JSON, whoever reads it.
         let nobody = surefoot("watch --no-page --replay").arg(&file).words("--json").run();
         nobody.expect_code(0);
-        assert_eq!(nobody.stdout, replay(&file, "--json").stdout, "{name}");
+        assert_eq!(nobody.stdout, replay(&file, "--json --rooms all").stdout, "{name}");
     }
 }
 

@@ -41,11 +41,17 @@ function lostTime(scenario, nowNs) {
   return said[scenario];
 }
 
+/** What the server has to run on account of a finding. @param {Finding} finding @returns {import("../src/types.ts").Next | null} */
+function next(finding) {
+  if (finding.severity === "ok") return null;
+  return { command: "surefoot stall who --cpu 0-3 --duration 10s", effect: "Changes no setting. It names what interrupts each core, who raised it, and what would end it." };
+}
+
 /** A room with its findings. @param {Finding["room"]} name @param {string} title @param {Finding[]} findings @param {Partial<Room>} [more] @returns {Room} */
 function room(name, title, findings, more = {}) {
   const severity = findings.reduce((worst, one) => (ORDER.indexOf(one.severity) > ORDER.indexOf(worst) ? one.severity : worst), /** @type {Finding["severity"]} */ ("ok"));
   const sorted = [...findings].sort((a, b) => ORDER.indexOf(b.severity) - ORDER.indexOf(a.severity));
-  return { room: name, title, severity, needs_action: ORDER.indexOf(severity) >= 2, is_watched: true, why: "", findings: sorted, findings_left_out: 0, chart: null, ...more };
+  return { room: name, title, severity, needs_action: ORDER.indexOf(severity) >= 2, is_watched: true, why: "", findings: sorted.map((finding) => ({ ...finding, next: next(finding) })), findings_left_out: 0, chart: null, ...more };
 }
 
 /** @param {import("../src/types.ts").Window[]} windows @param {number} offsetNs @returns {[number, number][]} */
@@ -86,6 +92,7 @@ export function makeOverview(stream, ageNs) {
     host,
     headline: worst ? { severity: worst.severity, sentence: `${worst.sentence}${more}` } : { severity: "ok", sentence: rooms[0].findings[0].sentence },
     rooms,
+    tour: [],
   };
 }
 
@@ -115,7 +122,7 @@ export function makePast(scenario, fromS, toS, resolution, nowS) {
       user_ns: core.user_ns * stepS,
       kernel_ns: core.kernel_ns * stepS,
       unexplained_ns: core.unexplained_ns * stepS,
-      lost: core.lost.map((lost) => ({ ...lost, total_ns: lost.total_ns * stepS, count: lost.count * stepS, while_idle_ns: lost.while_idle_ns * stepS })),
+      lost: core.lost.map((lost) => ({ ...lost, total_ns: lost.total_ns * stepS, count: (lost.count ?? 0) * stepS, while_idle_ns: lost.while_idle_ns * stepS })),
     }));
     windows.push({ start_realtime_ns: at * 1e9, end_realtime_ns: end, cores: scaled });
     // Times within a gap are of the boot that it happened in.

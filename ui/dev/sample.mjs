@@ -288,16 +288,16 @@ export function reportOf(stream, query) {
         const sum = causes.get(key);
         if (!sum) causes.set(key, { ...lost, p50_ns: null, p99_ns: null });
         else {
-          sum.count += lost.count;
+          sum.count = (sum.count ?? 0) + (lost.count ?? 0);
           sum.total_ns += lost.total_ns;
-          sum.max_ns = Math.max(sum.max_ns, lost.max_ns);
+          sum.max_ns = Math.max(sum.max_ns ?? 0, lost.max_ns ?? 0);
           sum.while_idle_ns += lost.while_idle_ns;
         }
       }
     }
   }
   for (const cause of causes.values()) {
-    if (cause.total_ns === 0) continue;
+    if (cause.total_ns === 0 || !cause.count || !cause.max_ns) continue;
     cause.p50_ns = Math.round((cause.total_ns / cause.count) * 0.9);
     cause.p99_ns = Math.round(Math.min(cause.max_ns, (cause.total_ns / cause.count) * 3.2));
   }

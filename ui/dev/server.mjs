@@ -88,7 +88,9 @@ export async function startServer(scenario, { port = 0, seconds = 900 } = {}) {
             ? { who: hasWho(scenario) ? makeWho(scenario, whoEndNs(stream)) : null }
             : url.pathname === "/api/v1/checkpoints"
               ? makeCheckpoints(scenario, Date.now() * 1e6)
-              : null;
+              : url.pathname === "/api/v1/deeds"
+                ? { deeds: [], left_out: [] }
+                : null;
     response.statusCode = body ? 200 : 404;
     response.setHeader("Content-Type", "application/json");
     response.end(JSON.stringify(body));

@@ -1,8 +1,8 @@
 // The HTTP API: documents and one stream of events, all from the server that sent the page. Each room reads its own
 // documents with `getJson`; those that all share are here.
 
-import type { Overview, PastAnswer } from "./types.ts";
-import type { PastRange } from "./past.ts";
+import type { Mode, Overview, PastAnswer } from "./types.ts";
+import { resolutionFor, type PastRange } from "./past.ts";
 
 /** A document that does not come within this time counts as not reachable. */
 const TIMEOUT_MS = 10_000;
@@ -52,10 +52,15 @@ export async function fetchOverview(): Promise<Overview> {
   return checkOverview(await getJson("api/v1/overview"));
 }
 
+/** Whether this release knows where the data come from. */
+export function isMode(mode: unknown): mode is Mode {
+  return mode === "live" || mode === "replay" || mode === "demo";
+}
+
 export function checkOverview(value: unknown): Overview {
   const wrong = (part: string) => unusable("overview", part);
   if (!isRecord(value)) throw wrong("object");
-  if (value.mode !== "live" && value.mode !== "replay") throw wrong("mode");
+  if (!isMode(value.mode)) throw wrong("mode");
   if (typeof value.now_realtime_ns !== "number") throw wrong("now_realtime_ns");
   if (!isRecord(value.headline) || typeof value.headline.sentence !== "string") throw wrong("headline");
   const isRoom = (room: unknown) => isRecord(room) && typeof room.room === "string" && Array.isArray(room.findings);
@@ -64,12 +69,26 @@ export function checkOverview(value: unknown): Overview {
 }
 
 /** What the history has of a range; parts that an older server does not send are empty. */
-export async function fetchPast({ fromS, toS }: PastRange, resolution: "second" | "minute"): Promise<PastAnswer> {
+async function fetchPast({ fromS, toS }: PastRange, resolution: "second" | "minute"): Promise<PastAnswer> {
   const value = await getJson(`api/v1/history?from_s=${fromS}&to_s=${toS}&resolution=${resolution}`, PAST_TIMEOUT_MS);
   if (!isRecord(value) || !Array.isArray(value.windows)) throw unusable("history", "windows");
   const list = (name: string) => (Array.isArray(value[name]) ? value[name] : []);
   const lists = { gaps: list("gaps"), notices: list("notices"), findings: list("findings"), records: list("records") };
   return { ...value, ...lists } as unknown as PastAnswer;
+}
+
+/** What the history keeps of a range, as fine as the windows of that many cores can be shown. */
+export async function fetchKept(range: PastRange, cores: number): Promise<PastAnswer> {
+  const resolution = resolutionFor(range, cores);
+  try {
+    const answer = await fetchPast(range, resolution);
+    // Windows of a second are not kept as long as those of a minute.
+    return resolution === "second" && answer.windows.length === 0 ? await fetchPast(range, "minute") : answer;
+  } catch (error) {
+    // Too long an answer at the finer resolution; what else is wrong is wrong at the coarser one, too.
+    if (resolution === "minute" || !(error instanceof Refusal) || error.status !== 400) throw error;
+    return await fetchPast(range, "minute");
+  }
 }
 
 export interface StreamHandlers {

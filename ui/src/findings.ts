@@ -3,13 +3,15 @@
 import { computed } from "@preact/signals";
 import { byUrgency } from "./severity.ts";
 import { overview, past, pastAnswer } from "./state.ts";
-import type { Chart, Finding, Headline, Overview, PastAnswer, PastFinding, Severity } from "./types.ts";
+import type { Chart, Finding, Headline, Next, Overview, PastAnswer, PastFinding, Severity } from "./types.ts";
 import { views } from "./view.ts";
 
 /** A finding, and in the past the time in which it held. */
 export interface Held {
   finding: Finding;
   held: { fromNs: number; untilNs: number | null } | null;
+  /** The command to run on its account; in the past none. */
+  next: Next | null;
 }
 
 /** A room with what it found. */
@@ -37,7 +39,7 @@ export function roomsNow(answer: Overview): RoomShown[] {
     needsAction: room.needs_action,
     isWatched: room.is_watched,
     why: room.why,
-    findings: [...room.findings].sort(byUrgency).map((finding) => ({ finding, held: null })),
+    findings: [...room.findings].sort(byUrgency).map((finding) => ({ finding, held: null, next: finding.next })),
     leftOut: room.findings_left_out,
     chart: room.chart,
   }));
@@ -61,7 +63,7 @@ export function roomsThen(answer: PastAnswer, now: Overview | null, charts: Read
       needsAction: sorted.some(({ needs_action }) => needs_action),
       isWatched: true,
       why: "",
-      findings: sorted.map(({ finding, from_realtime_ns: fromNs, until_realtime_ns: untilNs }) => ({ finding, held: { fromNs, untilNs } })),
+      findings: sorted.map(({ finding, from_realtime_ns: fromNs, until_realtime_ns: untilNs }) => ({ finding, held: { fromNs, untilNs }, next: null })),
       leftOut: 0,
       chart: charts[room] ?? null,
     };

@@ -46,7 +46,22 @@ const BYTE_UNITS = [
   [1024 ** 5, "PiB"],
 ] as const;
 
-/** A size in bytes with binary units. */
+const STORED_UNITS = [
+  [1e3, "kB"],
+  [1e6, "MB"],
+  [1e9, "GB"],
+  [1e12, "TB"],
+  [1e15, "PB"],
+] as const;
+
+/** What is stored or written, in the units of drives and of `surefoot checkpoint`. */
+export function storedBytes(value: number): string {
+  if (!Number.isFinite(value) || value < 0) return "–";
+  if (value < 1000) return `${Math.round(value)} B`;
+  return scaled(value, STORED_UNITS);
+}
+
+/** A size of memory in bytes, with binary units. */
 export function bytes(value: number): string {
   if (!Number.isFinite(value) || value < 0) return "–";
   if (value < 1000) return `${Math.round(value)} B`;
@@ -67,6 +82,11 @@ export function count(value: number): string {
     [1e9, "G"],
     [1e12, "T"],
   ]);
+}
+
+/** A number of things with its word: "1 error", "2 errors". */
+export function plural(value: number, one: string, several: string): string {
+  return `${count(value)} ${value === 1 ? one : several}`;
 }
 
 /** A share: "12.4 %", "0.0031 %", "0 %"; what is not nothing never prints as 0 %, what is not all never as 100 %. */
@@ -151,4 +171,9 @@ export function thousandths(steps: number): string {
   const whole = Math.floor(Math.abs(steps) / 1000);
   const rest = Math.abs(steps) % 1000;
   return `${sign}${grouped(whole)}.${rest.toString().padStart(3, "0")}`;
+}
+
+/** Words of the server as a sentence of their own: a capital first, and an end. */
+export function asSentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
 }

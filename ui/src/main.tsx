@@ -43,7 +43,7 @@ function App() {
       </main>
       <footer class="muted">
         <span class="untrusted">Surefoot {overview.value?.version ?? ""}</span>
-        {VIEWS.flatMap(({ documents }) => documents).map((name) => (
+        {[...new Set(VIEWS.flatMap(({ documents }) => documents))].map((name) => (
           <a key={name} href={`api/v1/${name}`}>
             {name}
           </a>

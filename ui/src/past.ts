@@ -38,7 +38,7 @@ export function pastOf(given: Given): { past: PastRange | null; problems: string
 export function changeTo(past: PastRange | null): Change {
   // A finding of one time need not hold at another, and a place in the timeline is not there.
   const other = { finding: null, at: null };
-  if (past === null) return { from_s: null, to_s: null, ...other };
+  if (past === null) return { from_s: null, to_s: null, before_s: null, ...other };
   return { from_s: String(past.fromS), to_s: String(past.toS), ...other };
 }
 
@@ -63,4 +63,13 @@ export function fromLocalInput(text: string): number | null {
   const parts = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)$/.exec(text.trim());
   const ms = parts ? new Date(`${parts[1]}T${parts[2]}`).getTime() : NaN;
   return Number.isFinite(ms) && ms >= 0 ? Math.floor(ms / 1000) : null;
+}
+
+/** The part of a range that windows, in the order of time, cover; `null` where that is all of it, to a minute or a hundredth. */
+export function keptPart({ fromS, toS }: PastRange, windows: readonly { start_realtime_ns: number; end_realtime_ns: number }[]): PastRange | null {
+  const [first, last] = [windows[0], windows[windows.length - 1]];
+  if (!first || !last) return null;
+  const kept = { fromS: first.start_realtime_ns / 1e9, toS: last.end_realtime_ns / 1e9 };
+  const slackS = Math.max(60, (toS - fromS) / 100);
+  return kept.fromS - fromS < slackS && toS - kept.toS < slackS ? null : kept;
 }

@@ -145,7 +145,7 @@ export function resume(): void {
 
 function followStream(listeners: readonly Listener[]): void {
   const names = [...new Set([...listeners.flatMap((one) => Object.keys(one)), "lagged"])];
-  const isFollowed = computed(() => isAwake.value && overview.value !== null && mode.value === "live" && past.value === null);
+  const isFollowed = computed(() => isAwake.value && overview.value !== null && mode.value !== "replay" && past.value === null);
   effect(() => {
     if (!isFollowed.value) return undefined;
     return openEvents(names, {

@@ -24,11 +24,15 @@ export function rank(severity: Severity): number {
 
 const SURENESS = ["certain", "probable", "cannot_tell_apart_here"];
 
-/** The worst first; of equals the surer, then the older: the order of `by_urgency` in crates/model. */
+/** In the order of the page; those of a newer server come first. */
+const ROOMS = ["stall", "memory", "checkpoint", "nic", "disturb", "remedy", "watch"];
+
+/** The worst first; of equals the surer, then those of the first room, then the older: the order of `by_urgency` in crates/model. */
 export function byUrgency(a: Finding, b: Finding): number {
   return (
     rank(b.severity) - rank(a.severity) ||
     SURENESS.indexOf(a.certainty) - SURENESS.indexOf(b.certainty) ||
+    ROOMS.indexOf(a.room) - ROOMS.indexOf(b.room) ||
     a.since_realtime_ns - b.since_realtime_ns ||
     (a.key < b.key ? -1 : 1)
   );

@@ -23,7 +23,7 @@ export const laggedCount = signal(0);
 
 const readPast = computed(() => {
   const read = pastOf(given.value);
-  if (read.past === null || mode.value === "live") return read;
+  if (read.past === null || mode.value !== "replay") return read;
   return { past: null, problems: ["from_s and to_s choose a range of a live host's history; this is a recording, and all of it is shown."] };
 });
 export const pastProblems = () => readPast.value.problems;

@@ -45,7 +45,7 @@ export type CapabilityState = "works" | "reduced" | "unsupported";
 /**
  * Why work depends on an interface.
  */
-export type CarriedKind = "default_route" | "ssh_session" | "unknown";
+export type CarriedKind = "default_route" | "route" | "ssh_session" | "not_read" | "unknown";
 /**
  * Where a case stands.
  */
@@ -186,6 +186,13 @@ export type EntryView1 =
        * Seconds that writing took.
        */
       took_s: number;
+    }
+  | {
+      event: "unread";
+      /**
+       * The time of the last line that was read before, `CLOCK_REALTIME`.
+       */
+      since_realtime_ns: number;
     }
   | {
       event: "not_durable";
@@ -741,9 +748,9 @@ export type LiveMessage =
  */
 export type LossKind = "not_listed" | "not_read" | "not_understood";
 /**
- * Whether this machine is looked at now, or a recording is shown.
+ * Whether this machine is looked at now, or a recording is shown; `demo` is made-up data.
  */
-export type Mode = "live" | "replay";
+export type Mode = "live" | "replay" | "demo";
 /**
  * Where something happens.
  */
@@ -1492,6 +1499,10 @@ export interface Job {
    */
   is_running: boolean | null;
   /**
+   * What it had here and of which nothing is left, a sentence for each tier.
+   */
+  lost?: string[];
+  /**
    * When the newest checkpoint in memory was taken that is whole here.
    */
   memory_realtime_ns: number | null;
@@ -1651,9 +1662,9 @@ export interface Generation {
    */
   number: number;
   /**
-   * Payload of the ranks that are here.
+   * Payload of the ranks that are here; `None` where the manifest of one cannot be read.
    */
-  payload_bytes: number;
+  payload_bytes: number | null;
   /**
    * `shard`, `chip` or `checked`; empty where no manifest says it.
    */
@@ -1668,7 +1679,7 @@ export interface Generation {
   ranks_here: number;
   state: GenerationState;
   /**
-   * What that takes in the tier.
+   * What the parts that are here take in the tier.
    */
   stored_bytes: number;
   /**
@@ -2197,9 +2208,10 @@ export interface DimmView {
    */
   controller: string;
   /**
-   * Corrected errors, all that were ever seen of this module: resets, wraps, reboots and moves do not lower it.
+   * Corrected errors, all that were ever seen of this module: resets, wraps, reboots and moves do not lower it. `None` where
+   * none was ever seen and not every counter can be read, so that nothing is known.
    */
-  corrected_count: number;
+  corrected_count: number | null;
   /**
    * The same with its evidence; `None` where no error was seen.
    */
@@ -2218,6 +2230,11 @@ export interface DimmView {
    * The slot label, as firmware or the driver gives it.
    */
   label: string;
+  /**
+   * Modules that this one cannot be told from and may have changed places with, by [`Dimm::id`]: the counts of each of them may be
+   * another's. Empty where that is out of the question.
+   */
+  mixed_with?: string[];
   /**
    * The slot where it was before, where it was moved.
    */
@@ -2262,10 +2279,13 @@ export interface DimmView {
   /**
    * Uncorrected errors, in the same way.
    */
-  uncorrected_count: number;
+  uncorrected_count: number | null;
   /**
-   * Severities of which not every counter of this module can be read now: the true count may be higher, and a count of 0
-   * says nothing.
+   * Severities of which errors were counted for a place with several modules, this one among them: some may be its own.
+   */
+  unplaced?: ErrorSeverity[];
+  /**
+   * Severities of which not every counter of this module can be read now: the true count may be higher than what was seen.
    */
   unread: ErrorSeverity[];
   /**
@@ -2500,7 +2520,7 @@ export interface ExperimentEffect {
    */
   dropped_stalls: number;
   /**
-   * The interval does not hold 1.
+   * The interval excludes 1.
    */
   effect_shown: boolean;
   /**
@@ -2901,6 +2921,10 @@ export interface GapCorrection {
  */
 export interface Headline {
   /**
+   * What the host's cores lost, where the sentence says something else; `None` also where nothing is known of it.
+   */
+  lost_time?: string | null;
+  /**
    * The sentence of the worst finding, and how many others are above `ok`.
    */
   sentence: string;
@@ -3221,9 +3245,9 @@ export interface InterfaceProblem {
  */
 export interface InterfaceView {
   /**
-   * Times that the link came or went.
+   * Times that the link came or went; `None` where the kernel does not say.
    */
-  carrier_change_count: number;
+  carrier_change_count: number | null;
   /**
    * Why work depends on it; empty if no reason is known.
    */
@@ -3441,6 +3465,10 @@ export interface Raiser {
    */
   function: string;
   /**
+   * Whether this is the sum of several raisers of this name and system call, which had no room of their own.
+   */
+  is_sum?: boolean;
+  /**
    * The raiser's kernel stack, innermost first; empty where none was taken.
    */
   kernel_stack: string[];
@@ -3510,9 +3538,15 @@ export interface LedgerOfLost {
  * What one cause took.
  */
 export interface Lost {
-  count: number;
+  /**
+   * `null` where the source knows the time alone, as of steal.
+   */
+  count: number | null;
   kind: CauseKind;
-  max_ns: number;
+  /**
+   * `null` where the source does not know single occurrences.
+   */
+  max_ns: number | null;
   name: string;
   total_ns: number;
   while_idle_ns: number;
@@ -3572,9 +3606,15 @@ export interface LedgerOfReportCause {
  * What one cause took in a stretch of time.
  */
 export interface ReportCause {
-  count: number;
+  /**
+   * `null` where the source knows the time alone, as of steal.
+   */
+  count: number | null;
   kind: CauseKind;
-  max_ns: number;
+  /**
+   * `null` where the source does not know single occurrences.
+   */
+  max_ns: number | null;
   name: string;
   /**
    * `null` where the source does not know single durations.
@@ -4066,7 +4106,7 @@ export interface MissingRow {
  */
 export interface MovieScene {
   /**
-   * Since the begin of the run.
+   * Since the beginning of the run.
    */
   at_ns: number;
   /**
@@ -4099,6 +4139,19 @@ export interface MovieScene {
    * The instruction without the fault, and what it does.
    */
   usually: string | null;
+}
+/**
+ * The command that goes on from a finding.
+ */
+export interface Next {
+  /**
+   * As a shell takes it.
+   */
+  command: string;
+  /**
+   * What running it changes, and what it shows.
+   */
+  effect: string;
 }
 /**
  * Everything about network interfaces at one moment.
@@ -4508,6 +4561,10 @@ export interface Overview {
   rooms: RoomOverview[];
   schema: number;
   /**
+   * Where to look in a demo; empty otherwise.
+   */
+  tour: TourStop[];
+  /**
    * The version of Surefoot.
    */
   version: string;
@@ -4520,7 +4577,7 @@ export interface RoomOverview {
   /**
    * The most urgent first, those that are well at the end.
    */
-  findings: Finding[];
+  findings: ToldFinding[];
   /**
    * Findings beyond those.
    */
@@ -4537,6 +4594,57 @@ export interface RoomOverview {
    * Why it is not watched, and what to do; empty where it is.
    */
   why: string;
+}
+/**
+ * A finding, with what to run on its account.
+ */
+export interface ToldFinding {
+  certainty: Certainty;
+  /**
+   * What it rests on, a line each; may be empty.
+   */
+  evidence?: string[];
+  /**
+   * Identifies the finding for as long as it lasts, across restarts: room, rule and subject, joined by
+   * [`Finding::key_of`].
+   */
+  key: string;
+  /**
+   * `null` where no command helps.
+   */
+  next: Next | null;
+  room: Room;
+  /**
+   * The rule of that room, such as `lost-time`.
+   */
+  rule: string;
+  /**
+   * One sentence for people, with its full stop.
+   */
+  sentence: string;
+  severity: Severity;
+  /**
+   * Since when it holds, `CLOCK_REALTIME`; 0 where that is not known.
+   */
+  since_realtime_ns: number;
+  subject: Subject;
+  /**
+   * The user whose files say so; `None` where the host itself does.
+   */
+  uid?: number | null;
+}
+/**
+ * Something to look at.
+ */
+export interface TourStop {
+  /**
+   * One sentence.
+   */
+  sentence: string;
+  /**
+   * The view of the page, as in its address.
+   */
+  view: string;
 }
 /**
  * What the history has of a range.

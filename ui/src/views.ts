@@ -23,7 +23,7 @@ export const VIEWS: readonly View[] = [
     // What watching costs and what works here stand there, too.
     rooms: ["stall", "watch"],
     documents: ["snapshot", "report", "who"],
-    parameters: ["cpu", "kind", "min_us", "range_s", "at"],
+    parameters: ["cpu", "kind", "min_us", "range_s", "at", "before_s"],
     problems: stall.findProblems,
     questions: stallFeed.questions,
     listener: stallFeed.listener,
@@ -31,7 +31,7 @@ export const VIEWS: readonly View[] = [
   },
   {
     key: "memory",
-    title: "Memory",
+    title: "Memory errors",
     load: async () => (await import("./rooms/memory/view.tsx")).MemoryErrors,
     rooms: ["memory"],
     documents: ["memory"],
@@ -53,7 +53,7 @@ export const VIEWS: readonly View[] = [
   },
   {
     key: "interfaces",
-    title: "Interfaces",
+    title: "Network interfaces",
     load: async () => (await import("./rooms/nic/view.tsx")).Interfaces,
     rooms: ["nic"],
     documents: ["nic", "nic/campaign"],
@@ -65,7 +65,7 @@ export const VIEWS: readonly View[] = [
   },
   {
     key: "experiments",
-    title: "Experiments",
+    title: "Disturbances",
     load: async () => (await import("./rooms/disturb/view.tsx")).Experiments,
     rooms: ["disturb"],
     documents: ["disturb"],
@@ -79,7 +79,8 @@ export const VIEWS: readonly View[] = [
     title: "Remedies",
     load: async () => (await import("./rooms/remedy/view.tsx")).Remedies,
     rooms: ["remedy"],
-    documents: ["remedy"],
-    questions: remedyFeed.questions,
+    documents: ["remedy", "deeds"],
+    // What was done for a case is a deed.
+    questions: [...remedyFeed.questions, deedsQuestion],
   },
 ];

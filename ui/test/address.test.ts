@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { queryOf } from "../src/address.ts";
-import { changeTo, fromLocalInput, pastOf, resolutionFor, toLocalInput } from "../src/past.ts";
+import { changeTo, fromLocalInput, keptPart, pastOf, resolutionFor, toLocalInput } from "../src/past.ts";
 import { VERDICTS } from "../src/rooms/stall/words.ts";
 
 const NAMES = ["view", "from_s", "to_s", "finding", "cpu", "job"];
@@ -34,7 +34,7 @@ test("a range of the past is used or said to be unusable", () => {
   }
   assert.match(pastOf({ from_s: "5" }).problems[0], /to_s= are not both/);
   assert.deepEqual(changeTo({ fromS: 1, toS: 2 }), { from_s: "1", to_s: "2", finding: null, at: null });
-  assert.deepEqual(changeTo(null), { from_s: null, to_s: null, finding: null, at: null });
+  assert.deepEqual(changeTo(null), { from_s: null, to_s: null, before_s: null, finding: null, at: null });
 });
 
 test("windows of a second are asked for while they stay few", () => {
@@ -52,4 +52,13 @@ test("local times survive the way through the field", () => {
 
 test("the hypervisor has one name", () => {
   for (const words of Object.values(VERDICTS)) assert.doesNotMatch(words, /\bhost\b|\bsteal\b/);
+});
+
+test("of a range that is kept in part the part is told", () => {
+  const window = (fromS: number, toS: number) => ({ start_realtime_ns: fromS * 1e9, end_realtime_ns: toS * 1e9 });
+  const range = { fromS: 1_000, toS: 1_900 };
+  assert.equal(keptPart(range, [window(1_001, 1_060), window(1_060, 1_899)]), null, "to a minute");
+  assert.deepEqual(keptPart(range, [window(1_600, 1_660), window(1_660, 1_900)]), { fromS: 1_600, toS: 1_900 });
+  assert.deepEqual(keptPart(range, [window(1_000, 1_200)]), { fromS: 1_000, toS: 1_200 });
+  assert.equal(keptPart(range, []), null);
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { makeJob } from "../dev/checkpoints.mjs";
 import { day, moment } from "../src/format.ts";
 import { verifyCommand } from "../src/rooms/checkpoint/command.ts";
-import { agesOf, cornersFrom, eventWords, isFailure, marksOf, markWords, nearest, placeWords } from "../src/rooms/checkpoint/journal.ts";
+import { agesOf, ageWords, cornersFrom, eventWords, isFailure, marksOf, markWords, nearest, placeWords } from "../src/rooms/checkpoint/journal.ts";
 import { journalsOf } from "../src/rooms/checkpoint/past.ts";
 import { agePath, ageScale, lanePath, timeOf, xOf, type Strip } from "../src/rooms/checkpoint/strip.ts";
 import type { EntryView, Job, PastRecord } from "../src/types.ts";
@@ -18,7 +18,7 @@ test("a decision is told as a sentence with its reasons", () => {
   const decision = job().events.find((event) => event.event === "decision");
   assert.ok(decision && decision.event === "decision");
   assert.deepEqual(eventWords(decision), {
-    what: "Into memory, 2.00 GiB in 210 ms.",
+    what: "Into memory: rank 0 saved 2.15 GB in 210 ms.",
     why: "Because the durable copy is 30 s old; every 240 s wastes least.",
   });
   const failed: EntryView = { ...decision, severity: "warning", generation: null, failure: "cannot write /dev/shm/x: No space left on device (os error 28)" };
@@ -27,11 +27,11 @@ test("a decision is told as a sentence with its reasons", () => {
   assert.equal(eventWords({ ...decision, place: "skip", generation: null }).what, "None taken.");
   assert.equal(placeWords("constructor"), "To constructor", "a word of the server is no key of an object's own");
   assert.equal(placeWords("a_new_place"), "To a new place");
-  assert.equal(eventWords({ severity: "ok" as const, event: "durable", tier: "shared", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 }).what, "It is in the shared directory: 1.00 GiB written in 4.0 s.");
+  assert.equal(eventWords({ severity: "ok" as const, event: "durable", tier: "shared", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 }).what, "It is in the shared directory: all ranks wrote 1.07 GB in 4.0 s.");
   const arrived = { severity: "ok" as const, event: "durable", tier: "durable", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 } as const;
-  assert.deepEqual(eventWords({ ...arrived, is_durable: true }), { what: "It is durable: 1.00 GiB written in 4.0 s.", why: "" });
+  assert.deepEqual(eventWords({ ...arrived, is_durable: true }), { what: "It is durable: all ranks wrote 1.07 GB in 4.0 s.", why: "" });
   // Of an unknown medium, and of a release that did not look.
-  assert.deepEqual(eventWords(arrived), { what: "It is in the durable directory: 1.00 GiB written in 4.0 s.", why: "The medium there is not known." });
+  assert.deepEqual(eventWords(arrived), { what: "It is in the durable directory: all ranks wrote 1.07 GB in 4.0 s.", why: "The medium there is not known." });
   const opened = { severity: "ok", event: "opened", realtime_ns: 0, job: "a", ranks: 1, policy: "surefoot" } as const;
   assert.equal(eventWords(opened).why, "");
   assert.equal(eventWords({ ...opened, weakness: "partner=yes protects nothing: this job has one rank" }).why, "partner=yes protects nothing: this job has one rank.");
@@ -123,4 +123,11 @@ test("times of today have no date", () => {
   assert.equal(moment(NOW - 86_400e9, NOW), "2023-11-13 22:13:20");
   assert.equal(day(NOW), "2023-11-14");
   assert.equal(moment(NaN, NOW), "–");
+});
+
+test("without a durable copy no age of one is told", () => {
+  const corners = agesOf(job(), NOW);
+  assert.match(ageWords(job(), corners), /^Now [\d.]+ (s|min); oldest in this range /);
+  const none = ageWords(job({ durable_realtime_ns: null }), corners);
+  assert.ok(none.startsWith("No complete durable copy is there.") && !none.includes("Now"), none);
 });

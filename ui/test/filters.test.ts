@@ -64,7 +64,10 @@ test("the command says the same as the filters", () => {
   );
   assert.equal(commandLine({ ...live, minUs: 1000 }, null, 20), "surefoot stall report --min-gap 1ms --duration 60s");
   assert.equal(commandLine({ ...live, minUs: 0.5 }, null, 20), "surefoot stall report --min-gap 500ns --duration 60s");
-  assert.equal(commandLine({ ...live, minUs: 0, rangeS: 0 }, null, 20), "surefoot stall report --min-gap 1ns --duration 900s");
+  assert.equal(commandLine({ ...live, minUs: 0 }, null, 20), "surefoot stall report --min-gap 1ns --duration 60s");
+  assert.equal(commandLine({ ...live, cpus: [1], rangeS: 0 }, null, 20), "surefoot history --room stall --last 24h --cpu 1");
+  // A made-up day is shown as a live one is, not all of it at first.
+  assert.equal(defaults("demo", 20_000).rangeS, 60);
 });
 
 test("the command of a recording names what was chosen and nothing else", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkCases, checkHead } from "../src/fleet/feed.ts";
+import { checkCases, checkHead, checkNotices } from "../src/fleet/feed.ts";
 import { actionWords, actorWords, joined, partAsked, tally, type CaseLine } from "../src/fleet/words.ts";
 
 function one(id: number, host: string, state: CaseLine["state"], more: Partial<CaseLine> = {}): CaseLine {
@@ -40,4 +40,12 @@ test("of a part it is told that it was replaced, and then that it tested good", 
   assert.equal(partAsked({ subject: "dimm A1" }), "replaced");
   assert.equal(partAsked({ subject: "dimm A1", replaced: { tested_good_realtime_ns: 0 } }), "tested-good");
   assert.equal(partAsked({ subject: "dimm A1", replaced: { tested_good_realtime_ns: 5 } }), null);
+});
+
+test("host names of two machines are told, and a server that has none leaves them out", () => {
+  const two = "two machines report as h1: machine hw-a has the name, machine hw-b is refused";
+  assert.deepEqual(checkNotices({ notices: [two] }), [two]);
+  assert.deepEqual(checkNotices({ cases: [] }), []);
+  assert.throws(() => checkNotices({ notices: "none" }), /notices/);
+  assert.throws(() => checkNotices({ notices: [7] }), /notices/);
 });

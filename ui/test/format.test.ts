@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { age, bytes, clock, count, duration, instant, roundToSum, share, thousandths, threshold, timed } from "../src/format.ts";
+import { age, bytes, clock, count, duration, instant, roundToSum, share, thousandths, threshold, timed, storedBytes } from "../src/format.ts";
 
 test("durations have three digits and the unit that fits", () => {
   const cases: [number, string][] = [
@@ -42,6 +42,7 @@ test("counts, sizes and ages", () => {
   assert.equal(count(12_345_678), "12.3 M");
   assert.equal(bytes(22_400_000), "21.4 MiB");
   assert.equal(bytes(12), "12 B");
+  assert.equal(storedBytes(2_190_000), "2.19 MB");
   assert.equal(age(420e6), "0.4 s");
   assert.equal(age(75e9), "75 s");
   assert.equal(age(-5), "0.0 s");

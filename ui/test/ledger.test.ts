@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeHost, makeWho } from "../dev/sample.mjs";
 import { History, MAX_CAUSES, MAX_GAPS, MAX_WINDOWS } from "../src/rooms/stall/history.ts";
-import { coreFilter, filterFixes, filterGaps, filterInterrupts, kindMask, lostNs, sumCompleteness, sumCores, sumCost, total } from "../src/rooms/stall/ledger.ts";
+import { coreFilter, covered, filterFixes, filterGaps, filterInterrupts, kindMask, lostNs, sumCompleteness, sumCores, sumCost, total } from "../src/rooms/stall/ledger.ts";
 import { kindIndex } from "../src/rooms/stall/words.ts";
 import type { Fix, Gap, Window } from "../src/types.ts";
 
@@ -32,7 +32,7 @@ test("the columns of the history hold what the windows said, to the nanosecond",
     assert.equal(core.unexplainedNs, sum((one) => one.unexplained_ns));
     assert.equal(core.lostNs, sum((one) => one.lost.reduce((so, lost) => so + lost.total_ns - lost.while_idle_ns, 0)));
     assert.equal(core.idleNs + core.userNs + core.kernelNs + core.lostNs + core.whileIdleNs + core.unexplainedNs, core.wallNs);
-    assert.equal(core.lost.reduce((so, lost) => so + lost.count, 0), sum((one) => one.lost.reduce((so, lost) => so + lost.count, 0)));
+    assert.equal(core.lost.reduce((so, lost) => so + (lost.count ?? 0), 0), sum((one) => one.lost.reduce((so, lost) => so + (lost.count ?? 0), 0)));
   }
   const whole = total(cores);
   assert.equal(whole.idleNs + whole.userNs + whole.kernelNs + whole.lostNs + whole.whileIdleNs + whole.unexplainedNs, whole.wallNs);
@@ -135,4 +135,12 @@ test("what to fix passes by any of its cores and by kind, in the server's order"
   assert.deepEqual(filterFixes(fixes, all, []), fixes);
   assert.deepEqual(filterFixes(fixes, coreFilter([2]), []), [fixes[0]]);
   assert.deepEqual(filterFixes(fixes, all, ["timer"]), [fixes[0], fixes[2]]);
+});
+
+test("a range is the time that its windows cover, and the wall time of a core is no more", () => {
+  const windows = [
+    { startNs: 10e9, endNs: 11.1e9 },
+    { startNs: 11.1e9, endNs: 70.7e9 },
+  ];
+  assert.deepEqual(covered(windows), { startNs: 10e9, endNs: 70.7e9 });
 });

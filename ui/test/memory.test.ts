@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkInterval, checkMemory } from "../src/rooms/memory/feed.ts";
-import { apart, atLeast, byController, checked, errorsOf, gridOf, key, placeOf, rate, scaled, where, worstOf } from "../src/rooms/memory/map.ts";
+import { apart, atLeast, byController, cellErrors, checked, errorsOf, gridOf, key, placeOf, rate, scaled, sumOf, where, worstOf } from "../src/rooms/memory/map.ts";
 import type { DimmView as Dimm, ErrorReport, Memory, MemoryController } from "../src/types.ts";
 
 function dimm(id: string, label: string, change: Partial<Dimm> = {}): Dimm {
@@ -128,4 +128,35 @@ test("a bank has one number wherever it stands", () => {
   assert.equal(place({ bank: 3 }), "bank 3");
   assert.equal(place({ bank_group: 2, bank: null }), "bank group 2");
   assert.equal(place({}), "");
+});
+
+test("a cell shows a 0 only where a counter was read and counts every error", () => {
+  const cell = (change: Partial<Dimm>) => cellErrors(dimm("a", "A1", change));
+  assert.equal(cell({}), "0");
+  assert.equal(cell({ fidelity: "lower_bound" }), "≥ 0");
+  assert.equal(cell({ fidelity: "sampled" }), "≥ 0");
+  assert.equal(cell({ fidelity: "unknown" }), "-");
+  assert.equal(cell({ unread: ["corrected"] }), "-");
+  assert.equal(cell({ unread: ["uncorrected"] }), "0, - lost");
+  assert.equal(cell({ unread: ["uncorrected"], corrected_count: 3 }), "3, - lost");
+  assert.equal(cell({ corrected_count: 3 }), "3");
+  assert.equal(cell({ unplaced: ["uncorrected"] }), "0, ≥ 0 lost");
+  assert.equal(cell({ unplaced: ["corrected"] }), "≥ 0");
+  assert.equal(cell({ uncorrected_count: 2, corrected_count: 3 }), "2 lost");
+  assert.equal(cell({ uncorrected_count: 2, unread: ["corrected"] }), "2 lost");
+  assert.equal(cell({ fidelity: "lower_bound", uncorrected_count: 2 }), "≥ 2 lost");
+});
+
+test("a sum that cannot be checked says whether counters cannot be read or the driver has none", () => {
+  const one = { id: "mc0", name: "", corrected_count: 0, uncorrected_count: 0, no_information_count: 0, adds_up: null, reset_s: null };
+  const own = dimm("a", "A1", { controller: "mc0" });
+  assert.equal(sumOf(one, [own]), "sum not checkable: the driver counts too little");
+  assert.equal(sumOf({ ...one, corrected_count: null }, [own]), "sum not checkable: not every counter can be read");
+  assert.equal(sumOf(one, [{ ...own, unread: ["uncorrected"], uncorrected_count: null }]), "sum not checkable: not every counter can be read");
+  assert.equal(sumOf({ ...one, adds_up: false }, [own]), "does not add up");
+});
+
+test("a count that nobody could read is a dash", () => {
+  const unread = dimm("a", "A1", { unread: ["corrected", "uncorrected"], corrected_count: null, uncorrected_count: null });
+  assert.deepEqual([errorsOf(unread, "corrected"), errorsOf(unread, "uncorrected"), cellErrors(unread)], ["-", "-", "-"]);
 });

@@ -18,17 +18,18 @@ function past(findings: PastAnswer["findings"]): PastAnswer {
   return { schema: 2, headline: { severity: "notice", sentence: "" }, unknown_count: 0, from_s: 0, to_s: 60, resolution: "second", windows: [], gaps: [], notices: [], clock_changes: [], findings, records: [] };
 }
 
-test("findings are read the worst first, then the surer, then the older", () => {
+test("findings are read the worst first, then the surer, then those of the first room, then the older", () => {
   const all = [
     finding({ key: "a", severity: "warning", certainty: "probable", since_realtime_ns: 1 }),
     finding({ key: "b", severity: "warning", since_realtime_ns: 9 }),
     finding({ key: "c", severity: "warning", since_realtime_ns: 5 }),
+    finding({ key: "g", severity: "warning", room: "remedy", since_realtime_ns: 2 }),
     finding({ key: "d", severity: "critical", certainty: "cannot_tell_apart_here" }),
     finding({ key: "e", severity: "ok" }),
     // What a newer server may say counts as a notice.
     finding({ key: "f", severity: "dreadful" as Finding["severity"] }),
   ];
-  assert.deepEqual(all.sort(byUrgency).map(({ key }) => key), ["d", "c", "b", "a", "f", "e"]);
+  assert.deepEqual(all.sort(byUrgency).map(({ key }) => key), ["d", "c", "b", "g", "a", "f", "e"]);
   assert.equal(subjectWords({ kind: "dimm", name: "A1" }), "DIMM A1");
   assert.equal(subjectWords({ kind: "host", name: "" }), "this host");
 });

@@ -61,7 +61,6 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/checkpoint/src/session/ranks/settings.rs", 1, "the name of a setting, which ranks compare"),
     ("crates/checkpoint/src/session/restart.rs", 1, WORDING),
     ("crates/cli/src/stall/audit.rs", 1, WORDING),
-    ("crates/cli/src/stall/who/loops.rs", 2, CAUSE),
     ("bench/src/checkpoint/program.rs", 1, "what mpirun says of itself"),
     ("crates/memory/src/import/rasdaemon.rs", 1, "rasdaemon's database"),
     ("crates/daemon/src/rooms/stall/phrase.rs", 2, CAUSE),
@@ -87,9 +86,6 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/stall/src/who/advice/evidence.rs", 2, CAUSE),
     ("crates/stall/src/who/advice/tasks.rs", 2, CAUSE),
     ("crates/stall/src/who/advice/timers.rs", 1, "the kernel's lines about an interrupt, as the report keeps them"),
-    ("crates/stall/src/who/entry_exit.rs", 6, CAUSE),
-    ("crates/stall/src/who/fix_first.rs", 2, CAUSE),
-    ("crates/stall/src/who/report.rs", 1, CAUSE),
     ("crates/store/src/history/write.rs", 1, "the name of a row of the history"),
 ];
 

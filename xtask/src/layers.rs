@@ -125,6 +125,13 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/hostfs", uses: &["foreign", "model"], externals: LIBRARY, silent_on: READERS },
     // Services of others: HTTP with TLS. Apart from `hostfs`, so that only those who ask wait for it to be built.
     Layer { folder: "crates/outside", uses: &["foreign", "model", "hostfs"], externals: LIBRARY, silent_on: READERS },
+    // What can be set of a watch. It changes nothing, and knows none of those who use the values.
+    Layer {
+        folder: "crates/settings",
+        uses: &["foreign", "model"],
+        externals: Externals::Only(&["thiserror", "toml"]),
+        silent_on: READERS,
+    },
     Layer { folder: "crates/probes", uses: &["foreign", "model"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/inloop", uses: &["foreign"], externals: Externals::Only(&["libc"]), silent_on: QUIET },
     // Of ours also `inloop`, whose rings hold the gaps that polling threads note themselves; it uses nothing of ours.
@@ -136,7 +143,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         folder: "crates/memory",
-        uses: &["foreign", "model", "hostfs", "outside", "probes"],
+        uses: &["foreign", "journal", "model", "hostfs", "outside", "probes"],
         externals: LIBRARY,
         silent_on: READERS,
     },
@@ -199,6 +206,7 @@ const LAYERS: &[Layer] = &[
             "journal",
             "model",
             "hostfs",
+            "outside",
             "probes",
             "stall",
             "memory",
@@ -208,6 +216,7 @@ const LAYERS: &[Layer] = &[
             "checkpoint",
             "nic",
             "remedy",
+            "settings",
             "store",
         ],
         externals: Externals::AllBut(&[COMMAND]),
@@ -219,6 +228,13 @@ const LAYERS: &[Layer] = &[
         uses: &["model", "hostfs", "store"],
         externals: Externals::AllBut(&[ASYNC, DATABASE, &["clap"]]),
         silent_on: &[ASYNC_CODE, BY_NAME],
+    },
+    // The live screen. Of ours also `store`, from whose history it shows moments of the past.
+    Layer {
+        folder: "crates/terminal",
+        uses: &["console", "hostfs", "model", "store"],
+        externals: Externals::Only(&["ratatui-core", "unicode-width"]),
+        silent_on: QUIET,
     },
     // Experiments that are kept. Of ours also the store of recordings, and the room whose state the page of HTML shows.
     Layer {
@@ -247,7 +263,9 @@ const LAYERS: &[Layer] = &[
             "checkpoint",
             "nic",
             "remedy",
+            "settings",
             "store",
+            "terminal",
             "controller",
             "daemon",
         ],

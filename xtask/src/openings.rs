@@ -35,6 +35,7 @@ const LOCK: &str = "a lock of this user's in a directory that was checked to be 
 /// Files that open others, how often, and why that is safe.
 const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/checkpoint/src/inspect/verify.rs", 1, NEW),
+    ("crates/hostfs/src/answering.rs", 2, "files of the kernel about a child; the number of a system call"),
     ("crates/checkpoint/src/measure/tiers.rs", 1, NEW),
     ("crates/checkpoint/src/medium/device.rs", 3, KERNEL),
     ("crates/checkpoint/src/medium/mod.rs", 2, "holds the directories of a tier, and opens nothing"),
@@ -48,7 +49,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/cli/src/disturb/predict/goal_file.rs", 1, NEW),
     ("crates/cli/src/ecc/verilog.rs", 1, "writes, and follows no link"),
     ("crates/memory/src/import/file.rs", 1, "a pipe of this process's own, by its descriptor"),
-    ("crates/cli/src/nic/campaign/file.rs", 1, "reopens what is open already, by its descriptor"),
+    ("crates/daemon/src/rooms/nic/campaign/result_file.rs", 1, "reopens what is open already, by its descriptor"),
     ("crates/cli/src/remedy/mod.rs", 1, KERNEL),
     ("crates/controller/src/agent.rs", 2, NEW),
     ("crates/daemon/src/rooms/checkpoint/ids.rs", 2, NEW),
@@ -65,6 +66,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/hostfs/src/apm.rs", 1, KERNEL),
     ("crates/hostfs/src/root.rs", 2, KERNEL),
     ("crates/hostfs/src/run_lock.rs", 2, LOCK),
+    ("crates/hostfs/src/terminal.rs", 1, "reopens the terminal that standard output is, by its descriptor"),
     ("crates/hostfs/src/tracefs/mod.rs", 2, KERNEL),
     ("crates/hostfs/src/tracefs/own_mount.rs", 1, KERNEL),
     ("crates/http/src/socket.rs", 1, "holds a socket, and opens nothing"),
@@ -73,7 +75,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/interfaces/src/act.rs", 1, KERNEL),
     ("crates/interfaces/src/baseline.rs", 1, NEW),
     (
-        "crates/journal/src/deeds.rs",
+        "crates/journal/src/deeds/file.rs",
         1,
         "in a directory that no stranger's link leads to; a file of this user with one name, or none",
     ),
@@ -90,6 +92,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/remedy/src/act/pages.rs", 1, KERNEL),
     ("crates/remedy/src/act/ticket.rs", 1, NEW),
     ("crates/stall/src/spin/run_delay.rs", 1, KERNEL),
+    ("crates/stall/src/victim.rs", 2, KERNEL),
     ("crates/stall/src/who/advice/host.rs", 1, KERNEL),
     ("crates/store/src/history/lock.rs", 1, LOCK),
     ("crates/store/src/history/schema.rs", 1, NEW),

@@ -20,7 +20,7 @@ from typing import Any, Hashable, NamedTuple, Optional, Sequence
 from ._errors import LibraryError, UnsupportedError
 
 # Plain letters of the struct module, which a memoryview can be cast to.
-_CASTABLE = frozenset("?bBhHiIlLqQnNfd")
+_CASTABLE = frozenset("?cbBhHiIlLqQnNfd")
 
 _BUFFERS = (bytearray, memoryview, array.array, mmap.mmap, ctypes.Array)
 
@@ -153,8 +153,11 @@ def is_array(thing: Any) -> bool:
 
 
 def expect_plain(thing: Any, where: str) -> None:
-    """Raises UnsupportedError for an array or a bytearray of a class of the program, which a state would bring back as a
-    memoryview."""
+    """Raises UnsupportedError for what a state would bring back as a memoryview: an array or a bytearray of a class of the program,
+    a map of memory, an array of ctypes."""
+    if isinstance(thing, (mmap.mmap, ctypes.Array)):
+        why = f"is a {type(thing).__module__}.{type(thing).__qualname__}, which would come back as a memoryview"
+        raise refuse(where, why, "give memoryview(it), or protect() it, which fills it where it is")
     for plain in (array.array, bytearray):
         if isinstance(thing, plain) and type(thing) is not plain:
             why = f"is a {type(thing).__qualname__}, which would come back as a memoryview"

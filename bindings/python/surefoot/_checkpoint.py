@@ -72,6 +72,8 @@ class Checkpoint:
         strict: bool = False,
         **settings: Value,
     ) -> None:
+        if not isinstance(strict, bool):
+            raise ArgumentError(f"strict={strict!r} is neither True nor False")
         alone = sorted({"rank", "ranks", "world_size"} & set(settings))
         if alone:
             raise ArgumentError(
@@ -202,7 +204,7 @@ class Checkpoint:
             self._call("surefoot_checkpoint_need", ctypes.byref(answer))
             return bool(answer.value)
 
-    def save(self, strict: Optional[bool] = None, to: Optional[str] = None) -> Saved:
+    def save(self, to: Optional[str] = None, *, strict: Optional[bool] = None) -> Saved:
         """Takes a checkpoint, where the policy says; or where `to` does: "memory", "both" (in memory, and on its way to the
         durable tier), or "durable", which is durable when this returns.
 
@@ -210,15 +212,17 @@ class Checkpoint:
         `SaveFailed` warning is given, and the former checkpoints are as they were; with `strict` it raises instead. A
         state with something that cannot be saved, or a group that cannot talk, always raises.
         """
-        return self._save(strict, self._state, self._has_state, to)
+        return self._save(to, strict, self._state, self._has_state)
 
-    def _save(self, strict: Optional[bool], state: Any, has_state: bool, to: Optional[str]) -> Saved:
+    def _save(self, to: Optional[str], strict: Optional[bool], state: Any, has_state: bool) -> Saved:
         with self._lock:
             self._opened()
             error: Optional[Exception] = None
             try:
                 if to is not None and to not in PLACES[1:]:
                     raise ArgumentError(f"to={to!r} is no place: there are {', '.join(PLACES[1:])}")
+                if strict is not None and not isinstance(strict, bool):
+                    raise ArgumentError(f"strict={strict!r} is neither True nor False")
                 contents = Contents(self._renewed(), self._pack.flat(state) if has_state else None, self._pack)
                 contents.gather()
                 self._announce(contents)
@@ -237,9 +241,9 @@ class Checkpoint:
             place = PLACES[told.place] if 0 <= told.place < len(PLACES) else str(told.place)
             return Saved(told.generation or None, place, told.payload_bytes, told.visible_s, self._reasons())
 
-    def save_state(self, state: Any, strict: Optional[bool] = None, to: Optional[str] = None) -> Saved:
+    def save_state(self, state: Any, to: Optional[str] = None, *, strict: Optional[bool] = None) -> Saved:
         """`state_dict` and `save` in one. The state stays what later saves take."""
-        return self._save(strict, state, state is not None, to)
+        return self._save(to, strict, state, state is not None)
 
     def restart(self) -> Optional[Restored]:
         """Brings back the newest checkpoint that all ranks can prove intact: from memory first, repaired where it is

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import re
 from typing import Any, Optional
 
 from . import _buffers
@@ -34,6 +35,9 @@ PREFIX = "python:"
 INDEX = PREFIX + "index:"
 STATE = PREFIX + "state:"
 PACK = PREFIX + "pack"
+
+# Python has them for texts that are not Unicode; JSON's escapes of the two are one letter.
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class Plan:
@@ -139,8 +143,14 @@ def _kinds(flat: Optional[Flat]) -> list[tuple[Layout, int, bool]]:
 
 
 def encoded(said: Any) -> bytes:
-    """As JSON."""
-    return json.dumps(said, separators=(",", ":"), allow_nan=False).encode("ascii")
+    """As JSON, in ASCII. Only a text with two surrogates in a row is written as they are: escaped, a reader would join the two
+    into one letter."""
+    text = json.dumps(said, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    if not text.isascii():
+        if _PAIR.search(text):
+            return text.encode("utf-8", "surrogatepass")
+        text = json.dumps(said, separators=(",", ":"), allow_nan=False)
+    return text.encode("ascii")
 
 
 def _row(name: str, layout: Layout) -> list[Any]:

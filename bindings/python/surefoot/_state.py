@@ -138,6 +138,9 @@ class Flat:
             self._noted({"defaultdict": [], "factory": tree["factory"]})
         # What torch.nn.Module.state_dict() hangs on its result, and load_state_dict() asks for.
         metadata = getattr(thing, "_metadata", None)
+        others = sorted(set(getattr(thing, "__dict__", ())) - {"_metadata"})
+        if others:
+            raise UnsupportedError(f"{path} has attributes ({', '.join(others)}) that are no keys of it; put them into the dict")
         if metadata is not None:
             tree["metadata"] = taken(metadata, f"{path}._metadata")
         self._open.discard(id(thing))

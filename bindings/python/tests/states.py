@@ -226,7 +226,7 @@ class States:
             made.frombytes(raw)
             return made
         if choice == 2:
-            return (ctypes.c_double * (count // 8)).from_buffer_copy(raw[: count // 8 * 8])
+            return memoryview((ctypes.c_double * (count // 8)).from_buffer_copy(raw[: count // 8 * 8]))
         if choice == 3:
             return memoryview(bytes(raw))
         view = memoryview(raw).cast(letter) if raw else memoryview(raw)

@@ -95,6 +95,26 @@ class Guide(Examples):
         real = [str(parameter) for parameter in inspect.signature(surefoot.Checkpoint).parameters.values()]
         self.assertEqual([word for word in said if word != "*"], [re.split("[=:]", word)[0] for word in real])
 
+    def test_calls_are_written_on_the_page_as_they_are_made(self) -> None:
+        def written(call: object) -> str:
+            parts, had_star = [], False
+            for one in inspect.signature(call).parameters.values():  # type: ignore[arg-type]
+                if one.name == "self":
+                    continue
+                if one.kind is one.KEYWORD_ONLY and not had_star:
+                    had_star = True
+                    parts.append("*")
+                name = f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name
+                parts.append(name if one.default is one.empty else f"{name}={one.default!r}".replace("'", '"'))
+            return ", ".join(parts)
+
+        rows = re.findall(r"^\| (`[^|]*`) \|", GUIDE.read_text(), re.M)
+        calls = [call for row in rows for call in re.findall(r"`(\w+)\(([^`]*)\)`", row)]
+        self.assertGreater(len(calls), 10)
+        for name, arguments in calls:
+            call = surefoot.Checkpoint if name == "Checkpoint" else getattr(surefoot.Checkpoint, name)
+            self.assertEqual(f"{name}({arguments})", f"{name}({written(call)})")
+
     def test_an_array_that_is_cut_anew_goes_on(self) -> None:
         expected = self.finished(self.example("resized.py", 12))
         self.forget_everything()

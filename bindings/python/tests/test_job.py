@@ -23,7 +23,9 @@ class Jobs(Tiers):
         self.assertEqual(caught.exception.status, -2)
         self.assertIn('"colour"', str(caught.exception))
         # Rank 0 leaves every setting that its tiers and its policy have beside its job's checkpoints.
-        self.open(durable=self.ssd, shared=self.ssd.parent, policy="surefoot").close()
+        job = self.open(durable=self.ssd, shared=self.ssd.parent, policy="surefoot")
+        job.restart()
+        job.close()
         published = next(self.memory.rglob("settings.json")).read_text()
         names = [told["name"] for told in json.loads(published)["settings"]]
         self.assertIn("durable.keep", names)
@@ -233,6 +235,11 @@ class Jobs(Tiers):
         with self.open(durable=self.ssd, sigterm="checkpoint") as job:
             job.protect("a", buffer)
             self.assertEqual((job.save(to="durable").place, job.save().place), ("durable", "memory"))
+            self.assertEqual(job.save("durable").place, "durable")
+            self.assertEqual(job.save_state({"step": 1}, "durable").place, "durable")
+            for wrong in [lambda: job.save(True), lambda: job.save(strict="durable"), lambda: job.save_state({}, True)]:  # type: ignore[arg-type]
+                with self.assertRaises(surefoot.ArgumentError):
+                    wrong()
             self.assertFalse(job.told_to_end)
             os.kill(os.getpid(), signal.SIGTERM)
             self.assertTrue(job.need())
@@ -245,7 +252,7 @@ class Jobs(Tiers):
             self.assertIsNone(job.restart())
         with self.open(durable=self.ssd, after_completion="continue") as job:
             job.protect("a", buffer)
-            self.assertEqual(job.restart().generation, 4)
+            self.assertEqual(job.restart().generation, 6)
             job.close(discard=True)
             self.assertTrue(job.closed)
         self.assertEqual((list(self.ssd.iterdir()), list(self.memory.iterdir())), ([], []))

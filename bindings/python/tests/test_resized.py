@@ -73,6 +73,11 @@ class Resized(Tiers):
         self.assertIsNone(job.restart_resized())
         self.assertIsNone(job.open_resized())
 
+    def test_reading_leaves_nothing_where_there_is_no_job(self) -> None:
+        with self.open("nosuch", durable=self.ssd, durable_allow_memory=True) as job:
+            self.assertIsNone(job.open_resized())
+        self.assertEqual([*self.memory.iterdir(), *self.ssd.iterdir()], [])
+
     def test_any_state_and_any_piece_can_be_read(self) -> None:
         self.saved(3)
 

@@ -4,10 +4,12 @@
 import argparse
 import array
 import collections
+import ctypes
 import datetime
 import enum
 import json
 import math
+import mmap
 import pathlib
 import random
 import struct
@@ -90,6 +92,16 @@ class States(Tiers):
         self.assertIs(type(loaded["ordered"]), collections.OrderedDict)
         self.assertIs(type(loaded["ordered"]["a"]), collections.Counter)
         self.assertEqual(bits(loaded["complex"].imag), bits(-0.0))
+
+    def test_two_surrogates_in_a_row_stay_two(self) -> None:
+        pair, letter = "\ud83d\ude00", "\U0001f600"
+        state = {"s": pair, pair: 1, letter: 2, "both": [pair + letter, "\ude00\ud83d"], "path": pathlib.Path("a" + pair)}
+        job = self.open()
+        job.save_state(state)
+        loaded = job.load_state()
+        self.assertEqual(loaded, state)
+        self.assertEqual([*loaded], [*state])
+        self.assertEqual([len(loaded["s"]), loaded[pair], loaded[letter]], [2, 1, 2])
 
     def test_plain_types_of_training_states_come_back(self) -> None:
         utc, hours = datetime.timezone.utc, datetime.timezone(datetime.timedelta(hours=-3, minutes=-30), "home")
@@ -186,7 +198,10 @@ class States(Tiers):
             deep = [deep]
         point = collections.namedtuple("point", "x y")
         color = enum.IntEnum("color", "RED")
+        tagged: collections.OrderedDict[str, int] = collections.OrderedDict()
+        tagged.tag = 1  # type: ignore[attr-defined]
         hostile = [
+            ({"tagged": tagged}, r"state\['tagged'\] has attributes \(tag\)"),
             ({"a": [1, (n for n in ())]}, r"state\['a'\]\[1\] is a builtins.generator"),
             ({"f": print}, "builtin_function"),
             ({"o": object()}, "builtins.object"),
@@ -199,6 +214,8 @@ class States(Tiers):
             (loop, r"state\[0\] contains itself"),
             (deep, "nested deeper than 100"),
             ({array.array: 1}, "a key of state is a builtins.type"),
+            ({"map": mmap.mmap(-1, 10)}, r"state\['map'\] is a mmap.mmap, which would come back as a memoryview"),
+            ({"of c": (ctypes.c_int * 3)()}, "c_int_Array_3, which would come back as a memoryview; give memoryview"),
         ]
         job = self.open()
         job.save_state({"kept": 1})

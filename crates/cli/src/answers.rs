@@ -20,24 +20,36 @@ pub fn go_on(command: &Command, named: &Named) -> anyhow::Result<Option<u8>> {
         return Ok(None);
     }
     let Some(ended) = answering::in_child()? else { return Ok(None) };
-    if let Ended::Stuck { process, .. } = ended {
-        people::tell!(
+    match &ended {
+        Ended::Stuck { process, .. } => people::tell!(
             "surefoot: process {process} still waits for a file system that does not answer, and cannot be killed; it ends when the file \
              system answers or is unmounted"
-        );
+        ),
+        Ended::Unanswered(waiting) => {
+            let file = waiting.file.as_ref().map_or_else(|| "a file".to_owned(), |file| file.display().to_string());
+            people::tell!(
+                "surefoot: cannot read {file}: its file system did not answer for 20 s (the call {}), and nothing is known of what is there; \
+                 check its server or unmount it",
+                waiting.call
+            );
+        }
+        Ended::Code(_) | Ended::Signal(_) => {}
     }
     Ok(Some(ended.follow()))
 }
 
 /// The commands that read the files they are given, and have nothing to finish when they are killed.
-const READERS: [&str; 19] = [
+const READERS: [&str; 22] = [
     "checkpoint list",
     "checkpoint settings",
     "checkpoint simulate",
     "checkpoint verify",
+    "config check",
+    "config show",
     "disturb predict",
     "disturb report",
     "history",
+    "memory doctor",
     "memory import",
     "memory simulate",
     "memory status",
@@ -53,7 +65,8 @@ const READERS: [&str; 19] = [
 ];
 
 /// Those of them that also read without any named path: the run directory, the history, a store that is named by an address.
-const READS_DEFAULTS: [&str; 5] = ["memory status", "remedy cases", "remedy show", "remedy trail", "status"];
+const READS_DEFAULTS: [&str; 7] =
+    ["config check", "config show", "memory status", "remedy cases", "remedy show", "remedy trail", "status"];
 
 #[cfg(test)]
 mod tests {
@@ -77,7 +90,7 @@ mod tests {
         "disturb run",
         "ecc coverage",
         "ecc verilog",
-        "memory doctor",
+        "generate",
         "memory page-offline",
         "memory tune",
         "memory watch",
@@ -99,6 +112,7 @@ mod tests {
         "stall report",
         "stall who",
         "watch",
+        "why",
     ];
 
     fn add(command: &clap::Command, name: &str, found: &mut BTreeSet<String>) {

@@ -1,13 +1,19 @@
 //! The command line.
 
+use crate::config::ConfigCommand;
+use crate::demo::DemoOptions;
 use crate::ecc::options::EccCommand;
+use crate::generate::GenerateOptions;
 use crate::history::options::HistoryOptions;
 use crate::rooms::{RoomCommand, RoomOptions};
+use crate::why::WhyOptions;
 use anyhow::Context;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surefoot_console::units::{parse_duration, parse_ns};
+use surefoot_console::units::{parse_duration, parse_ns, parse_time};
+use surefoot_daemon::{Detail, SERIES_MAX, SERIES_MIN};
 use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::{Root, cpus};
 use surefoot_journal::deeds::Record;
@@ -33,7 +39,7 @@ pub const STACKS_PER_S: u64 = 5_000;
 /// Keeps a Linux server's work going through hardware trouble: shows how much time each core lost, to what, and how sure
 /// that is; keeps checkpoints, and verifies and repairs them.
 #[derive(Parser)]
-#[command(name = "surefoot", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 110)]
+#[command(name = "surefoot", version, subcommand_required = true, max_term_width = 110)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -42,8 +48,11 @@ pub struct Arguments {
 #[derive(Subcommand)]
 pub enum Command {
     /// Show live what is happening on this host, here and as a web page on 127.0.0.1.
-    #[command(after_help = cost_of(&[("", Question::Ledger), ("with --who, ", Question::Raisers)]))]
+    #[command(after_help = surefoot_terminal::keys_help() + "\n" + &cost_of(&[("", Question::Ledger), ("with --who, ", Question::Raisers)]))]
     Watch(WatchOptions),
+    /// Show a made-up troubled day of a made-up host, every room filled; nothing of this host is shown or changed.
+    #[command(after_help = surefoot_terminal::keys_help())]
+    Demo(DemoOptions),
     /// Lost time: probe cores, name who interrupts them, audit their isolation, report, record and replay.
     Stall {
         #[command(subcommand)]
@@ -61,6 +70,13 @@ pub enum Command {
     Room(RoomCommand),
     /// Show which capabilities work on this host, which do not, and why.
     Status(StatusOptions),
+    /// Say what matters most on this host now, or who takes time from a process.
+    Why(WhyOptions),
+    /// The settings of `surefoot watch`: check the file, show what holds and why, list all with their defaults.
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
     /// Read the names in other users' programs for the process that starts this; see `surefoot_stall::who::names`.
     #[command(name = READ_NAMES, hide = true)]
     ReadNames,
@@ -70,6 +86,9 @@ pub enum Command {
     /// Guard the workload of the process that starts this; see `surefoot_disturb::workload`.
     #[command(name = GUARD_WORKLOAD, hide = true)]
     GuardWorkload,
+    /// Write man pages and completions for shells; packages and `make install` use it.
+    #[command(hide = true)]
+    Generate(GenerateOptions),
 }
 
 /// The command with which Surefoot starts itself to read names.
@@ -118,7 +137,7 @@ fn kind_list(text: &str) -> Result<KindList, String> {
     text.split(',').map(|kind| kind.trim().parse()).collect::<Result<_, _>>().map(KindList)
 }
 
-fn sentinel(text: &str) -> Result<SentinelConfig, String> {
+pub fn sentinel(text: &str) -> Result<SentinelConfig, String> {
     const FORM: &str = "write the core, or the core and the share of time in percent, such as 0 or 0:10";
     let (cpu, duty) = text.split_once(':').unwrap_or((text, "10"));
     let cpu = cpu.parse().map_err(|_| format!("'{cpu}' is not a core; {FORM}"))?;
@@ -200,6 +219,9 @@ pub struct What {
     pub source: Source,
     #[command(flatten)]
     pub rooms: RoomOptions,
+    /// The processes of `surefoot why --unit`, before --pid.
+    #[arg(skip)]
+    pub processes: Vec<u32>,
 }
 
 /// Where deeds are recorded: in the file that `--journal` names, else in the host's journal.
@@ -236,6 +258,9 @@ impl What {
             Some(chosen) => chosen == WorkloadOfCores::Cores,
             None => self.cpu.is_some(),
         };
+        if !self.processes.is_empty() {
+            return Workload::Processes(self.processes.clone());
+        }
         match (self.pid, &self.comm, of_cores) {
             (Some(pid), ..) => Workload::Processes(vec![pid]),
             (None, Some(comm), _) => Workload::Comm(comm.clone()),
@@ -251,17 +276,55 @@ pub struct Filter {
     /// Print only these causes, such as timer,softirq
     #[arg(long, value_name = "LIST", value_parser = kind_list)]
     pub kinds: Option<KindList>,
+    /// Also print what these rooms saw: memory, checkpoint, nic, disturb, remedy, or all
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub rooms: Vec<RoomName>,
 }
 
-#[derive(Args)]
+/// A room whose tables a report shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RoomName {
+    /// Memory errors
+    Memory,
+    /// Checkpoints
+    Checkpoint,
+    /// Network interfaces
+    Nic,
+    /// Disturbances
+    Disturb,
+    /// Remedies
+    Remedy,
+    /// All of them
+    All,
+}
+
+impl Filter {
+    /// What a report of everything shows.
+    pub fn all() -> Self {
+        Filter { kinds: None, rooms: vec![RoomName::All] }
+    }
+
+    /// Whether the tables of a room are asked for.
+    pub fn shows(&self, room: RoomName) -> bool {
+        self.rooms.iter().any(|&named| named == room || named == RoomName::All)
+    }
+}
+
+#[derive(Args, Clone)]
 pub struct WatchOptions {
     #[command(flatten)]
     pub what: What,
+    /// Settings [default: /etc/surefoot/surefoot.toml as root, none otherwise and with --host-root]
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub config: Option<PathBuf>,
+    /// The options that are given, in the words of settings.
+    #[arg(skip)]
+    pub given: Vec<surefoot_settings::Chosen>,
     /// Window length
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub interval: Duration,
     /// Stop after this time [default: run until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub duration: Option<Duration>,
     /// Port of the web page on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = PORT_DEFAULT)]
@@ -283,15 +346,30 @@ pub struct WatchOptions {
     /// Also show everything on the page to members of this group [default: root and this user only]
     #[arg(long, value_name = "GROUP")]
     pub page_group: Option<String>,
+    /// How finely the metrics tell lost time: host (sums over all cores), core (also of each core), cause (also by name)
+    #[arg(long, value_name = "DETAIL", value_parser = detail(), default_value = "host", conflicts_with = "no_page")]
+    pub metrics_detail: Detail,
+    /// Most series of a scrape [default: 300 with host, 10000 with core, 100000 with cause]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(SERIES_MIN as i64..=SERIES_MAX as i64), conflicts_with = "no_page")]
+    pub metrics_series: Option<u32>,
+    /// Also export memory errors as node_edac_*, as node_exporter does; not beside a node_exporter whose edac collector runs
+    #[arg(long, conflicts_with = "no_page")]
+    pub metrics_edac: bool,
     /// Also trust job findings of these UIDs in health.json, such as 1000,1001 [default: root and this user only]
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     pub health_users: Vec<u32>,
     /// Show a recording instead of this host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "comm", "who", "sentinel", "history", "checkpoints", "experiments", "host_root", "redfish", "event_log"])]
     pub replay: Option<PathBuf>,
-    /// JSON lines instead of the live table
+    /// JSON lines instead of the live screen
     #[arg(long)]
     pub json: bool,
+}
+
+/// How finely the metrics tell lost time.
+fn detail() -> impl TypedValueParser<Value = Detail> {
+    let named = |word: String| Detail::ALL.into_iter().find(|detail| detail.as_str() == word).unwrap_or_default();
+    PossibleValuesParser::new(Detail::ALL.map(Detail::as_str)).map(named)
 }
 
 #[derive(Args)]
@@ -301,7 +379,7 @@ pub struct ReportOptions {
     #[command(flatten)]
     pub filter: Filter,
     /// How long to watch
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub duration: Duration,
     /// JSON lines instead of tables
     #[arg(long)]
@@ -323,8 +401,11 @@ pub struct RecordOptions {
     /// Window length
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub interval: Duration,
+    /// Keep the command lines of experiments, which are left out otherwise
+    #[arg(long)]
+    pub with_commands: bool,
     /// How long to record
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub duration: Duration,
     /// JSON lines instead of tables for the report at the end
     #[arg(long)]
@@ -354,7 +435,7 @@ pub struct ProbeOptions {
     #[arg(long, alias = "cpus", value_name = "LIST", value_parser = cpu_list)]
     pub cpu: CpuList,
     /// How long to spin
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub duration: Duration,
     /// Report gaps longer than this
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_ns)]
@@ -379,7 +460,7 @@ pub struct WhoOptions {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// How long to watch, 10s unless it is given; given, it attaches also where a running watch could answer
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub duration: Option<Duration>,
     /// Attach and watch for --duration, also where a running watch --who follows these cores and could answer at once,
     /// without sending the cores anything
@@ -429,7 +510,7 @@ pub struct AuditOptions {
     #[arg(long, value_name = "DIRECTORY")]
     pub root: Option<PathBuf>,
     /// How long to measure
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
     pub duration: Duration,
     /// JSON lines instead of text: one per check and core
     #[arg(long)]
@@ -515,7 +596,8 @@ mod tests {
         with_cores.sort();
         let stall =
             ["audit", "probe", "record", "replay", "report", "who"].map(|name| format!("surefoot stall {name}"));
-        let others = ["surefoot disturb length", "surefoot history", "surefoot watch"].map(str::to_owned);
+        let others =
+            ["surefoot disturb length", "surefoot history", "surefoot watch", "surefoot why"].map(str::to_owned);
         let mut expected = [&others[..], &stall[..]].concat();
         expected.sort();
         assert_eq!(with_cores, expected);

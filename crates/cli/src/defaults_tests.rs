@@ -11,7 +11,7 @@ use surefoot_checkpoint::settings::{Settings, Surroundings};
 
 const HEAD: &str = "# Defaults, intervals and limits\n\n\
 <!-- Made from the sources: SUREFOOT_UPDATE=1 cargo test -p surefoot-cli --bin surefoot defaults -->\n\n\
-What you can set stands first: [options](#options) and [settings of checkpoints](#settings-of-checkpoints). Policies and checks of \
+What you can set stands first: [options](#options), [settings of the watch](#settings-of-the-watch) and [settings of checkpoints](#settings-of-checkpoints). Policies and checks of \
 remedies have theirs in [the guide](guide/remedy-policies.md). The last part lists [the limits and intervals in the sources](#limits-and-intervals), \
 which are set there alone.\n";
 
@@ -210,6 +210,12 @@ fn document() -> String {
     text.push_str("\n## Options\n\n| command | option | default | what it is |\n|---|---|---|---|\n");
     let command = Arguments::command();
     options(&command, command.get_name(), &mut text);
+    text.push_str("\n## Settings of the watch\n\n");
+    text.push_str("Of `surefoot watch`, by the environment or by a file (`/etc/surefoot/surefoot.toml`): [configuration](guide/configuration.md). An option goes before either. What is new takes effect at a reload, or when the watch starts again.\n\n");
+    text.push_str("| setting and variable | default | allowed | option | takes effect | what it is |\n|---|---|---|---|---|---|\n");
+    for row in crate::config::rows() {
+        writeln!(text, "| {} |", row.map(|one| cell(&one)).join(" | ")).unwrap();
+    }
     text.push_str("\n## Settings of checkpoints\n\n");
     text.push_str("Set by the program, a file or the environment: [which settings are in force](guide/checkpoint.md#which-settings-are-in-force). The defaults are those of a job with all three tiers.\n\n");
     text.push_str("| setting | default | what it is |\n|---|---|---|\n");

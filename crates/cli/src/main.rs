@@ -4,25 +4,30 @@
 mod answers;
 mod args;
 mod checkpoint;
+mod config;
 #[cfg(test)]
 mod defaults_tests;
+mod demo;
 mod disturb;
 mod ecc;
+mod examples;
 mod exit;
+mod generate;
 mod history;
 mod memory;
 mod nic;
 mod remedy;
 mod rooms;
-mod running;
 #[cfg(test)]
 mod schema;
+mod service;
 mod settle;
 mod spaces;
 mod stall;
 mod status;
 mod usage;
 mod watch;
+mod why;
 
 use args::Command;
 use ecc::options::EccCommand;
@@ -31,9 +36,6 @@ use std::process::ExitCode;
 use surefoot_console::exit::Outcome;
 use surefoot_daemon::rooms::apart;
 use surefoot_stall::who::names;
-
-// Lines and the API are of one schema, whose number stands in both crates: neither uses the other.
-const _: () = assert!(surefoot_console::output::SCHEMA == surefoot_daemon::SCHEMA);
 
 fn main() -> ExitCode {
     let (arguments, named) = match usage::parse(std::env::args_os()) {
@@ -64,8 +66,12 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::ReadNames => names::read_names().map(|()| Outcome::Done).map_err(Into::into),
         Command::LookApart => apart::look_apart().map(|()| Outcome::Done).map_err(Into::into),
         Command::GuardWorkload => surefoot_disturb::workload::guard().map(|()| Outcome::Done).map_err(Into::into),
+        Command::Generate(options) => generate::run(&options),
         Command::Watch(options) => watch::run(&options),
+        Command::Demo(options) => demo::run(&options),
         Command::Status(options) => status::run(&options),
+        Command::Why(options) => why::run(&options),
+        Command::Config { command } => config::run(&command),
         Command::History(options) => history::run(&options),
         Command::Room(command) => command.run(),
         Command::Ecc { command: EccCommand::Coverage(options) } => ecc::run(&options),

@@ -1,7 +1,7 @@
 //! Keeps `docs/schema/lines.json` what the types of the JSON lines say.
 #![allow(clippy::unwrap_used)]
 
-use crate::{checkpoint, disturb, ecc, history, memory, nic, remedy, rooms, stall};
+use crate::{checkpoint, config, disturb, ecc, history, memory, nic, remedy, rooms, stall, why};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -15,11 +15,12 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 48] = [
+const COMMANDS: [(&str, &[Of]); 50] = [
     (
         "stall report",
         &[
             of::<stall::lines::Line>,
+            of::<rooms::findings::Line>,
             of::<rooms::memory::Line>,
             of::<rooms::nic::Line>,
             of::<rooms::disturb::Line>,
@@ -31,6 +32,8 @@ const COMMANDS: [(&str, &[Of]); 48] = [
     ("stall probe", &[of::<stall::lines::Line>, of::<stall::probe::SummaryLine>]),
     ("stall audit", &[of::<stall::audit::CheckLine>]),
     ("status", &[of::<stall::lines::Line>]),
+    ("why", &[of::<why::Line<'_>>]),
+    ("config show", &[of::<config::SettingLine>]),
     ("history", &[of::<history::lines::What>]),
     ("ecc coverage", &[of::<ecc::lines::Line>]),
     ("checkpoint list", LISTED),
@@ -137,11 +140,20 @@ const TUNED: &[Of] = &[
     of::<memory::tune::lines::ChoiceLine>,
 ];
 
-const LISTED: &[Of] =
-    &[of::<checkpoint::list::Row>, of::<checkpoint::jobs::JobLine>, of::<checkpoint::list::ProblemLine>];
+const LISTED: &[Of] = &[
+    of::<checkpoint::list::Row>,
+    of::<checkpoint::jobs::JobLine>,
+    of::<checkpoint::lost::MissingLine>,
+    of::<checkpoint::lost::LostLine>,
+    of::<checkpoint::list::ProblemLine>,
+];
 
-const CHECKED: &[Of] =
-    &[of::<checkpoint::verify::Line>, of::<checkpoint::verify::MissingLine>, of::<checkpoint::list::ProblemLine>];
+const CHECKED: &[Of] = &[
+    of::<checkpoint::verify::Line>,
+    of::<checkpoint::lost::MissingLine>,
+    of::<checkpoint::lost::LostLine>,
+    of::<checkpoint::list::ProblemLine>,
+];
 
 /// Adds the field `type` to the structs that are lines, which schemars leaves out. Their definitions, and no others, have
 /// names in lower case: the word in `type`, by which serde renames them. Lines of two commands may have one word and other

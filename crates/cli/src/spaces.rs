@@ -6,13 +6,19 @@ use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, Unsupported, peer};
 
 /// Refuses where a number in /proc is another process than the same number to the kernel's calls, and where files of everybody would
-/// look like this user's own. `status` tells of it instead.
+/// look like this user's own. `status` tells of it instead, and `demo` shows nothing of the machine.
 ///
 /// # Errors
 /// [`Unsupported`], with what helps.
 pub fn check(command: &Command) -> Result<(), Unsupported> {
     match command {
-        Command::Status(_) | Command::ReadNames | Command::LookApart | Command::GuardWorkload => Ok(()),
+        Command::Status(_)
+        | Command::Demo(_)
+        | Command::Config { .. }
+        | Command::ReadNames
+        | Command::LookApart
+        | Command::GuardWorkload
+        | Command::Generate(_) => Ok(()),
         _ => refusal(Namespaces::of_this_process(), effective_user() == peer::unknown_user(&Root::host())),
     }
 }

@@ -1,18 +1,41 @@
 //! `surefoot status`.
 
 use crate::args::StatusOptions;
+use crate::rooms;
 use crate::stall::lines::{self, RunningWatch};
-use crate::{rooms, running};
 use std::io::Write;
 use surefoot_console::exit::Outcome;
 use surefoot_console::lost_time as text;
 use surefoot_console::output;
+use surefoot_daemon::running::{self, Runs};
 use surefoot_hostfs::Root;
+use surefoot_hostfs::privilege::Seccomp;
 
 pub fn run(options: &StatusOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     let capabilities = rooms::capabilities(&root);
-    let watch = running::standing(&options.run_directory, &root);
+    let watch = match running::runs(&options.run_directory, &root) {
+        None => None,
+        Some(Runs::Elsewhere) => {
+            surefoot_console::tell!(
+                "surefoot: the watch of {} runs in another PID namespace; its privileges cannot be seen from here",
+                options.run_directory.display()
+            );
+            None
+        }
+        Some(Runs::Here(pid, standing)) => Some(RunningWatch {
+            pid,
+            uid: standing.uid,
+            capabilities: standing.capabilities.names(),
+            no_new_privileges: standing.no_new_privileges,
+            seccomp: match standing.seccomp {
+                Seccomp::None => "none",
+                Seccomp::Strict => "strict",
+                Seccomp::Filter => "filter",
+            },
+            unit: standing.unit,
+        }),
+    };
     let mut out = surefoot_console::people::stdout();
     if options.json {
         output::stream(&mut out, "status")?;

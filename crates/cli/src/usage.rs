@@ -1,13 +1,37 @@
 //! The command line: read it, and say what is wrong with it.
 
-use crate::args::Arguments;
+use crate::args::{Arguments, Command, WatchOptions};
+use crate::examples;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
+use std::io::{Write, stderr};
 use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use surefoot_console::people;
 use surefoot_model::one_line;
+
+/// What is wrong with a command line.
+#[derive(Debug)]
+pub enum Wrong {
+    /// It is empty.
+    NoCommand,
+    /// As clap says it.
+    Line(clap::Error),
+}
+
+/// The answer to a command line without a command.
+const FIRST: &str = "\
+Surefoot finds what steals time from a server's cores, watches its memory, disks and network interfaces, and keeps its work alive.
+
+Try:
+  surefoot demo      a made-up troubled day, every part filled; without root
+  surefoot watch     this host now, in the terminal and on http://127.0.0.1:7077/
+  surefoot status    what works on this host, what does not, and why
+
+surefoot --help lists all commands.
+";
 
 /// What a command line names.
 #[derive(Debug, Default)]
@@ -23,9 +47,27 @@ pub struct Named {
 /// # Errors
 /// What is wrong with it, in words that a terminal may show: clap repeats arguments as they are, so it is asked again about ones of
 /// which each is one harmless line. Its own colours and line breaks stay.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Arguments, Named), clap::Error> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Arguments, Named), Wrong> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    parse_harmless(&arguments).map_err(in_plain_words)
+    if arguments.len() < 2 {
+        return Err(Wrong::NoCommand);
+    }
+    parse_harmless(&arguments).map_err(|error| Wrong::Line(elsewhere(&error).unwrap_or_else(|| in_plain_words(error))))
+}
+
+/// What to write instead, where a command of this name stands below another.
+fn elsewhere(error: &clap::Error) -> Option<clap::Error> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let root = Arguments::command();
+    let has = |above: &&clap::Command| above.find_subcommand(name).is_some_and(|below| !below.is_hide_set());
+    let full: Vec<String> =
+        root.get_subcommands().filter(has).map(|above| format!("surefoot {} {name}", above.get_name())).collect();
+    let said = match full.as_slice() {
+        [] => return None,
+        [one] => format!("'{name}' stands below another command: write '{one}'"),
+        many => format!("'{name}' stands below other commands: write one of '{}'", many.join("', '")),
+    };
+    Some(clap::Error::raw(error.kind(), said + "\n"))
 }
 
 /// clap repeats what the standard library says of a number, in words for programmers.
@@ -67,11 +109,32 @@ fn parse_harmless(arguments: &[OsString]) -> Result<(Arguments, Named), clap::Er
 }
 
 fn read(arguments: &[OsString]) -> Result<(Arguments, Named), clap::Error> {
-    let mut matches = Arguments::command().try_get_matches_from(arguments)?;
+    let mut matches = examples::add_to(Arguments::command()).try_get_matches_from(arguments)?;
     let mut named = Named::default();
     add_named(&matches, &mut named);
+    let given = match matches.subcommand() {
+        Some(("watch", watch)) => crate::config::given(watch),
+        _ => Vec::new(),
+    };
     let parsed = Arguments::from_arg_matches_mut(&mut matches);
-    Ok((parsed.map_err(|error| error.format(&mut Arguments::command()))?, named))
+    let mut parsed = parsed.map_err(|error| error.format(&mut Arguments::command()))?;
+    if let Command::Watch(options) = &mut parsed.command {
+        options.given = given;
+    }
+    Ok((parsed, named))
+}
+
+/// The options of `surefoot watch` in these words.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn options_of_watch(words: &[String]) -> anyhow::Result<WatchOptions> {
+    let arguments: Vec<OsString> =
+        ["surefoot", "watch"].into_iter().map(OsString::from).chain(words.iter().map(OsString::from)).collect();
+    match read(&arguments).map_err(|error| anyhow::anyhow!("{}", one_line(error.render().to_string().trim())))? {
+        (Arguments { command: Command::Watch(options) }, _) => Ok(options),
+        _ => anyhow::bail!("these are not options of surefoot watch"),
+    }
 }
 
 /// The values of all options that are paths, except directories of checkpoints and experiments to watch: a child of the watch
@@ -91,13 +154,17 @@ fn add_named(matches: &ArgMatches, named: &mut Named) {
 }
 
 /// Prints it, and picks the code.
-pub fn tell(error: &clap::Error) -> ExitCode {
-    match error.print() {
+pub fn tell(error: &Wrong) -> ExitCode {
+    let (printed, code) = match error {
+        Wrong::NoCommand => (stderr().write_all(FIRST.as_bytes()), 2),
+        // 0 for help and version, 2 for what is wrong.
+        Wrong::Line(error) => (error.print(), error.exit_code()),
+    };
+    match printed {
         Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => people::tell!("surefoot: {why}"),
         _ => {}
     }
-    // 0 for help and version, 2 for what is wrong.
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    ExitCode::from(u8::try_from(code).unwrap_or(2))
 }
 
 #[cfg(test)]
@@ -105,15 +172,30 @@ mod tests {
     use super::*;
 
     fn said(arguments: &[&str]) -> String {
-        let Err(error) = parse(arguments.iter().map(OsString::from)) else { panic!("{arguments:?} is accepted") };
+        let Err(Wrong::Line(error)) = parse(arguments.iter().map(OsString::from)) else {
+            panic!("{arguments:?} is accepted")
+        };
         error.render().to_string()
+    }
+
+    #[test]
+    fn a_command_without_the_one_above_it_is_told_where_it_stands() {
+        for name in ["report", "who", "audit", "record", "replay", "probe"] {
+            let said = said(&["surefoot", name, "--duration", "1s"]);
+            assert!(said.starts_with(&format!("error: '{name}' stands below ")), "{said}");
+            assert!(said.contains(&format!("'surefoot stall {name}'")), "{said}");
+        }
+        let several = said(&["surefoot", "run"]);
+        assert!(several.ends_with("write one of 'surefoot nic run', 'surefoot disturb run'\n"), "{several}");
+        assert!(said(&["surefoot", "stats"]).contains("'status'"), "clap knows that one");
+        assert!(!said(&["surefoot", "read-name"]).contains("write"));
     }
 
     #[test]
     fn every_path_of_a_command_is_found() {
         let (_, Named { command, paths }) =
             parse(["surefoot", "memory", "import", "a", "b", "--into", "c", "--format", "kernel"].map(Into::into))
-                .unwrap_or_else(|error| panic!("{error}"));
+                .unwrap_or_else(|error| panic!("{error:?}"));
         assert_eq!(command, "memory import");
         assert_eq!(
             paths.iter().map(|path| path.to_string_lossy()).collect::<std::collections::BTreeSet<_>>(),
@@ -121,8 +203,17 @@ mod tests {
         );
         let (_, Named { paths, .. }) =
             parse(["surefoot", "watch", "--checks", "x", "--checkpoints", "y", "--experiments", "z"].map(Into::into))
-                .unwrap_or_else(|error| panic!("{error}"));
+                .unwrap_or_else(|error| panic!("{error:?}"));
         assert_eq!(paths, [PathBuf::from("x")]);
+    }
+
+    #[test]
+    fn without_a_command_three_are_named_that_exist() {
+        assert!(matches!(parse(["surefoot".into()]), Err(Wrong::NoCommand)));
+        let named: Vec<&str> =
+            FIRST.lines().filter_map(|line| line.strip_prefix("  surefoot ")?.split(' ').next()).collect();
+        assert_eq!(named, ["demo", "watch", "status"]);
+        assert!(named.iter().all(|name| Arguments::command().find_subcommand(name).is_some()));
     }
 
     #[test]

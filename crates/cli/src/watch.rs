@@ -1,50 +1,30 @@
-//! `surefoot watch`: the live table in the terminal and the page on 127.0.0.1.
+//! `surefoot watch`: the live screen in the terminal and the page on 127.0.0.1.
 
 use crate::args::{RUN_DIRECTORY, WatchOptions};
+use crate::config::{self, Question};
 use crate::rooms::{self, Summary};
-use crate::running;
-use crate::stall::{record, report, who};
+use crate::service::{self, Journal, Notify};
+use crate::stall::{record, report};
 use anyhow::Context;
-use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
-use surefoot_console::lost_time as text;
-use surefoot_console::units::duration;
 use surefoot_console::{output, people};
 use surefoot_daemon::sources::Statistics;
-use surefoot_daemon::{Config, Mode, Server};
+use surefoot_daemon::{Config, Extent, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::roles::OfWatch;
 use surefoot_hostfs::stdout::stdout;
-use surefoot_hostfs::{Root, memory, peer, signals, terminal};
-use surefoot_model::{
-    Event, Finding, Gap, GapCorrection, Headline, HostDescription, Lost, Report, Severity, Window, one_line,
-};
+use surefoot_hostfs::terminal::{self, Terminal, Way};
+use surefoot_hostfs::{Root, memory, peer, signals};
+use surefoot_model::{Event, HostDescription, one_line};
 use surefoot_store::history::History;
-
-/// Windows that the terminal's verdict and tables look back on.
-const RECENT_WINDOWS: usize = 60;
-
-/// Gaps of the recent windows that are kept.
-const RECENT_GAPS: usize = 4096;
+use surefoot_terminal::{Kept, Look, RoomState};
 
 /// How long a recording may take to get into the page before its address is told.
 const SETTLE: Duration = Duration::from_secs(30);
-
-/// Findings beside the headline in the live table.
-const FINDINGS_SHOWN: usize = 5;
-
-/// By how much the lines of a sentence after the first are indented.
-const INDENT: usize = 2;
-
-/// Rows of causes in the live table.
-const LIVE_CAUSES: usize = 12;
-
-/// Rows of interrupts with their raisers in the live table.
-const WHO_ROWS: usize = 6;
 
 /// The file that keeps the counts of memory errors, beside the history.
 const MEMORY_COUNTS: &str = "memory-counts.json";
@@ -53,21 +33,29 @@ const MEMORY_COUNTS: &str = "memory-counts.json";
 const GIVE_BACK: Duration = Duration::from_secs(30);
 
 pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
-    match &options.replay {
-        Some(file) => replay(options, file),
-        None => live(options),
+    if let Some(file) = &options.replay {
+        return replay(options, file);
     }
+    let root = Root::host();
+    // First of all: until then SIGHUP ends the process.
+    let wishes = signals::wishes(&root)?;
+    let question = Question::of(options, &root);
+    let held = question.ask()?;
+    live(&config::applied(options, &held)?, wishes.map(|wishes| (wishes, question)))
 }
 
-fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
+fn live(options: &WatchOptions, reload: Option<(signals::Wishes, Question)>) -> anyhow::Result<Outcome> {
     let root = Root::host();
     report::check_workload(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
     check_group(options.page_group.as_deref(), &root)?;
     let page = options.page.open()?;
     let places = Places::of(options, true, &root);
+    // Before privileges go: it may be another user's.
+    let terminal = terminal_of(options.json);
     let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
     let (who, of_rooms) = (options.what.who.is_some(), options.what.rooms.privileges());
+    let mut notify = Notify::of_environment()?;
     let privileges =
         OfWatch::to_begin(&root, who, of_rooms, &written).context("privileges that a watch does not need")?;
     let mut what = options.what.clone();
@@ -78,37 +66,57 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let statistics = sources.statistics();
     let server = start_server(options, Mode::Live, &statistics, page, &root)?;
     announce(options, &server);
+    if let Some((wishes, question)) = reload {
+        read_again(&server, wishes, question)?;
+    }
     options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
     privileges.go_on(&root).context("privileges that a watch needs no more")?;
-    let mut screen = Screen::new(options, &server);
-    if options.json {
-        let mut out = output::patient();
-        output::stream(&mut out, "watch")?;
-        out.flush()?;
-    }
+    let mut told = Output::new(options, &server, terminal, places.history)?;
     let mut given_back = Instant::now();
+    notify.ready();
     while let Some(events) = running.next_turn() {
         if given_back.elapsed() >= GIVE_BACK {
             memory::give_back();
             given_back = Instant::now();
         }
         let is_window = events.iter().any(|event| matches!(event, Event::Window(_)));
-        // A terminal that takes nothing more must not keep the page, the history and health.json from going on.
+        // A reader of lines that stopped reading must not keep the page, the history and health.json from going on. The screen of a
+        // terminal never waits for it.
         events.iter().for_each(|event| server.publish(event.clone()));
-        events.iter().try_for_each(|event| screen.add(event))?;
+        events.iter().try_for_each(|event| told.add(event, options, &server))?;
         // What the server itself has to say, of its history for instance, it has published already.
         for notice in server.take_notices() {
-            screen.add(&Event::Notice(notice))?;
+            told.add(&Event::Notice(notice), options, &server)?;
         }
         if is_window {
-            screen.draw(&server)?;
+            told.judge(&server)?;
+            notify.status(Instant::now(), || server.findings().0.sentence);
+        }
+        // By this thread, between two turns: one that hangs in a turn gives no sign of life.
+        if server.is_at_work() {
+            notify.alive(Instant::now());
         }
     }
+    notify.stopping();
+    // The terminal first: the rest may take seconds.
+    drop(told);
     // What the server has goes to the history first: a source may hang for good.
     server.stop();
     rooms::end(running);
     Ok(Outcome::Done)
+}
+
+/// Reads the settings again at each wish, for as long as the process runs.
+fn read_again(server: &Server, mut wishes: signals::Wishes, question: Question) -> anyhow::Result<()> {
+    let reloader = server.reloader();
+    let again = move || {
+        while wishes.wait() {
+            reloader.reload(question.ask());
+        }
+    };
+    std::thread::Builder::new().name("surefoot-settings".to_owned()).spawn(again)?;
+    Ok(())
 }
 
 /// Refuses a group that nobody can be in: its members would see less than was meant, without a word.
@@ -126,13 +134,13 @@ fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outc
     let stop = signals::stop_flag()?;
     let page = options.page.open()?;
     let mut events = Vec::new();
-    let mut sum = Summary::default();
+    let mut sum = Summary::judging()?;
     let outcome = record::read(file, |event| {
         sum.add(&event);
         events.push(event);
     })?;
     let mut out = output::patient();
-    sum.print(&mut out, &crate::args::Filter::default(), options.json)?;
+    sum.print(&mut out, &crate::args::Filter::all(), options.json)?;
     if options.no_page {
         return Ok(outcome);
     }
@@ -158,7 +166,7 @@ fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outc
 fn announce(options: &WatchOptions, server: &Server) {
     if let Some(address) = server.address() {
         let who = options.what.who.clone().unwrap_or_default().0;
-        server.tell(running::FILE_NAME, running::announcement(address, &who));
+        server.tell(surefoot_daemon::running::FILE_NAME, surefoot_daemon::running::announcement(address, &who));
     }
 }
 
@@ -223,6 +231,9 @@ fn start_server(
             _ => {}
         }
     }
+    let held = options.what.rooms.settings.now();
+    let set = &held.settings;
+    let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let config = Config {
         port: (!options.no_page).then_some(options.port),
         history,
@@ -232,23 +243,39 @@ fn start_server(
         sources: statistics.clone(),
         trusted: options.health_users.clone(),
         page_group: options.page_group.clone(),
-        ..Config::default()
+        metrics: Extent {
+            detail: options.metrics_detail,
+            series_max: options.metrics_series.map(|series| series as usize),
+            edac: options.metrics_edac,
+        },
+        keep_windows: kept(set.page.windows),
+        keep_gaps: kept(set.page.gaps),
     };
     Ok(Server::start(config)?)
 }
 
-/// What the terminal shows.
-struct Screen {
-    json: bool,
-    is_terminal: bool,
-    address: Option<String>,
-    host: Option<HostDescription>,
-    windows: VecDeque<Window>,
-    gaps: VecDeque<Gap>,
-    notices: VecDeque<String>,
-    who: String,
-    /// Whose memory errors these are, where they are not this host's.
-    banner: Option<String>,
+/// Where a watch tells what it sees.
+enum Output {
+    /// JSON lines.
+    Json,
+    /// The headline at each window, and notices.
+    Lines,
+    /// The journal of a service: findings when they change, and notices.
+    Journal(Box<Journal>),
+    /// A terminal.
+    Live(surefoot_terminal::Screen),
+}
+
+/// What the user's terminal can do, from its environment; `None` where standard output is none, or one that can move no cursor.
+pub fn terminal_of(is_json: bool) -> Option<(Terminal, Way, Look)> {
+    let variable = |name| std::env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
+    let term = variable("TERM");
+    if is_json || !io::stdout().is_terminal() || matches!(term.as_str(), "" | "dumb" | "unknown") {
+        return None;
+    }
+    let colours = variable("NO_COLOR").is_empty() && !term.starts_with("vt") && !term.ends_with("-m");
+    let way = surefoot_terminal::way(&term, terminal::size().map_or(24, |size| size.1));
+    Terminal::open(&way).ok().map(|terminal| (terminal, way, Look { colours }))
 }
 
 /// What to say of memory errors that are those of a recorded tree.
@@ -261,196 +288,97 @@ fn banner(options: &WatchOptions) -> Option<String> {
     ))
 }
 
-impl Screen {
-    fn new(options: &WatchOptions, server: &Server) -> Self {
-        Screen {
-            json: options.json,
-            is_terminal: io::stdout().is_terminal(),
-            address: server.address().map(|address| format!("http://{address}/")),
-            host: None,
-            windows: VecDeque::new(),
-            gaps: VecDeque::new(),
-            notices: VecDeque::new(),
-            who: String::new(),
-            banner: banner(options),
-        }
-    }
-
-    fn add(&mut self, event: &Event) -> anyhow::Result<()> {
-        if self.json {
+impl Output {
+    fn new(
+        options: &WatchOptions,
+        server: &Server,
+        terminal: Option<(Terminal, Way, Look)>,
+        history: Option<PathBuf>,
+    ) -> io::Result<Self> {
+        if options.json {
             let mut out = output::patient();
-            output::line(&mut out, event)?;
+            output::stream(&mut out, "watch")?;
             out.flush()?;
+            return Ok(Output::Json);
         }
-        match event {
-            Event::Host(host) => {
-                self.host = Some(host.clone());
-                if !self.is_terminal {
-                    self.announce(host)?;
-                }
-            }
-            // Without a table nobody looks at them.
-            Event::Window(_) | Event::Gap(_) if self.json || !self.is_terminal => {}
-            Event::Window(window) => {
-                self.windows.push_back(window.clone());
-                if self.windows.len() > RECENT_WINDOWS {
-                    self.windows.pop_front();
-                }
-                let oldest_ns = self.windows.front().map_or(0, |window| window.start_ns);
-                self.gaps.retain(|gap| gap.start_ns >= oldest_ns);
-            }
-            Event::Gap(gap) => {
-                if self.gaps.len() == RECENT_GAPS {
-                    self.gaps.pop_front();
-                }
-                self.gaps.push_back(gap.clone());
-            }
-            Event::GapCorrection(GapCorrection { gap, .. }) => {
-                if let Some(kept) = self.gaps.iter_mut().rfind(|kept| kept.is_same(gap)) {
-                    kept.clone_from(gap);
-                }
-            }
-            Event::Clock(change) => self.notice(&change.to_string())?,
-            Event::Notice(notice) => self.notice(&notice.text)?,
-            Event::Who(found) => self.who = who::summary(found, WHO_ROWS),
-            // The page has these, and findings tell of them here.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn notice(&mut self, text: &str) -> io::Result<()> {
-        let text = one_line(text);
-        if !self.is_terminal && !self.json {
-            stdout().write_all(format!("notice: {text}\n").as_bytes())?;
-        }
-        if self.notices.len() == 3 {
-            self.notices.pop_front();
-        }
-        self.notices.push_back(text);
-        Ok(())
-    }
-
-    /// What is said once when stdout is not a terminal; on standard error when the output is for a program.
-    fn announce(&self, host: &HostDescription) -> io::Result<()> {
-        let mut text = String::new();
-        if let Some(address) = &self.address {
-            text += &format!("page: {address}\n");
-        }
-        if let Some(banner) = &self.banner {
-            text += &format!("{banner}\n");
-        }
-        if !host.missing.is_empty() {
-            text += &format!("reduced: {}\n", host.missing);
-        }
-        let text = people::clean(&text);
-        if self.json { io::stderr().write_all(text.as_bytes()) } else { stdout().write_all(text.as_bytes()) }
-    }
-
-    fn draw(&mut self, server: &Server) -> io::Result<()> {
-        if self.json {
-            return Ok(());
-        }
-        let (headline, findings) = server.findings();
-        if !self.is_terminal {
-            let mut out = output::patient();
-            writeln!(out, "{}", headline.sentence)?;
-            return out.flush();
-        }
-        // What is drawn with are commands to the terminal, and the only ones.
-        let mut out = io::BufWriter::new(stdout());
-        let width = terminal::columns().unwrap_or(120);
-        // Home, then each line cleared as it is written, then everything below.
-        let mut text = String::from("\x1b[H");
-        for line in people::clean(&self.text(&headline, &findings, width)).lines() {
-            text.extend(line.chars().take(width));
-            text.push_str("\x1b[K\n");
-        }
-        text.push_str("\x1b[J");
-        out.write_all(text.as_bytes())?;
-        out.flush()
-    }
-
-    /// Sentences go on in the next line where the terminal ends; tables are cut there.
-    fn text(&self, headline: &Headline, findings: &[Finding], width: usize) -> String {
-        let wrapped = |text: &str| -> String {
-            text.lines()
-                .map(|line| surefoot_console::table::paragraph(line, 0, INDENT, width.saturating_add(1)))
-                .collect()
+        let Some((terminal, way, look)) = terminal else {
+            let journal = Journal::of_stdout(&Root::host());
+            return Ok(journal.map_or(Output::Lines, |journal| Output::Journal(Box::new(journal))));
         };
-        let mut sum = Report::default();
-        self.windows.iter().for_each(|window| sum.add_window(window));
-        let mut text = self.banner.as_deref().map_or(String::new(), wrapped);
-        text += &wrapped(&headline.sentence);
-        // The headline is the first of them.
-        let others = findings.iter().filter(|finding| finding.severity > Severity::Ok).skip(1).take(FINDINGS_SHOWN);
-        others.for_each(|finding| text += &wrapped(&format!("{}: {}", finding.severity, finding.sentence)));
-        if let Some(host) = &self.host {
-            let mut about =
-                one_line(&format!("{} · last {} · {}", host.hostname, duration(sum.duration_ns()), host.source));
-            about += &self.address.as_ref().map_or(String::new(), |address| format!(" · page {address}"));
-            text += &wrapped(&(about + " · Ctrl-C ends"));
-            if !host.missing.is_empty() {
-                text += &wrapped(&format!("Reduced: {}", one_line(&host.missing)));
+        let address = server.address().map(|address| format!("http://{address}/"));
+        let kept = Kept::new(address, banner(options));
+        let past = history.map(surefoot_terminal::history::reader);
+        surefoot_terminal::Screen::begin(terminal, kept, look, way, past).map(Output::Live)
+    }
+
+    fn add(&mut self, event: &Event, options: &WatchOptions, server: &Server) -> anyhow::Result<()> {
+        match (self, event) {
+            (Output::Live(screen), event) => screen.add(event),
+            (Output::Journal(journal), Event::Host(host)) => {
+                opening(host, options, server).lines().try_for_each(|line| journal.line(service::INFO, line))?;
+            }
+            (Output::Journal(journal), Event::Clock(change)) => journal.line(service::NOTICE, &change.to_string())?,
+            (Output::Journal(journal), Event::Notice(told)) => journal.line(service::NOTICE, &told.text)?,
+            (Output::Json, event) => {
+                let mut out = output::patient();
+                output::line(&mut out, event)?;
+                out.flush()?;
+                if let Event::Host(host) = event {
+                    io::stderr().write_all(opening(host, options, server).as_bytes())?;
+                }
+            }
+            (Output::Lines, Event::Host(host)) => stdout().write_all(opening(host, options, server).as_bytes())?,
+            (Output::Lines, Event::Clock(change)) => notice(&change.to_string())?,
+            (Output::Lines, Event::Notice(told)) => notice(&told.text)?,
+            // The page has these, and findings tell of them here.
+            (Output::Lines | Output::Journal(_), _) => {}
+        }
+        Ok(())
+    }
+
+    /// After a window: what the judge says.
+    fn judge(&mut self, server: &Server) -> io::Result<()> {
+        match self {
+            Output::Json => {}
+            Output::Lines => {
+                let mut out = output::patient();
+                writeln!(out, "{}", server.findings().0.sentence)?;
+                out.flush()?;
+            }
+            Output::Journal(journal) => journal.findings(&server.findings().1)?,
+            Output::Live(screen) => {
+                let (headline, findings) = server.findings();
+                let state = |(room, why_not_watched)| RoomState { room, why_not_watched };
+                screen.judge(headline, findings, server.rooms().into_iter().map(state).collect());
             }
         }
-        let cores = sum.cores();
-        text += "\n";
-        text += &text::cores(&cores, self.host.as_ref());
-        text += &wrapped(&text::faulty(&sum));
-        text += "\n";
-        let causes: Vec<Lost> = sum.causes().into_iter().take(LIVE_CAUSES).collect();
-        text += &text::causes(&causes, &cores, self.host.as_ref(), |_| true);
-        let mut longest: Vec<Gap> = self.gaps.iter().cloned().collect();
-        longest.sort_by_key(|gap| std::cmp::Reverse(gap.duration_ns));
-        longest.truncate(5);
-        text += &format!("\nThe longest of {} recent gaps (time against now):\n", self.gaps.len());
-        text += &if longest.is_empty() { "none\n".to_owned() } else { text::gap_table(&longest, sum.end_ns) };
-        if !self.who.is_empty() {
-            text += "\nWho interrupted the cores since the start:\n";
-            text += &self.who;
-        }
-        text += "\n";
-        text += &wrapped(&text::cost(&sum.cost, sum.duration_ns()));
-        for notice in &self.notices {
-            text += &wrapped(&format!("Notice: {notice}"));
-        }
-        text
+        Ok(())
     }
+}
+
+fn notice(text: &str) -> io::Result<()> {
+    stdout().write_all(format!("notice: {}\n", one_line(text)).as_bytes())
+}
+
+/// What is said once when stdout is not a terminal; on standard error when the output is for a program.
+fn opening(host: &HostDescription, options: &WatchOptions, server: &Server) -> String {
+    let mut text = String::new();
+    if let Some(address) = server.address() {
+        text += &format!("page: http://{address}/\n");
+    }
+    if let Some(banner) = banner(options) {
+        text += &format!("{banner}\n");
+    }
+    if !host.missing.is_empty() {
+        text += &format!("reduced: {}\n", host.missing);
+    }
+    people::clean(&text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
-
-    #[test]
-    fn sentences_go_on_in_the_next_line_where_the_terminal_ends() {
-        let sentence = |word: &str| vec![word; 40].join(" ");
-        let mut screen = Screen {
-            json: false,
-            is_terminal: true,
-            address: None,
-            host: None,
-            windows: VecDeque::new(),
-            gaps: VecDeque::new(),
-            notices: VecDeque::new(),
-            who: String::new(),
-            banner: Some(sentence("banner")),
-        };
-        screen.notice(&sentence("noticed")).unwrap();
-        let headline = Headline { severity: Severity::Notice, sentence: sentence("headline") };
-        for width in [40, 80, 100] {
-            let text = screen.text(&headline, &[], width);
-            for word in ["headline", "noticed", "banner"] {
-                let lines: Vec<&str> = text.lines().filter(|line| line.contains(word)).collect();
-                assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:#?}");
-                assert_eq!(lines.iter().map(|line| line.matches(word).count()).sum::<usize>(), 40, "none is cut");
-            }
-            let cost = &text[text.find("Own cost").unwrap()..];
-            assert!(cost.lines().all(|line| line.chars().count() <= width), "{width}: {cost}");
-        }
-    }
 
     /// A recorded tree is another machine, or none: whoever reads this host's health.json would act on it.
     #[test]

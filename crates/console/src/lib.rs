@@ -20,6 +20,7 @@ pub mod lost_time;
 pub mod numbers;
 pub mod output;
 pub mod people;
+pub mod raisers;
 pub mod table;
 pub mod units;
 pub mod when;

@@ -8,6 +8,28 @@ use surefoot_model::{
     Untimed, Waiting, WhoReport, one_line,
 };
 
+/// What the columns of lost time mean: the word, four spaces, the meaning.
+pub const LOST: &str = "lost    time that interrupts, softirqs, kernel threads, the hypervisor or the firmware took from a task that ran or waited for this core";
+/// As [`LOST`].
+pub const WHILE_IDLE: &str =
+    "while idle    the same where it delayed no task: the core idled, or a kernel thread had it for itself";
+/// As [`LOST`].
+pub const UNEXPLAINED: &str = "unexplained    time of a core that no source accounts for";
+/// As [`LOST`].
+pub const WAITED: &str = "waited    how long tasks that could run waited for this core, added up over all tasks: two that wait at once wait twice. No part of a \
+     core's time";
+/// As [`LOST`].
+pub const UNTRACED: &str = "untraced    the part of a gap that no traced interval covers";
+
+/// The legend below tables of lost time.
+pub fn legend() -> String {
+    let line = |line: &str| {
+        let (word, meaning) = line.split_once("    ").unwrap_or((line, ""));
+        format!("  {word:<12} {meaning}\n")
+    };
+    format!("Words:\n{}", [LOST, WHILE_IDLE, UNEXPLAINED, WAITED, UNTRACED].map(line).concat())
+}
+
 /// Rows of the tables of causes and gaps.
 const ROWS_SHOWN: usize = 20;
 const GAPS_SHOWN: usize = 10;
@@ -55,6 +77,7 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
         text += &format!("Notice: {change}\n");
     }
     text += &cost(&report.cost, report.duration_ns());
+    text += &legend();
     text
 }
 
@@ -144,7 +167,7 @@ pub fn faulty(report: &Report) -> String {
 }
 
 /// What the time that tasks waited leaves out.
-fn apart_from_waiting(cores: &[CoreLedger]) -> String {
+pub fn apart_from_waiting(cores: &[CoreLedger]) -> String {
     let mut all = Waiting::default();
     cores.iter().filter_map(|core| core.waiting.as_ref()).for_each(|waiting| all.add(waiting));
     let mut text = String::new();
@@ -188,7 +211,7 @@ pub fn causes(
         };
         table.row(vec![
             lost.cause.to_string(),
-            if lost.count > 0 { lost.count.to_string() } else { "-".to_owned() },
+            lost.known_count().map_or("-".to_owned(), |count| count.to_string()),
             duration(lost.while_busy_ns()),
             percent(lost.while_busy_ns(), wall_ns),
             if lost.while_idle_ns > 0 || is_traced(host) { duration(lost.while_idle_ns) } else { "-".to_owned() },
@@ -219,18 +242,28 @@ pub fn gap_table(gaps: &[Gap], start_ns: u64) -> String {
     let mut table =
         Table::new(&["at", "core", "length", "found by", "verdict", "certainty", "untraced", "inside"], &[3, 4, 5, 7]);
     for gap in gaps.iter().take(GAPS_SHOWN) {
-        table.row(vec![
-            format!("{:+.3} s", (gap.start_ns as f64 - start_ns as f64) / 1e9),
-            gap.cpu.to_string(),
-            duration(gap.duration_ns),
-            found_by(gap.source).to_owned(),
-            gap.verdict.label().to_owned(),
-            gap.certainty.label().to_owned(),
-            duration(gap.unexplained_ns),
-            inside(gap),
-        ]);
+        table.row(gap_row(since(gap, start_ns), gap));
     }
     table.text()
+}
+
+/// When a gap was, against the moment `from_ns`.
+pub fn since(gap: &Gap, from_ns: u64) -> String {
+    format!("{:+.3} s", (gap.start_ns as f64 - from_ns as f64) / 1e9)
+}
+
+/// The cells of a gap's row behind the words for its time.
+pub fn gap_row(at: String, gap: &Gap) -> Vec<String> {
+    vec![
+        at,
+        gap.cpu.to_string(),
+        duration(gap.duration_ns),
+        found_by(gap.source).to_owned(),
+        gap.verdict.label().to_owned(),
+        gap.certainty.label().to_owned(),
+        duration(gap.unexplained_ns),
+        inside(gap),
+    ]
 }
 
 /// The words for a source of gaps.
@@ -304,7 +337,9 @@ fn adjusted(cost: &SelfCost) -> String {
     }
     if cost.capped_rows > 0 {
         let rows = counted(cost.capped_rows, "row", "rows");
-        text += &format!("Sums: {rows} had a single occurrence longer than the total, shown as long as that\n");
+        text += &format!(
+            "Sums: in {rows} a single occurrence was longer than the row's total; it is shown cut to the total\n"
+        );
     }
     text
 }
@@ -314,13 +349,12 @@ pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
     let sum = |of: fn(&ProbeCost) -> u64| cost.probes.iter().fold(0u64, |sum, probe| sum.saturating_add(of(probe)));
     let (runs, missed) = (sum(|probe| probe.count), sum(|probe| probe.missed));
     let mut text = format!(
-        "Own cost: process {} of one core, {} resident, {} of maps; {} events dropped, {} interrupts raised on watched \
-         cores\n",
+        "Own cost: process {} of one core, {} resident, {} of maps; {} dropped, {} raised on watched cores\n",
         percent(cost.process_cpu_ns, wall_ns),
         bytes(cost.resident_bytes),
         bytes(cost.map_bytes),
-        cost.dropped,
-        cost.self_interrupts,
+        counted(cost.dropped, "event", "events"),
+        counted(cost.self_interrupts, "interrupt", "interrupts"),
     );
     if let Some(count) = cost.attach_interrupts {
         text += &format!(

@@ -4,9 +4,7 @@ use crate::people::{Clean, escaped};
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_hostfs::stdout::{Stdout, stdout};
-
-/// The version of the lines. The watch's answers have the same one.
-pub const SCHEMA: u32 = 2;
+use surefoot_model::SCHEMA;
 
 /// The first line of every stream.
 #[derive(Serialize)]

@@ -1,42 +1,12 @@
 //! Durations, shares and moments, as people write and read them.
 
-use std::time::Duration;
+pub use surefoot_model::units::{parse_duration, parse_ns, parse_seconds, parse_seconds_or_none, parse_time};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// A number and what it counts.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
-}
-
-/// Reads `10s`, `1.5ms`, `20us`, `100ns`, `5m`, `2h`, `7d`.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "write a number and a unit, such as 10s, 1.5ms, 20us, 100ns, 5m, 2h or 7d";
-    let number_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_end);
-    let seconds_per_unit = match unit {
-        "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        "" => return Err(format!("'{text}' has no unit; {FORM}")),
-        _ => return Err(format!("'{unit}' is not a unit of time; {FORM}")),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("'{text}' is not a duration; {FORM}"))?;
-    let duration = Duration::try_from_secs_f64(number * seconds_per_unit)
-        .map_err(|_| format!("'{text}' is longer than can be counted"))?;
-    if duration.is_zero() {
-        return Err(format!("'{text}' is zero; {FORM}"));
-    }
-    Ok(duration)
-}
-
-/// As [`parse_duration`], in nanoseconds.
-pub fn parse_ns(text: &str) -> Result<u64, String> {
-    u64::try_from(parse_duration(text)?.as_nanos()).map_err(|_| format!("'{text}' is longer than can be counted"))
 }
 
 /// Three significant digits and the unit that suits them: `1.23 ms`.
@@ -89,25 +59,6 @@ pub fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_read_with_their_units() {
-        assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(parse_duration("1.5ms"), Ok(Duration::from_micros(1500)));
-        assert_eq!(parse_ns("20us"), Ok(20_000));
-        assert_eq!(parse_ns("1ns"), Ok(1));
-        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
-    }
-
-    #[test]
-    fn what_is_no_duration_says_what_would_be() {
-        for text in ["", "10", "s", "-1s", "1.2.3s", "10 s", "0s", "5weeks", "1e9s", "nans", "infs"] {
-            let error = parse_duration(text).expect_err(text);
-            assert!(error.contains("such as 10s"), "{text}: {error}");
-        }
-        assert!(parse_duration("999999999999999999999999s").is_err());
-        assert!(parse_ns("999999999d").is_err());
-    }
 
     #[test]
     fn moments_keep_every_nanosecond() {

@@ -101,7 +101,12 @@ struct Known {
     roles: Vec<Role>,
     hosts: Vec<String>,
     proof: Proof,
+    /// Where the token of `proof` stands.
+    token_file: Option<PathBuf>,
 }
+
+/// Users that one message names.
+const NAMED_MAX: usize = 20;
 
 /// Everybody who may do something.
 pub(super) struct Access {
@@ -134,18 +139,34 @@ impl Access {
     /// # Errors
     /// [`Error::Unusable`] with what is wrong where.
     pub(super) fn read(path: &Path) -> Result<Access, Error> {
+        let (access, left_out) = Access::read_on(path)?;
+        left_out.into_iter().next().map_or(Ok(access), Err)
+    }
+
+    /// The same while the server runs: whoever has no token any more may do nothing, and keeps no right of anybody else's from being
+    /// taken away. Also what is wrong with those tokens.
+    ///
+    /// # Errors
+    /// As [`Access::read`] but for tokens.
+    pub(super) fn read_on(path: &Path) -> Result<(Access, Vec<Error>), Error> {
         let failed = |why: String| Error::Unusable { what: path.display().to_string(), why };
         let text = own_files::text(path, FILE_BYTES_MAX).map_err(failed)?;
         let file: File = toml::from_str(&text).map_err(|error| failed(surefoot_remedy::toml_fault(&error)))?;
         let token_files = file.who.iter().filter_map(|who| who.token_file.clone()).collect();
-        let mut known = Vec::new();
+        let (mut known, mut left_out) = (Vec::new(), Vec::new());
         for who in file.who {
             let about = |why: &str| failed(format!("who '{}': {why}", surefoot_model::one_line(&who.name)));
             if who.name.is_empty() || who.roles.is_empty() {
                 return Err(about("it needs a name and roles"));
             }
             let proof = match (&who.token_file, &who.certificate, who.uid) {
-                (Some(file), None, None) => Proof::Token(token(file).map_err(|why| about(&why))?),
+                (Some(file), None, None) => match token(file) {
+                    Ok(token) => Proof::Token(token),
+                    Err(why) => {
+                        left_out.push(about(&why));
+                        continue;
+                    }
+                },
                 (None, Some(name), None) if name == "*" => Proof::AnyCertificate,
                 (None, Some(name), None) => Proof::CommonName(name.clone()),
                 (None, None, Some(uid)) => Proof::Uid(uid),
@@ -155,11 +176,57 @@ impl Access {
                 let name = surefoot_model::one_line(&before.name);
                 return Err(about(&format!("'{name}' before it is known by the same; name all roles there")));
             }
-            known.push(Known { name: who.name, roles: who.roles, hosts: who.hosts, proof });
+            let token_file = who.token_file;
+            known.push(Known { name: who.name, roles: who.roles, hosts: who.hosts, proof, token_file });
         }
         // Whoever is named counts before whoever has just any certificate.
         known.sort_by_key(|one| matches!(one.proof, Proof::AnyCertificate));
-        Ok(Access { known, own_users: true, token_files })
+        Ok((Access { known, own_users: true, token_files }, left_out))
+    }
+
+    /// What is left of these rights while their file cannot be read again, and that in words. A token counts as its own file has it now: one
+    /// that is gone or was changed lets nobody in any more. If other users can change the file, nobody has rights by it.
+    pub(super) fn without_file(&self, path: &Path) -> (Access, String) {
+        let none = |why: &str| {
+            let access = Access { known: Vec::new(), own_users: self.own_users, token_files: Vec::new() };
+            (access, format!("{why}, only root and the user of this server have rights until it is mended"))
+        };
+        if own_files::expect_own(path).is_err() {
+            return none("because it is unsafe");
+        }
+        let (mut known, mut gone) = (Vec::new(), Vec::new());
+        for one in &self.known {
+            match one.now() {
+                Ok(now) => known.push(now),
+                Err(why) => gone.push(format!("{} ({why})", surefoot_model::one_line(&one.name))),
+            }
+        }
+        // Who it is that shows it cannot be told.
+        let is_twice = |one: &Known| known.iter().filter(|other| other.proof == one.proof).count() > 1;
+        let (twice, once): (Vec<bool>, Vec<String>) =
+            known.iter().map(|one| (is_twice(one), surefoot_model::one_line(&one.name))).unzip();
+        gone.extend(
+            twice
+                .iter()
+                .zip(&once)
+                .filter(|(twice, _)| **twice)
+                .map(|(_, name)| format!("{name} (another user has the same token)")),
+        );
+        let mut twice = twice.into_iter();
+        known.retain(|_| !twice.next().unwrap_or(false));
+        if known.is_empty() && gone.is_empty() {
+            return none("as before");
+        }
+        let keep: Vec<String> = known.iter().map(Known::with_proof).collect();
+        let mut words = match keep.is_empty() {
+            true => "no user keeps rights by it".to_owned(),
+            false => format!("as it was read last, these users keep their rights: {}", named(&keep)),
+        };
+        if !gone.is_empty() {
+            words += &format!("; these have none any more: {}", named(&gone));
+        }
+        let token_files = known.iter().filter_map(|one| one.token_file.clone()).collect();
+        (Access { known, own_users: self.own_users, token_files }, words)
     }
 
     /// Whether anybody could do something over the network.
@@ -173,9 +240,15 @@ impl Access {
     /// Why it is nobody.
     pub(super) fn caller(&self, shown: &Shown<'_>) -> Result<Caller, &'static str> {
         let found = |holds: &dyn Fn(&Proof) -> bool| self.known.iter().find(|one| holds(&one.proof));
-        if let Some(token) = shown.token {
-            let known = found(&|proof| matches!(proof, Proof::Token(known) if is_same(known, token)));
-            return known.map(|one| caller(one, None)).ok_or("unknown token");
+        if let Some(shown) = shown.token {
+            let known = found(&|proof| matches!(proof, Proof::Token(known) if is_same(known, shown)));
+            let known = known.ok_or("unknown token")?;
+            // What was read some time ago may have been taken back since.
+            let is_still = |file: &PathBuf| token(file).is_ok_and(|now| is_same(&now, shown));
+            return match known.token_file.as_ref().is_none_or(is_still) {
+                true => Ok(caller(known, None)),
+                false => Err("this token was changed or deleted"),
+            };
         }
         if let Some(name) = shown.common_name {
             let by_name = found(&|proof| matches!(proof, Proof::CommonName(known) if known == name));
@@ -191,6 +264,45 @@ impl Access {
         }
         Err("this user may do nothing here; the file of --who says who may, or show a bearer token")
     }
+}
+
+impl Known {
+    /// The same with the token that is in its file now.
+    fn now(&self) -> Result<Known, String> {
+        let proof = match (&self.token_file, &self.proof) {
+            (Some(file), _) => Proof::Token(token(file)?),
+            (None, Proof::Token(_)) => return Err("its token has no file".into()),
+            (None, Proof::CommonName(name)) => Proof::CommonName(name.clone()),
+            (None, Proof::AnyCertificate) => Proof::AnyCertificate,
+            (None, Proof::Uid(uid)) => Proof::Uid(*uid),
+        };
+        let Known { name, roles, hosts, token_file, .. } = self;
+        Ok(Known {
+            name: name.clone(),
+            roles: roles.clone(),
+            hosts: hosts.clone(),
+            proof,
+            token_file: token_file.clone(),
+        })
+    }
+
+    /// The name, and by what the user is known; no token.
+    fn with_proof(&self) -> String {
+        let name = surefoot_model::one_line(&self.name);
+        match (&self.proof, &self.token_file) {
+            (Proof::Token(_), Some(file)) => format!("{name} (token in {})", file.display()),
+            (Proof::Token(_), None) => format!("{name} (token)"),
+            (Proof::CommonName(common), _) => format!("{name} (certificate '{}')", surefoot_model::one_line(common)),
+            (Proof::AnyCertificate, _) => format!("{name} (any certificate)"),
+            (Proof::Uid(uid), _) => format!("{name} (uid {uid})"),
+        }
+    }
+}
+
+fn named(users: &[String]) -> String {
+    let more = users.len().saturating_sub(NAMED_MAX);
+    let words = users[..users.len() - more].join(", ");
+    if more > 0 { format!("{words} and {more} more") } else { words }
 }
 
 fn caller(known: &Known, common_name: Option<&str>) -> Caller {
@@ -228,12 +340,15 @@ mod tests {
     }
 
     fn access(text: &str) -> Result<Access, String> {
-        let home = tempfile::tempdir().unwrap();
-        file(home.path(), "token", "0123456789abcdef\n", 0o600);
-        file(home.path(), "open", "0123456789abcdef\n", 0o644);
-        file(home.path(), "short", "12345\n", 0o600);
-        let text = text.replace("HOME", &home.path().display().to_string());
-        Access::read(&file(home.path(), "who", &text, 0o644)).map_err(|error| error.to_string())
+        access_in(tempfile::tempdir().unwrap().path(), text)
+    }
+
+    fn access_in(home: &Path, text: &str) -> Result<Access, String> {
+        file(home, "token", "0123456789abcdef\n", 0o600);
+        file(home, "open", "0123456789abcdef\n", 0o644);
+        file(home, "short", "12345\n", 0o600);
+        let text = text.replace("HOME", &home.display().to_string());
+        Access::read(&file(home, "who", &text, 0o644)).map_err(|error| error.to_string())
     }
 
     const WHO: &str = "
@@ -257,7 +372,8 @@ mod tests {
 
     #[test]
     fn everybody_is_known_by_what_he_shows() {
-        let access = access(WHO).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let access = access_in(home.path(), WHO).unwrap();
         let name = |shown: Shown<'_>| access.caller(&shown).map(|caller| (caller.name, caller.hosts));
         let known = |name: &str, hosts: &[&str]| Ok((name.to_owned(), hosts.iter().map(ToString::to_string).collect()));
         let nobody = Shown::default();
@@ -278,6 +394,21 @@ mod tests {
         }
         assert!(access.has_remote() && !Access::own().has_remote());
         assert!(Access::own().caller(&Shown { token: Some(b""), uid: Some(0), ..nobody }).is_err());
+    }
+
+    #[test]
+    fn a_token_that_was_taken_back_lets_nobody_in_though_nothing_was_read_again() {
+        let home = tempfile::tempdir().unwrap();
+        let access = access_in(home.path(), WHO).unwrap();
+        let (path, shown) = (home.path().join("token"), "0123456789abcdef");
+        let may = || access.caller(&Shown { token: Some(shown.as_bytes()), ..Shown::default() }).is_ok();
+        assert!(may());
+        std::fs::write(&path, "fedcba9876543210").unwrap();
+        assert!(!may(), "changed");
+        std::fs::write(&path, shown).unwrap();
+        assert!(may());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!may(), "deleted");
     }
 
     #[test]

@@ -69,18 +69,21 @@ impl Journal {
         let path = folder.join("orders.json");
         let failed = |why: String| Error::Unusable { what: path.display().to_string(), why };
         let text = match surefoot_foreign::hold_name(&path).and_then(|held| held.regular()?.read(JOURNAL_BYTES_MAX)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            read => read
-                .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
-                .map_err(|error| failed(error.to_string()))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            read => Some(
+                read.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
+                    .map_err(|error| failed(error.to_string()))?,
+            ),
         };
-        let mut orders: BTreeMap<String, Known> = if text.is_empty() {
-            BTreeMap::new()
-        } else {
-            let damaged = |error| {
-                failed(format!("the journal of orders is damaged ({error}); look which were done, and remove it"))
-            };
-            serde_json::from_str(&text).map_err(damaged)?
+        // An empty file is what a crash may leave of one with orders.
+        let mut orders: BTreeMap<String, Known> = match text {
+            None => BTreeMap::new(),
+            Some(text) => {
+                let damaged = |error| {
+                    failed(format!("the journal of orders is damaged ({error}); look which were done, and remove it"))
+                };
+                serde_json::from_str(&text).map_err(damaged)?
+            }
         };
         let before = orders.len();
         orders.retain(|_, known| known.machine.is(machine) != Some(false));
@@ -253,6 +256,7 @@ impl Agent {
             let _is_taken = exchange.answer(&OrderAnswer {
                 protocol: Protocol::default(),
                 host: self.host.clone(),
+                machine: self.machine.clone(),
                 token: token.clone(),
                 answer,
             })?;
@@ -370,6 +374,8 @@ fn of_rooms(rooms: BTreeMap<Room, RoomHealth>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use surefoot_model::Headline;
 
@@ -380,7 +386,7 @@ mod tests {
             version: Health::VERSION,
             updated_realtime_ns: 1,
             host: "n1".into(),
-            headline: Headline { severity: Severity::Ok, sentence: String::new() },
+            headline: Headline::new(Severity::Ok, ""),
             data_age_ns: None,
             rooms: rooms.into(),
             parts: Vec::new(),
@@ -390,5 +396,19 @@ mod tests {
         assert_eq!(whole(&begun, true), [Room::Memory, Room::Remedy]);
         assert_eq!(whole(&begun, false), [Room::Memory], "a check that has not ended ends nothing");
         assert_eq!(whole(&Health { data_age_ns: Some(7), ..begun }, true).len(), 4);
+    }
+
+    #[test]
+    fn an_empty_journal_of_orders_is_damaged_and_not_one_without_orders() {
+        let home = tempfile::tempdir().unwrap();
+        let open = || Journal::open(home.path(), &MachineId::default());
+        assert!(open().unwrap().orders.is_empty(), "it was never written");
+        for text in ["", "{\"token\"", "null"] {
+            std::fs::write(home.path().join("orders.json"), text).unwrap();
+            let why = open().unwrap_err().to_string();
+            assert!(why.contains("orders.json") && why.contains("the journal of orders is damaged"), "'{text}': {why}");
+        }
+        std::fs::write(home.path().join("orders.json"), "{}").unwrap();
+        assert!(open().unwrap().orders.is_empty());
     }
 }

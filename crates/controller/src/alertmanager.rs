@@ -1,22 +1,25 @@
 //! Alertmanager's webhook, version 4: <https://prometheus.io/docs/alerting/latest/configuration/#webhook_config>.
 
 use super::findings::CASE_RULE;
+use super::refused::{Reason, Refused};
 use super::silences::ORIGIN;
 use super::strangers;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use surefoot_model::{Alert, AlertOrigin, Room, Severity};
+use surefoot_model::{Alert, AlertOrigin, Room, Severity, one_line};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Labels of one alert that are kept; the rest is left out.
-const LABELS_MAX: usize = 64;
+/// Labels of one alert, and the characters of one. Silences and policies look at all of them, so an alert with more is refused: one whose
+/// labels were cut would be acted on though it is silenced.
+const LABELS_MAX: usize = 256;
+const LABEL_CHARACTERS_MAX: usize = 4_096;
 /// Alerts of one message.
 const ALERTS_MAX: usize = 50_000;
 /// Lines of evidence that an annotation may bring.
 const EVIDENCE_LINES_MAX: usize = 20;
-/// Reasons that an answer names.
-const REASONS_MAX: usize = 10;
+/// How far ahead the clock of another machine may be.
+const AHEAD_NS_MAX: u64 = 3_600_000_000_000;
 
 /// One message.
 #[derive(Deserialize)]
@@ -51,21 +54,8 @@ pub(super) struct Taken {
     pub(super) alerts: Vec<Alert>,
     /// Alerts of what this server knows itself: findings of agents, and cases.
     pub(super) own: u64,
-    /// Alerts that are none of ours.
-    pub(super) refused: u64,
-    /// Why, the first few.
-    pub(super) reasons: Vec<String>,
-    /// Alerts that Alertmanager itself left out, because of its `max_alerts`.
-    pub(super) truncated: u64,
-}
-
-impl Taken {
-    fn refuse(&mut self, why: String) {
-        self.refused += 1;
-        if self.reasons.len() < REASONS_MAX && !self.reasons.contains(&why) {
-            self.reasons.push(why);
-        }
-    }
+    /// Alerts that are none of ours, and those that Alertmanager itself left out because of its `max_alerts`.
+    pub(super) refused: Refused,
 }
 
 /// The alerts of a message of Alertmanager's webhook that are taken, as the server takes them; for whoever tries messages.
@@ -73,14 +63,14 @@ impl Taken {
 /// # Errors
 /// What is wrong with the whole of it.
 pub fn read_alerts(body: &[u8]) -> Result<Vec<Alert>, String> {
-    read(body).map(|taken| taken.alerts)
+    read(body, u64::MAX).map(|taken| taken.alerts)
 }
 
-/// Reads a message. An alert that cannot be one of ours is refused by itself: the others are taken.
+/// Reads a message at this time of `CLOCK_REALTIME`. An alert that cannot be one of ours is refused by itself: the others are taken.
 ///
 /// # Errors
 /// What is wrong with the whole of it.
-pub(super) fn read(body: &[u8]) -> Result<Taken, String> {
+pub(super) fn read(body: &[u8], now_ns: u64) -> Result<Taken, String> {
     let message: Message = serde_json::from_slice(body)
         .map_err(|error| format!("this is no message of Alertmanager's webhook: {error}"))?;
     if message.version != "4" {
@@ -93,12 +83,14 @@ pub(super) fn read(body: &[u8]) -> Result<Taken, String> {
             message.alerts.len()
         ));
     }
-    let mut taken = Taken { truncated: message.truncated_alerts, ..Taken::default() };
+    let mut taken = Taken::default();
+    let count = message.truncated_alerts;
     for told in message.alerts {
         let told: Told = match serde_json::from_value(told) {
             Ok(told) => told,
             Err(error) => {
-                taken.refuse(format!("an alert of it is not written as Alertmanager writes one: {error}"));
+                let why = format!("an alert of it is not written as Alertmanager writes one: {error}");
+                taken.refused.add(Reason::Format, 1, &why);
                 continue;
             }
         };
@@ -106,10 +98,17 @@ pub(super) fn read(body: &[u8]) -> Result<Taken, String> {
             taken.own += 1;
             continue;
         }
-        match alert(told) {
+        let name = strangers::name(told.labels.get("alertname").map_or("", String::as_str));
+        match alert(told, now_ns) {
             Ok(alert) => taken.alerts.push(alert),
-            Err(why) => taken.refuse(why),
+            Err((reason, why)) => taken.refused.add(reason, 1, &format!("alert '{name}': {why}")),
         }
+    }
+    if count > 0 {
+        let why = format!(
+            "Alertmanager left {count} alerts out of a message (max_alerts of its receiver): they are unknown here"
+        );
+        taken.refused.add(Reason::Truncated, count, &why);
     }
     Ok(taken)
 }
@@ -121,19 +120,21 @@ fn is_own(labels: &BTreeMap<String, String>) -> bool {
     is(ORIGIN.0, ORIGIN.1) || is("room", Room::Remedy.as_str()) && is("rule", CASE_RULE)
 }
 
-fn alert(told: Told) -> Result<Alert, String> {
+fn alert(told: Told, now_ns: u64) -> Result<Alert, (Reason, String)> {
     let label = |name: &str| told.labels.get(name).map_or("", String::as_str);
     let named = if label("host").is_empty() { label("instance") } else { label("host") };
     let host = strangers::host(named).ok_or_else(|| match named.is_empty() {
-        true => format!("alert '{}' has neither a label host nor instance", strangers::name(label("alertname"))),
-        false => format!("'{}' is no name of a host", strangers::name(named)),
+        true => (Reason::Host, "it has neither a label host nor instance".to_owned()),
+        false => (Reason::Host, format!("'{}' is no name of a host", strangers::name(named))),
     })?;
     let is_firing = match told.status.as_str() {
         "firing" => true,
         "resolved" => false,
-        other => return Err(format!("'{}' is no status: firing or resolved", strangers::name(other))),
+        other => {
+            return Err((Reason::Status, format!("'{}' is no status: firing or resolved", strangers::name(other))));
+        }
     };
-    let since_realtime_ns = since(&told, is_firing)?;
+    let since_realtime_ns = since(&told, is_firing, now_ns).map_err(|why| (Reason::Time, why))?;
     let room = Room::ALL.into_iter().find(|room| room.as_str() == label("room"));
     let fault = match (label("room"), label("rule")) {
         ("", _) | (_, "") => strangers::name(label("alertname")),
@@ -142,41 +143,80 @@ fn alert(told: Told) -> Result<Alert, String> {
     let annotation = |name: &str| told.annotations.get(name).map_or("", String::as_str);
     let sentence = ["summary", "description", "message"].into_iter().map(annotation).find(|text| !text.is_empty());
     let evidence = [annotation("evidence"), annotation("description")].into_iter().find(|text| !text.is_empty());
+    let mut evidence = evidence.map(lines).unwrap_or_default();
+    let severity = Severity::of_label(label("severity"));
+    if severity.is_none() {
+        let said = match label("severity") {
+            "" => "The alert does not say how bad it is".to_owned(),
+            word => format!("The alert's severity '{}' is not known here", strangers::name(word)),
+        };
+        evidence.truncate(EVIDENCE_LINES_MAX - 1);
+        evidence.push(format!("{said}: it is shown as a warning, and no policy that asks for a severity is for it."));
+    }
     Ok(Alert {
         key: key(&told),
         service: strangers::name(label("service")),
         subject: strangers::name(label("subject")),
-        severity: severity(label("severity")),
+        severity: severity.unwrap_or(Severity::Warning),
         sentence: strangers::text(sentence.unwrap_or(&fault)),
-        evidence: evidence.map(lines).unwrap_or_default(),
+        evidence,
         host,
         fault,
         room,
         origin: AlertOrigin::Alertmanager,
         is_firing,
         since_realtime_ns,
-        labels: told
-            .labels
-            .iter()
-            .take(LABELS_MAX)
-            .map(|(name, value)| (strangers::name(name), strangers::text(value)))
-            .collect(),
+        labels: labels(told.labels).map_err(|why| (Reason::Labels, why))?,
     })
+}
+
+/// All labels as they are.
+fn labels(told: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
+    let unheeded = "silences and policies that look at it could not be heeded";
+    if told.len() > LABELS_MAX {
+        return Err(format!("it has {} labels, more than {LABELS_MAX}: {unheeded}", told.len()));
+    }
+    let is_kept = |text: &String| text.chars().count() <= LABEL_CHARACTERS_MAX && one_line(text) == *text;
+    match told.iter().find(|(name, value)| !is_kept(name) || !is_kept(value)) {
+        Some((name, _)) => Err(format!(
+            "its label '{}' has more than {LABEL_CHARACTERS_MAX} characters, or some that a line of text has not: {unheeded}",
+            strangers::name(name)
+        )),
+        None => Ok(told),
+    }
 }
 
 fn lines(text: &str) -> Vec<String> {
     text.lines().take(EVIDENCE_LINES_MAX).map(strangers::text).collect()
 }
 
-/// Since when it holds, or is over. An end that lies in the future is how Alertmanager says that it does not know one.
-fn since(told: &Told, is_firing: bool) -> Result<u64, String> {
+/// Since when it holds, or is over. An end that lies in the future is how Alertmanager says that it does not know one. What holds only
+/// later, or ended before it began, nobody can act on.
+fn since(told: &Told, is_firing: bool, now_ns: u64) -> Result<u64, String> {
     let at = |text: &str| {
         let time = OffsetDateTime::parse(text, &Rfc3339);
         let time = time.map_err(|_| format!("'{}' is no time as RFC 3339 writes it", strangers::name(text)))?;
         Ok::<u64, String>(u64::try_from(time.unix_timestamp_nanos()).unwrap_or(0))
     };
     let began_ns = at(&told.starts_at)?;
-    if is_firing { Ok(began_ns) } else { Ok(at(&told.ends_at)?.max(began_ns)) }
+    if began_ns > now_ns.saturating_add(AHEAD_NS_MAX) {
+        return Err(format!(
+            "it begins at {}, which is more than an hour from now by this machine's clock",
+            strangers::name(&told.starts_at)
+        ));
+    }
+    if !is_firing {
+        return Ok(at(&told.ends_at)?.max(began_ns));
+    }
+    // Year 1 is how Go writes no time.
+    match at(&told.ends_at) {
+        Ok(ended_ns) if 0 < ended_ns && ended_ns < began_ns => Err(format!(
+            "it fires, and ended at {} before it began at {}",
+            strangers::name(&told.ends_at),
+            strangers::name(&told.starts_at)
+        )),
+        _ => Ok(began_ns),
+    }
 }
 
 /// Alertmanager's own fingerprint names an alert; where there is none, its labels do.
@@ -192,21 +232,19 @@ fn key(told: &Told) -> String {
     format!("alertmanager/labels-{hash:016x}")
 }
 
-/// The words that alerting rules commonly have.
-fn severity(label: &str) -> Severity {
-    match label.to_ascii_lowercase().as_str() {
-        "critical" | "page" | "emergency" | "fatal" | "disaster" => Severity::Critical,
-        "notice" | "info" | "informational" | "none" => Severity::Notice,
-        _ => Severity::Warning,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
     use serde_json::json;
+
+    /// 2026-11-26T00:00:00Z.
+    const NOW_NS: u64 = 1_795_651_200_000_000_000;
+
+    fn read(body: &[u8]) -> Result<Taken, String> {
+        super::read(body, NOW_NS)
+    }
 
     fn message(alerts: serde_json::Value) -> Vec<u8> {
         json!({
@@ -230,7 +268,8 @@ mod tests {
         let labels = json!({"alertname": "MemoryErrors", "instance": "Node17:9100", "severity": "page", "service": "web",
             "room": "memory", "rule": "rate", "subject": "dimm A1"});
         let taken = read(&message(json!([told("firing", labels)]))).unwrap();
-        assert_eq!((taken.alerts.len(), taken.refused, taken.truncated), (1, 0, 2));
+        assert_eq!((taken.alerts.len(), taken.refused.count()), (1, 0));
+        assert!(taken.refused.reasons[0].contains("left 2 alerts out"), "{:?}", taken.refused.reasons);
         let alert = &taken.alerts[0];
         assert_eq!((&*alert.host, &*alert.key, &*alert.fault), ("node17", "alertmanager/00ab", "memory/rate"));
         assert_eq!((alert.severity, alert.room, &*alert.service), (Severity::Critical, Some(Room::Memory), "web"));
@@ -249,7 +288,7 @@ mod tests {
         let strange = [told("firing", json!({"instance": null})), without, json!({"labels": {}}), json!(7)];
         for one in strange {
             let taken = read(&message(json!([good(), one, good()]))).unwrap();
-            assert_eq!((taken.alerts.len(), taken.refused, taken.reasons.len()), (2, 1, 1), "{one}");
+            assert_eq!((taken.alerts.len(), taken.refused.count(), taken.refused.reasons.len()), (2, 1, 2), "{one}");
         }
     }
 
@@ -257,7 +296,7 @@ mod tests {
     #[test]
     fn an_instance_with_an_ipv6_address_is_a_host() {
         let taken = read(&message(json!([told("firing", json!({"instance": "[2001:db8::7]:9100"}))]))).unwrap();
-        assert_eq!((taken.alerts.len(), taken.refused), (1, 0));
+        assert_eq!((taken.alerts.len(), taken.refused.count()), (1, 0));
         assert_eq!(taken.alerts[0].host, "2001:db8::7");
     }
 
@@ -265,7 +304,7 @@ mod tests {
     fn what_this_server_told_alertmanager_is_not_taken_for_another_alert() {
         let own = told("firing", json!({"host": "a", "surefoot_origin": "agent"}));
         let taken = read(&message(json!([own, told("firing", json!({"host": "a"}))]))).unwrap();
-        assert_eq!((taken.alerts.len(), taken.own, taken.refused), (1, 1, 0));
+        assert_eq!((taken.alerts.len(), taken.own, taken.refused.count()), (1, 1, 0));
     }
 
     /// As the rules of contrib/prometheus tell of the findings of a watch.
@@ -277,7 +316,7 @@ mod tests {
         };
         let told = json!([told("firing", labels("case")), told("firing", labels("check-clock"))]);
         let taken = read(&message(told)).unwrap();
-        assert_eq!((taken.alerts.len(), taken.own, taken.refused), (1, 1, 0));
+        assert_eq!((taken.alerts.len(), taken.own, taken.refused.count()), (1, 1, 0));
         assert_eq!(taken.alerts[0].fault, "remedy/check-clock");
     }
 
@@ -288,6 +327,44 @@ mod tests {
         one["endsAt"] = "2026-11-25T11:00:00Z".into();
         let over = read(&message(json!([one]))).unwrap().alerts.remove(0);
         assert_eq!((over.is_firing, over.since_realtime_ns), (false, 1_795_604_400_000_000_000));
+    }
+
+    #[test]
+    fn a_severity_that_is_not_known_is_said_and_is_no_policys() {
+        for (word, known) in [
+            ("page", Some(Severity::Critical)),
+            ("Error", Some(Severity::Warning)),
+            ("low", Some(Severity::Notice)),
+            ("bogus", None),
+            ("P2", None),
+            ("", None),
+        ] {
+            let labels = json!({"host": "a", "severity": word});
+            let alert = read(&message(json!([told("firing", labels)]))).unwrap().alerts.remove(0);
+            assert_eq!((alert.said_severity(), alert.severity), (known, known.unwrap_or(Severity::Warning)), "{word}");
+            let is_told =
+                alert.evidence.iter().any(|line| line.contains("no policy that asks for a severity is for it"));
+            assert_eq!(is_told, known.is_none(), "{word}: {:?}", alert.evidence);
+        }
+        let without = read(&message(json!([told("firing", json!({"host": "a"}))]))).unwrap().alerts.remove(0);
+        assert_eq!(without.said_severity(), None);
+    }
+
+    #[test]
+    fn an_alert_whose_times_contradict_themselves_or_the_clock_is_refused() {
+        let at = |begins: &str, ends: &str| {
+            let mut one = told("firing", json!({"host": "a", "severity": "warning"}));
+            (one["startsAt"], one["endsAt"]) = (begins.into(), ends.into());
+            let taken = read(&message(json!([one]))).unwrap();
+            (taken.alerts.len(), taken.refused.count())
+        };
+        let never = "0001-01-01T00:00:00Z";
+        assert_eq!(at("2026-11-25T10:00:00Z", never), (1, 0));
+        assert_eq!(at("2026-11-26T00:59:00Z", never), (1, 0), "clocks differ");
+        assert_eq!(at("2026-11-25T10:00:00Z", "2026-11-26T09:00:00Z"), (1, 0));
+        assert_eq!(at("2026-11-26T01:01:00Z", never), (0, 1));
+        assert_eq!(at("2099-01-01T00:00:00Z", never), (0, 1));
+        assert_eq!(at("2026-11-25T10:00:00Z", "2026-11-20T00:00:00Z"), (0, 1));
     }
 
     #[test]
@@ -304,9 +381,9 @@ mod tests {
         let mut all = bad.to_vec();
         all.push(good);
         let taken = read(&message(json!(all))).unwrap();
-        assert_eq!((taken.alerts.len(), taken.refused), (1, 4));
-        assert!(taken.reasons[0].contains("neither a label host nor instance"), "{:?}", taken.reasons);
-        assert!(taken.reasons[1].contains("'$(reboot)' is no name of a host"));
+        assert_eq!((taken.alerts.len(), taken.refused.count()), (1, 4));
+        assert!(taken.refused.reasons[0].contains("neither a label host nor instance"), "{:?}", taken.refused.reasons);
+        assert!(taken.refused.reasons[1].contains("'$(reboot)' is no name of a host"));
     }
 
     #[test]
@@ -326,13 +403,29 @@ mod tests {
         let deep = format!("{{\"version\":\"4\",\"x\":{}{},\"alerts\":[]}}", "[".repeat(200_000), "]".repeat(200_000));
         // What is not asked for is not read, however deep it is.
         let _ = read(deep.as_bytes());
-        let labels: serde_json::Map<String, serde_json::Value> = (0..10_000)
-            .map(|number| (format!("l{number}"), "x".repeat(10_000).into()))
-            .chain([("host".into(), "a".into())])
-            .collect();
-        let taken = read(&message(json!([told("firing", labels.into())]))).unwrap();
-        assert!(
-            taken.alerts[0].labels.len() == 64 && taken.alerts[0].labels.values().all(|value| value.len() <= 1_000)
-        );
+    }
+
+    /// A silence or a policy may look at the label that would be cut.
+    #[test]
+    fn an_alert_with_labels_that_cannot_all_be_kept_is_refused_and_one_with_many_is_not() {
+        let with = |count: usize, name: &str, value: String| {
+            let mut labels: serde_json::Map<String, serde_json::Value> =
+                (0..count - 2).map(|number| (format!("l{number:03}"), "x".into())).collect();
+            labels.insert("host".into(), "a".into());
+            labels.insert(name.into(), value.into());
+            read(&message(json!([told("firing", labels.into())]))).unwrap()
+        };
+        let taken = with(256, "zone", "z".repeat(4_096));
+        assert_eq!((taken.alerts.len(), taken.refused.count()), (1, 0));
+        assert_eq!((taken.alerts[0].labels.len(), taken.alerts[0].labels["zone"].len()), (256, 4_096));
+        for taken in [
+            with(257, "zone", "z9".into()),
+            with(3, "zone", "z".repeat(4_097)),
+            with(3, "zone", "z9\n".into()),
+            with(10_000, "zone", "x".repeat(10_000)),
+        ] {
+            assert_eq!((taken.alerts.len(), taken.refused.count()), (0, 1));
+            assert!(taken.refused.reasons[0].contains("could not be heeded"), "{:?}", taken.refused.reasons);
+        }
     }
 }

@@ -1,25 +1,50 @@
 //! The casebook of the remedies in the store.
 
 use super::silences::Silences;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use surefoot_http::lock;
 use surefoot_model::{Alert, AuditEntry, Case, PartBook};
 use surefoot_remedy::{Casebook, Change, Error, Result, World};
-use surefoot_store::cases::{Address, CaseStore};
+use surefoot_store::cases::{Address, CaseStore, Opening};
 
 /// A casebook in a store of its own connection. A store that cannot be opened now is opened when it can be.
 #[derive(Debug)]
 pub struct Book {
     address: Address,
     password: Option<Arc<str>>,
+    opening: Opening,
     store: Option<CaseStore>,
     /// What is silenced is not decided on.
     silences: Option<Arc<Silences>>,
+    health: Arc<Health>,
+}
+
+/// How the store does, seen by all books of it.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    /// Calls that failed.
+    pub(super) failed: AtomicU64,
+    /// Why the last one failed; `None` once something was written after it.
+    refusing: Mutex<Option<String>>,
+}
+
+impl Health {
+    /// Whether no call failed since something was written last.
+    pub(super) fn is_good(&self) -> bool {
+        lock(&self.refusing).is_none()
+    }
 }
 
 impl Book {
-    /// A book in this store, which is opened when it is first needed.
+    /// A book in this store, which is opened when it is first needed, and made where there is none.
     pub fn new(address: Address, password: Option<Arc<str>>) -> Book {
-        Book { address, password, store: None, silences: None }
+        Book { address, password, opening: Opening::create(), store: None, silences: None, health: Arc::default() }
+    }
+
+    /// A book in a store that is there; none is made.
+    pub fn existing(address: Address, password: Option<Arc<str>>) -> Book {
+        Book { opening: Opening::existing(), ..Book::new(address, password) }
     }
 
     /// The same store, opened now.
@@ -34,7 +59,8 @@ impl Book {
 
     /// One more book of the same store, with a connection of its own.
     pub fn another(&self) -> Book {
-        Book::new(self.address.clone(), self.password.clone())
+        let (opening, health) = (self.opening.clone(), Arc::clone(&self.health));
+        Book { opening, health, ..Book::new(self.address.clone(), self.password.clone()) }
     }
 
     /// The same, for an engine that leaves alone what is silenced.
@@ -47,14 +73,41 @@ impl Book {
     /// # Errors
     /// What it says, in the words of the remedies.
     pub fn with<T>(&mut self, does: impl FnOnce(&mut CaseStore) -> surefoot_store::Result<T>) -> Result<T> {
+        let done = self.try_with(does).map_err(|error| told(&self.address, error));
+        if let Err(error @ (Error::Store { .. } | Error::NoStore { .. })) = &done {
+            self.health.failed.fetch_add(1, Ordering::Relaxed);
+            *lock(&self.health.refusing) = Some(error.to_string());
+        }
+        done
+    }
+
+    fn try_with<T>(
+        &mut self,
+        does: impl FnOnce(&mut CaseStore) -> surefoot_store::Result<T>,
+    ) -> surefoot_store::Result<T> {
         let store = match &mut self.store {
             Some(store) => store,
-            none => {
-                let opened = CaseStore::open(&self.address, self.password.as_deref());
-                none.insert(opened.map_err(|error| told(&self.address, error))?)
-            }
+            none => none.insert(CaseStore::open_as(&self.address, self.password.as_deref(), &self.opening)?),
         };
-        does(store).map_err(|error| told(&self.address, error))
+        does(store)
+    }
+
+    /// Why the store took nothing when it was asked last by any book of it, or takes nothing now; `None` where all is well.
+    pub(super) fn trouble(&mut self) -> Option<String> {
+        // A full disk lets a lock be taken.
+        let before = lock(&self.health.refusing).clone();
+        let tried = if before.is_some() { CaseStore::writes } else { CaseStore::ready };
+        match self.with(tried) {
+            Ok(()) => {
+                *lock(&self.health.refusing) = None;
+                before
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    pub(super) fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.health)
     }
 }
 
@@ -63,6 +116,7 @@ fn told(address: &Address, error: surefoot_store::Error) -> Error {
     match error {
         surefoot_store::Error::CaseConflict { case, why } => Error::Conflict { case, why },
         surefoot_store::Error::NoCase { case } => Error::NoCase { case },
+        surefoot_store::Error::NoStore { store, why } => Error::NoStore { store, why },
         surefoot_store::Error::Cases { doing, why, .. } => Error::Store { store, why: format!("{doing}: {why}") },
         other => Error::Store { store, why: other.to_string() },
     }

@@ -1,7 +1,7 @@
 //! What people and agents ask of the store: a few at a time, each on a thread that may wait for it.
 
 use super::book::Book;
-use super::lines::{CaseLine, CaseStory, Reason};
+use super::lines::{CaseLine, CaseStory, OrderAnswer, Reason};
 use axum::http::StatusCode;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -147,8 +147,9 @@ impl Desk {
         self.ask(move |book| Ok(book.with(|store| store.fetch_orders(&host, &machine, limit))?)).await
     }
 
-    pub(super) async fn answer(self: &Arc<Self>, token: String, host: String, answer: String) -> Told<bool> {
-        self.ask(move |book| Ok(book.with(|store| store.answer(&token, &host, &answer))?)).await
+    pub(super) async fn answer(self: &Arc<Self>, told: OrderAnswer) -> Told<bool> {
+        let OrderAnswer { token, host, machine, answer, .. } = told;
+        self.ask(move |book| Ok(book.with(|store| store.answer(&token, &host, &machine, &answer))?)).await
     }
 }
 
@@ -186,7 +187,8 @@ impl Problem {
             Problem::Store(Error::Conflict { .. }) | Problem::Refused(_) => StatusCode::CONFLICT,
             Problem::Store(_) | Problem::Busy => StatusCode::SERVICE_UNAVAILABLE,
         };
-        ApiError::new(status, self.to_string())
+        let more = if status == StatusCode::NOT_FOUND { "; `surefoot remedy cases --all` lists the cases" } else { "" };
+        ApiError::new(status, format!("{self}{more}"))
     }
 }
 

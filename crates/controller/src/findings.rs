@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Alert, AlertOrigin, Finding, MachineId, Part, Room, Severity, SubjectKind};
 
 /// The findings of one host that are taken: the worst.
-const FINDINGS_MAX: usize = 200;
+pub(super) const FINDINGS_MAX: usize = 200;
 const EVIDENCE_LINES_MAX: usize = 20;
 /// The rule of findings about cases, which are of [`Room::Remedy`].
 pub(super) const CASE_RULE: &str = "case";

@@ -3,6 +3,7 @@
 
 use super::book::Book;
 use super::findings::Board;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -181,8 +182,9 @@ impl Writer {
                     }
                     claimed => {
                         board_count += 1;
+                        let is_stranger = matches!(claimed, Claimed::Unknown { owner: Some(_) });
                         answers.push((taken, claimed));
-                        sort_in(*board, &mut boards, &mut seen);
+                        sort_in(*board, is_stranger, &mut boards, &mut seen);
                     }
                 },
             }
@@ -233,16 +235,17 @@ fn claims_of(messages: &[Message]) -> Vec<Claim> {
     messages.iter().filter_map(claim).collect()
 }
 
-/// Puts a board where it is written: one of a host of which nothing is known says that the host lives.
-fn sort_in(board: Board, boards: &mut Vec<HostBoard>, seen: &mut Vec<(String, String)>) {
+/// Puts a board where it is written: one of a host of which nothing is known says that the host lives. One of an unknown machine, under the
+/// name of a known one, may add to what that one found, and ends nothing of it.
+fn sort_in(board: Board, is_stranger: bool, boards: &mut Vec<HostBoard>, seen: &mut Vec<(String, String)>) {
     match board.alerts {
         Some(alerts) => boards.push(HostBoard {
             host: board.host,
             service: board.service,
             alerts,
-            whole: board.whole,
-            fine: board.fine,
-            parts: board.parts,
+            whole: if is_stranger { BTreeSet::new() } else { board.whole },
+            fine: if is_stranger { Vec::new() } else { board.fine },
+            parts: if is_stranger { Vec::new() } else { board.parts },
         }),
         None => seen.push((board.host, board.service)),
     }

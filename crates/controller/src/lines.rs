@@ -2,7 +2,7 @@
 
 use super::words::{self, StateLabel};
 use serde::{Deserialize, Serialize};
-use surefoot_model::{AuditEntry, Case, CaseState, CaseWait, Headline, Severity};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseWait, Headline, MachineId, Severity};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::parts::PartHistory;
 use surefoot_store::cases::Counts;
@@ -258,6 +258,9 @@ pub struct OrderAnswer {
     pub protocol: Protocol,
     /// The host.
     pub host: String,
+    /// Which machine the agent runs on, as in its reports: another one does not answer for this host.
+    #[serde(default, skip_serializing_if = "MachineId::is_unknown")]
+    pub machine: MachineId,
     /// Of which order.
     pub token: String,
     /// What came of it, JSON of [`surefoot_remedy::Outcome`].

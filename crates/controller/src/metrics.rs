@@ -1,18 +1,18 @@
 //! `/metrics` of the controller of remedies. No label contains text of strangers.
 
 use super::Served;
+use super::refused::Reason;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::atomic::{AtomicU64, Ordering};
+use surefoot_remedy::decide::HeldReason;
 use surefoot_store::cases::Counts;
 
 /// Counts of answers and of what was left out.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    pub(super) alerts_refused: AtomicU64,
-    pub(super) alerts_truncated: AtomicU64,
     pub(super) reload_failed: AtomicU64,
     /// By class of status, 2xx to 5xx.
     pub(super) by_class: [AtomicU64; 4],
@@ -21,7 +21,8 @@ pub(super) struct Answers {
 /// All series. `counts` are the store's; `None` if it could not be asked.
 pub(super) fn registry(served: &Served, counts: Option<&Counts>) -> Registry {
     let mut series = Series(Registry::with_prefix("surefoot_remedy"));
-    series.gauge("store_up", "1 if the store answered", u64::from(counts.is_some()));
+    let is_up = counts.is_some() && served.store.is_good();
+    series.gauge("store_up", "1 if the store answers and takes what is written", u64::from(is_up));
     if let Some(counts) = counts {
         series.store(counts);
     }
@@ -48,9 +49,13 @@ pub(super) fn registry(served: &Served, counts: Option<&Counts>) -> Registry {
     series.counter("decisions", "Decisions", read(&engine.decided));
     series.counter("attempts", "Steps started, continued or checked", read(&engine.attempts));
     series.counter("attempts_lost", "Attempts whose lease was lost", read(&engine.lost));
-    series.counter("store_errors", "Store calls of the engine that failed", read(&engine.store_errors));
+    series.counter("store_errors", "Store calls that failed", read(&served.store.failed));
     series.gauge("steps_running", "Steps running here", read(&engine.running));
-    series.gauge("alerts_held_back", "Alerts without a case because of a cool-down", read(&engine.held_back));
+    let held = Family::<[(&str, &str); 1], Gauge<u64, AtomicU64>>::default();
+    for reason in HeldReason::ALL {
+        held.get_or_create(&[("reason", reason.as_str())]).set(read(engine.held_back(reason)));
+    }
+    series.0.register("alerts_held_back", "Firing alerts that get no case for now, by reason", held);
     let round = ConstGauge::new(read(&engine.round_ns) as f64 / 1e9);
     series.0.register_with_unit("round", "Duration of the last round of deciding and writing", Unit::Seconds, round);
     series.0
@@ -100,8 +105,16 @@ impl Series {
         );
         self.counter("rows_forgotten", "Store rows deleted because of their age", read(&intake.pruned));
         let own = &served.counts;
-        self.counter("alerts_refused", "Alerts refused: malformed, or without a host", read(&own.alerts_refused));
-        self.counter("alerts_truncated", "Alerts that Alertmanager left out", read(&own.alerts_truncated));
+        let refused = Family::<[(&str, &str); 1], Counter>::default();
+        for reason in Reason::ALL {
+            refused.get_or_create(&[("reason", reason.as_str())]).inc_by(served.not_taken.count(reason));
+        }
+        self.0.register("refused", "Alerts and findings that were not taken, by reason", refused);
+        self.counter(
+            "refused_unnoted",
+            "Messages whose refusals are not in the audit trail: too many at once, or the store was away",
+            read(&served.not_taken.unnoted),
+        );
         self.counter("reloads_failed", "Policies rejected because of an error", read(&own.reload_failed));
         let answers = Family::<[(&str, String); 1], Counter>::default();
         for (place, count) in own.by_class.iter().enumerate() {

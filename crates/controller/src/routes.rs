@@ -5,8 +5,9 @@ use super::desk::Told;
 use super::findings::Board;
 use super::intake::NotTaken;
 use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
+use super::refused::{self, Refused};
 use super::{Caller, Served, alertmanager, findings, metrics, page, strangers};
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -17,12 +18,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use surefoot_http::bodies::Room;
-use surefoot_http::guard::{dress, is_local, is_of_another_site};
+use surefoot_hostfs::clock;
+use surefoot_http::bodies::{self, Room};
+use surefoot_http::guard::{dress, is_local, is_of_another_site, readable};
 use surefoot_http::listen::Peer;
 use surefoot_http::reply;
-use surefoot_http::{ApiError, SCHEMA, basic, page::serve, parameters};
-use surefoot_model::AuditEntry;
+use surefoot_http::{ApiError, basic, page::serve, parameters};
+use surefoot_model::{AuditEntry, SCHEMA, did_you_mean};
 use surefoot_remedy::decide;
 use surefoot_store::cases::Claimed;
 
@@ -58,7 +60,7 @@ const ADDRESSES: [(&str, &str); 16] = [
     ("POST /api/v1/pause, /api/v1/resume", "Begins nothing more at all, and goes on."),
     ("POST /api/v1/hosts/{host}/release", "Takes a host name away from the machine that has it."),
     ("GET /api/v1/trail", "The newest lines of the audit trail."),
-    ("GET /metrics", "OpenMetrics, for Prometheus."),
+    ("GET /metrics", "Metrics for Prometheus, in OpenMetrics or its older text format."),
 ];
 
 pub(super) fn router(served: Arc<Served>) -> Router {
@@ -78,7 +80,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/api/v1/pause", post(pause))
         .route("/api/v1/resume", post(resume))
         .route("/api/v1/trail", get(trail))
-        .route("/metrics", get(openmetrics))
+        .route("/metrics", get(scraped))
         .route("/api/v1", get(index))
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
@@ -110,6 +112,9 @@ fn refusal(peer: &Peer, request: &Request) -> Option<ApiError> {
     }
     if is_of_another_site(request) {
         return Some(ApiError::new(StatusCode::FORBIDDEN, "this address is not for other web sites to use"));
+    }
+    if let Err(refusal) = readable(request.uri()) {
+        return Some(refusal);
     }
     // A page of another site can send forms without asking first, and no JSON.
     let media_type = request.headers().get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
@@ -184,6 +189,11 @@ impl Served {
         }
         let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
         let why = format!("{what} needs the role {}; {} does not have it", words.join(" or "), caller.name);
+        Err(self.refused(caller, what, why).await)
+    }
+
+    /// Refuses a caller, and notes it.
+    async fn refused(self: &Arc<Self>, caller: &Caller, what: &str, why: String) -> ApiError {
         if self.refusals.may(&caller.name, Instant::now()) {
             let entry = AuditEntry {
                 at_realtime_ns: 0,
@@ -196,25 +206,38 @@ impl Served {
             // That it cannot be noted now does not make it allowed.
             let _ = self.desk.note(entry).await;
         }
-        Err(ApiError::new(StatusCode::FORBIDDEN, why))
+        ApiError::new(StatusCode::FORBIDDEN, why)
+    }
+
+    /// Counts what was not taken, and notes it as often as the trail has room for it.
+    async fn note_refused(self: &Arc<Self>, caller: &Caller, what: &str, refused: &Refused) {
+        let Some(entry) = self.not_taken.take(&caller.name, what, refused) else { return };
+        let may = self.refusals.may(&format!("not taken of {}", caller.name), Instant::now());
+        if !may || self.desk.note(entry).await.is_err() {
+            self.not_taken.unnoted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// An agent speaks for its own host alone.
+    async fn own_host(self: &Arc<Self>, caller: &Caller, host: &str) -> Told<()> {
+        if caller.hosts.is_empty() || caller.hosts.iter().any(|own| own == host) {
+            return Ok(());
+        }
+        let why = format!("{} does not speak for host {host}", caller.name);
+        Err(self.refused(caller, &format!("speaking for host {host}"), why).await)
     }
 
     /// The body, and the room in memory that it takes.
     async fn body(&self, caller: &Caller, headers: &HeaderMap, body: Body, bytes_max: usize) -> Told<(Vec<u8>, Room)> {
-        let too_long = || {
-            let text = format!("the body is longer than {bytes_max} bytes; send less at once");
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-        };
         let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         let bytes = match said {
-            Some(bytes) if bytes > bytes_max as u64 => return Err(too_long()),
+            Some(bytes) if bytes > bytes_max as u64 => return Err(bodies::too_long(bytes_max)),
             Some(bytes) => bytes as usize,
             None => bytes_max,
         };
         let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many long messages at once; try again soon");
         let room = self.bodies.room(&caller.name, bytes).ok_or_else(busy)?;
-        let body = to_bytes(body, bytes_max).await.map_err(|_| too_long())?;
-        Ok((body.to_vec(), room))
+        Ok((bodies::read(body, bytes_max).await?, room))
     }
 }
 
@@ -237,15 +260,16 @@ async fn take_alerts(
 ) -> Answer {
     served.needs(&caller, &[Role::Report], "telling of alerts").await?;
     let (body, _room) = served.body(&caller, &headers, body, ALERTS_BYTES_MAX).await?;
-    let message = alertmanager::read(&body).map_err(ApiError::bad_request)?;
+    let message = alertmanager::read(&body, clock::realtime_ns()).map_err(ApiError::bad_request)?;
     drop(body);
-    served.counts.alerts_refused.fetch_add(message.refused, Ordering::Relaxed);
-    served.counts.alerts_truncated.fetch_add(message.truncated, Ordering::Relaxed);
     let accepted = message.alerts.len() as u64 + message.own;
     if !message.alerts.is_empty() {
         taken(served.intake.alerts(message.alerts).await)?;
     }
-    let answer = Accepted { accepted, refused: message.refused, reasons: message.reasons, ..Accepted::default() };
+    // Not before: what is not written now is sent again.
+    served.note_refused(&caller, "alerts", &message.refused).await;
+    let (refused, reasons) = (message.refused.count(), message.refused.reasons);
+    let answer = Accepted { accepted, refused, reasons, ..Accepted::default() };
     Ok(reply::answer(StatusCode::OK, &answer))
 }
 
@@ -260,15 +284,26 @@ async fn take_findings(
     let (body, _room) = served.body(&caller, &headers, body, WORDS_BYTES_MAX).await?;
     let address = peer.address.map_or_else(String::new, |address| address.to_string());
     let board = Board { address, ..findings::read(&body).map_err(ApiError::bad_request)? };
-    own_host(&caller, &board.host)?;
-    if !served.hosts.may(&board.host, Instant::now()) {
+    served.own_host(&caller, &board.host).await?;
+    // By machine: what one that is refused sends must not silence the one that has the name.
+    if !served.hosts.may(&format!("{} {:?}", board.host, board.machine), Instant::now()) {
         return Ok(too_often());
     }
     let (host, orders_max) = (board.host.clone(), board.orders_max.min(ORDERS_MAX));
     let (accepted, refused) = (board.alerts.as_ref().map_or(0, Vec::len) as u64, board.left_out);
     let machine = board.machine.clone();
     let claimed = taken(served.intake.board(board).await)?;
-    let (orders_max, reasons) = of_claim(claimed, &host, orders_max);
+    let (orders_max, mut reasons) = of_claim(claimed, &host, orders_max);
+    if refused > 0 {
+        let mut left_out = Refused::default();
+        let why = format!(
+            "{refused} findings or parts were left out: a report has room for {} findings",
+            findings::FINDINGS_MAX
+        );
+        left_out.add(refused::Reason::Findings, refused, &format!("host {host}: {why}"));
+        served.note_refused(&caller, "findings", &left_out).await;
+        reasons.push(why);
+    }
     let orders = if orders_max > 0 { served.desk.orders(host, machine, orders_max).await? } else { Vec::new() };
     let orders = orders.into_iter().map(|order| HandedOrder { token: order.token, body: order.body }).collect();
     Ok(reply::answer(StatusCode::OK, &Accepted { accepted, refused, reasons, orders, ..Accepted::default() }))
@@ -295,15 +330,6 @@ fn of_claim(claimed: Claimed, host: &str, orders_max: usize) -> (usize, Vec<Stri
     }
 }
 
-/// An agent speaks for its own host alone.
-fn own_host(caller: &Caller, host: &str) -> Told<()> {
-    if caller.hosts.is_empty() || caller.hosts.iter().any(|own| own == host) {
-        return Ok(());
-    }
-    let text = format!("{} does not speak for host {host}", caller.name);
-    Err(ApiError::new(StatusCode::FORBIDDEN, text))
-}
-
 async fn take_answer(
     State(served): Context,
     Extension(caller): Extension<Caller>,
@@ -313,17 +339,19 @@ async fn take_answer(
     served.needs(&caller, &[Role::Agent], "answering an order").await?;
     let (body, _room) = served.body(&caller, &headers, body, WORDS_BYTES_MAX).await?;
     Protocol::check(&body).map_err(ApiError::bad_request)?;
-    let OrderAnswer { host, token, answer, .. } =
+    let told: OrderAnswer =
         serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(format!("this is no answer: {error}")))?;
-    let host = strangers::host(&host).ok_or_else(|| ApiError::bad_request("the host has no name of one".into()))?;
-    own_host(&caller, &host)?;
+    let host =
+        strangers::host(&told.host).ok_or_else(|| ApiError::bad_request("the host has no name of one".into()))?;
+    served.own_host(&caller, &host).await?;
     // No name of a host has a space.
     if !served.hosts.may(&format!("answers {host}"), Instant::now()) {
         return Ok(too_often());
     }
-    let is_taken = served.desk.answer(token, host, answer).await?;
+    let is_taken = served.desk.answer(OrderAnswer { host, ..told }).await?;
     if !is_taken {
-        return Err(ApiError::new(StatusCode::CONFLICT, "there is no such order, or it has another answer"));
+        let why = "there is no such order, it has another answer, or another machine has the name of the host";
+        return Err(ApiError::new(StatusCode::CONFLICT, why));
     }
     Ok(reply::answer(StatusCode::OK, &json!({})))
 }
@@ -439,11 +467,11 @@ async fn trail(State(served): Context, Extension(caller): Extension<Caller>, uri
     Ok(reply::answer(StatusCode::OK, &Trail { trail }))
 }
 
-async fn openmetrics(State(served): Context, Extension(caller): Extension<Caller>) -> Answer {
+async fn scraped(State(served): Context, Extension(caller): Extension<Caller>, headers: HeaderMap) -> Answer {
     served.needs(&caller, &[Role::Read], "reading metrics").await?;
     // Without its store the server still tells how it does itself.
     let counts = served.desk.counts().await.ok();
-    surefoot_http::metrics::answer(&metrics::registry(&served, counts.as_ref()))
+    surefoot_http::metrics::answer(&metrics::registry(&served, counts.as_ref()), &headers)
 }
 
 async fn index(uri: Uri) -> Answer {
@@ -452,8 +480,9 @@ async fn index(uri: Uri) -> Answer {
     Ok(reply::answer(StatusCode::OK, &json!({ "schema": SCHEMA, "addresses": addresses })))
 }
 
-async fn unknown() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "nothing is here; GET /api/v1 lists the addresses")
+async fn unknown(uri: Uri) -> ApiError {
+    let meant = did_you_mean(uri.path(), ADDRESSES.iter().filter_map(|(address, _)| Some(address.split_once(' ')?.1)));
+    ApiError::new(StatusCode::NOT_FOUND, format!("nothing is here; GET /api/v1 lists the addresses{meant}"))
 }
 
 async fn wrong_method() -> ApiError {

@@ -2,13 +2,14 @@
 
 use crate::Error;
 use crate::access::{Access, Role};
-use crate::book::Book;
+use crate::book::{Book, Health};
 use crate::desk::Desk;
 use crate::intake::Intake;
 use crate::metrics::Answers;
 use crate::notifier::{Link, Notifier};
 use crate::orders::Dispatch;
 use crate::recorded::Recorded;
+use crate::refused::Refusals;
 use crate::routes;
 use axum::http::StatusCode;
 use std::collections::BTreeSet;
@@ -102,11 +103,13 @@ pub(crate) struct Served {
     pub(crate) intake: Intake,
     pub(crate) engine: Arc<Engine>,
     pub(crate) link: Option<Link>,
+    pub(crate) store: Arc<Health>,
     pub(crate) bodies: Bodies,
     pub(crate) rates: Rates,
     pub(crate) hosts: Rates,
     pub(crate) strangers: Rates,
     pub(crate) refusals: Rates,
+    pub(crate) not_taken: Refusals,
     pub(crate) counts: Answers,
 }
 
@@ -178,11 +181,13 @@ impl Fleet {
             intake,
             engine,
             link,
+            store: book.health(),
             bodies: Bodies::default(),
             rates: Rates::new(REQUESTS.0, REQUESTS.1),
             hosts: Rates::new(OF_HOST.0, OF_HOST.1),
             strangers: Rates::new(STRANGERS.0, STRANGERS.1),
             refusals: Rates::new(REFUSALS.0, REFUSALS.1),
+            not_taken: Refusals::default(),
             counts: Answers::default(),
         });
         let addresses = doors.iter().map(Door::address).collect();
@@ -236,6 +241,16 @@ impl Fleet {
         lock(&self.note).with(|store| store.rivals(&MachineLimits::default())).ok()
     }
 
+    /// Why the store takes nothing now, or did not since this was asked last; `None` where it does.
+    pub fn store_error(&self) -> Option<String> {
+        lock(&self.note).trouble()
+    }
+
+    /// What to say of alerts and findings that were refused; `None` while there is nothing new, and within a minute of the last.
+    pub fn refusals(&self) -> Option<String> {
+        self.served.not_taken.news()
+    }
+
     /// Why Alertmanager does not answer; `None` where it does, and where there is none.
     pub fn alertmanager_error(&self) -> Option<String> {
         lock(&self.served.link.as_ref()?.counts.error).clone()
@@ -244,7 +259,7 @@ impl Fleet {
     /// Reads the policies, and who may do what, anew.
     ///
     /// # Errors
-    /// What is wrong with them; then everything goes on as before.
+    /// What is wrong with them, and what goes on as before.
     pub fn reload(&self) -> Result<(), Error> {
         let outcome = self.try_reload();
         let entry = match &outcome {
@@ -264,12 +279,40 @@ impl Fleet {
     }
 
     fn try_reload(&self) -> Result<usize, Error> {
+        // A right that was taken away must not last until the policies are mended.
+        let rights = self.reload_rights();
+        let policies = self.reload_policies();
+        match (rights, policies) {
+            (Ok(()), policies) => policies.map_err(|error| going_on(&error, "the policies from before go on")),
+            (Err(rights), Ok(_)) => Err(rights),
+            (Err(rights), Err(policies)) => {
+                let policies = going_on(&policies, "the policies from before go on");
+                Err(going_on(&rights, &policies.to_string()))
+            }
+        }
+    }
+
+    fn reload_rights(&self) -> Result<(), Error> {
+        let Some(who) = &self.who else { return Ok(()) };
+        let (access, left_out) = match Access::read_on(who) {
+            Ok(read) => read,
+            Err(error) => {
+                let (access, rights) = self.served.access().without_file(who);
+                *lock(&self.served.access) = Arc::new(access);
+                return Err(going_on(&error, &rights));
+            }
+        };
+        *lock(&self.served.access) = Arc::new(access);
+        let why: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        match why.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Rights { why: why.join("; ") }),
+        }
+    }
+
+    fn reload_policies(&self) -> Result<usize, Error> {
         let policies = read_policies(&self.policy)?;
         let hands = self.recorder.hands(&policies, &lock(&self.note))?;
-        let access = self.who.as_deref().map(Access::read).transpose()?;
-        if let Some(access) = access {
-            *lock(&self.served.access) = Arc::new(access);
-        }
         let count = policies.policies.len();
         *lock(&self.secrets) = act::secret_files(&policies);
         self.served.engine.reload(policies, hands);
@@ -313,6 +356,11 @@ impl Drop for Fleet {
             let _ = thread.join();
         }
     }
+}
+
+/// An error with what holds in spite of it.
+fn going_on(error: &Error, what: &str) -> Error {
+    Error::Reload { why: format!("{error}; {what}") }
 }
 
 fn door(listen: &Listen, has_tls: bool) -> Result<Door, Error> {

@@ -33,6 +33,8 @@ pub fn host(text: &str) -> Option<String> {
         Some((name, port)) if is_port(port) => name,
         _ => text,
     };
+    // The name service knows it without the dot by the same name.
+    let name = name.strip_suffix('.').unwrap_or(name);
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     let begins_well = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     (begins_well && name.len() <= HOST_BYTES_MAX && name.bytes().all(is_allowed)).then(|| name.to_ascii_lowercase())
@@ -78,6 +80,8 @@ mod tests {
             ("node17.example:9100", "node17.example"),
             ("10.0.0.7:9100", "10.0.0.7"),
             ("n_1", "n_1"),
+            ("n1.example.", "n1.example"),
+            ("n1.:9100", "n1"),
             ("[2001:db8::7]:9100", "2001:db8::7"),
             ("[2001:0DB8:0:0::7]", "2001:db8::7"),
             ("2001:db8::7", "2001:db8::7"),

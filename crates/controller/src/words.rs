@@ -148,14 +148,17 @@ pub fn headline(cases: &[CaseLine], open_count: u64) -> Headline {
                     hosts.push(&case.host)
                 }
             });
-            let more = if hosts.len() > HOSTS_MAX { ", ..." } else { "" };
+            let more = match hosts.len().saturating_sub(HOSTS_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
             hosts.truncate(HOSTS_MAX);
             let verb = if count == 1 { "needs" } else { "need" };
             let sentence = format!("{open}; {count} {verb} manual action: {}{more}.", hosts.join(", "));
             (Severity::Warning, sentence)
         }
     };
-    Headline { severity, sentence }
+    Headline::new(severity, sentence)
 }
 
 #[cfg(test)]
@@ -177,7 +180,7 @@ mod tests {
 
     fn of(cases: &[Case], open_count: u64) -> (Severity, String) {
         let lines: Vec<CaseLine> = cases.iter().map(CaseLine::of).collect();
-        let Headline { severity, sentence } = headline(&lines, open_count);
+        let Headline { severity, sentence, .. } = headline(&lines, open_count);
         (severity, sentence)
     }
 
@@ -194,7 +197,7 @@ mod tests {
         assert_eq!(of(&all, 0), (Severity::Warning, "4 open cases; 3 need manual action: n2, n3.".into()));
         assert!(of(&all, 400).1.starts_with("400 open cases; 3 need"));
         let many: Vec<Case> = (0..5).map(|id| case(id, &format!("n{id}"), WithPerson)).collect();
-        assert!(of(&many, 0).1.ends_with("5 need manual action: n0, n1, n2, ...."));
+        assert!(of(&many, 0).1.ends_with("5 need manual action: n0, n1, n2 and 2 more."));
     }
 
     #[test]

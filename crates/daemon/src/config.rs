@@ -1,6 +1,10 @@
+use crate::http::series::Extent;
 use crate::rooms;
 use crate::sources::Statistics;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::PathBuf;
+use surefoot_model::{Finding, Headline};
 
 /// Windows kept in memory unless said otherwise: a quarter of an hour of windows of one second.
 pub const KEEP_WINDOWS_DEFAULT: usize = 900;
@@ -18,6 +22,37 @@ pub enum Mode {
         /// The recording's name, as the page shows it.
         file: String,
     },
+    /// A made-up day that goes on as it is published. Its headline, page and answers say that it is made up, everybody may see all of
+    /// it, and its history is in memory alone.
+    Demo {
+        /// Where to look on the page, and why.
+        tour: Vec<Stop>,
+    },
+}
+
+impl Mode {
+    /// The headline of these findings; of made-up ones it says so.
+    pub(crate) fn headline_of(&self, findings: &[Finding]) -> Headline {
+        self.worded(Headline::of(findings))
+    }
+
+    /// The headline as it is shown in this mode.
+    pub(crate) fn worded(&self, headline: Headline) -> Headline {
+        match self {
+            Mode::Demo { .. } => Headline { sentence: format!("Demo data: {}", headline.sentence), ..headline },
+            Mode::Live | Mode::Replay { .. } => headline,
+        }
+    }
+}
+
+/// Something to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "TourStop")]
+pub struct Stop {
+    /// The view of the page, as in its address.
+    pub view: &'static str,
+    /// One sentence.
+    pub sentence: &'static str,
 }
 
 /// What a [`Server`](crate::Server) needs to know.
@@ -41,6 +76,8 @@ pub struct Config {
     pub trusted: Vec<u32>,
     /// The group whose members may see everything on the page, beside root and the daemon's own user.
     pub page_group: Option<String>,
+    /// How much a scrape of the metrics tells.
+    pub metrics: Extent,
     /// What the sources do whose events are published.
     pub sources: Statistics,
 }
@@ -57,6 +94,7 @@ impl Default for Config {
             rooms: rooms::Options::default(),
             trusted: Vec::new(),
             page_group: None,
+            metrics: Extent::default(),
             sources: Statistics::default(),
         }
     }

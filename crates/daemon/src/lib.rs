@@ -33,16 +33,19 @@ mod error;
 mod http;
 mod keep;
 pub mod rooms;
+pub mod running;
 #[cfg(test)]
 mod schema;
 mod server;
 pub mod sources;
+pub mod why;
 
 pub use capabilities::capabilities;
-pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode};
+pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode, Stop};
 pub use error::Error;
+pub use http::series::{Detail, Extent, SERIES_MAX, SERIES_MIN};
 #[doc(hidden)]
 pub use http::unconnected;
-pub use server::Server;
-pub use surefoot_http::SCHEMA;
+pub use server::{HistoryReader, Server};
 pub use surefoot_http::socket::SOCKET_NAME;
+pub use surefoot_model::SCHEMA;

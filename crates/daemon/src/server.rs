@@ -7,6 +7,7 @@ use crate::keep::history::History;
 use crate::keep::queue::{Popped, Queue};
 use crate::keep::run_directory::{Readers, RunDirectory};
 use crate::keep::shared::Shared;
+use crate::rooms::watch::settings;
 use crate::rooms::{self, stall};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -21,6 +22,8 @@ use surefoot_http::connections::{BoundedListener, Peer, Times};
 use surefoot_http::serving::{self, spawn};
 use surefoot_http::socket::{SOCKET_NAME, SocketFile};
 use surefoot_model::{Event, Finding, Headline, Health, Notice};
+use surefoot_settings::{Effective, Reload};
+use surefoot_store::history::View;
 use tokio::sync::watch;
 
 /// Events that may wait to be taken in, and memory for them.
@@ -36,8 +39,8 @@ const QUERIES_MAX: usize = 2;
 const STOP_TIME: Duration = Duration::from_secs(2);
 /// After that, the one that writes the history has this long to commit and to move its log into the database.
 const HISTORY_STOP_TIME: Duration = Duration::from_secs(5);
-/// How often the findings are folded: for the live clients, the history and `health.json`.
-const FINDINGS_PERIOD: Duration = Duration::from_secs(1);
+/// A server whose findings are older than this is not at work: ten times their period, for a machine that is busy.
+const AT_WORK: Duration = Duration::from_secs(10);
 /// How long findings wait for events that are being taken in.
 const SETTLE: Duration = Duration::from_millis(100);
 /// A thread that waits looks at least this often whether it should end.
@@ -61,6 +64,35 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Takes over settings while a server runs.
+pub struct Reloader(Arc<Shared>);
+
+impl Reloader {
+    /// Takes over what was read, where it is right, and says what changed: in a notice, and while something is left to be done in a
+    /// finding.
+    pub fn reload(&self, read: Result<Effective, surefoot_settings::Error>) -> Reload {
+        let reload = self.0.settings.reload(read);
+        self.0.notice(settings::said(&reload));
+        reload
+    }
+}
+
+/// Reads the history of a server.
+pub struct HistoryReader(Arc<Shared>);
+
+impl HistoryReader {
+    /// Reads from it.
+    ///
+    /// # Errors
+    /// Why that is not possible now, as a sentence.
+    pub fn read<T>(&self, read: impl FnOnce(&View) -> T) -> Result<T, String> {
+        match &self.0.history {
+            Some(history) => history.read(read),
+            None => Err("no history is kept".to_owned()),
+        }
+    }
+}
+
 impl Server {
     /// Opens the port and starts the threads. A history that cannot be opened now does not keep the
     /// server from starting: a notice says so, and opening is tried again.
@@ -80,7 +112,11 @@ impl Server {
         // The health of a recorded host is not that of this one.
         let health_file = run_directory.clone().filter(|_| config.mode == Mode::Live).map(HealthFile::new);
         // Nor does its past belong into the history of this one.
-        let history = config.history.clone().filter(|_| config.mode == Mode::Live).map(History::new);
+        let history = match config.mode {
+            Mode::Live => config.history.clone().map(History::new),
+            Mode::Replay { .. } => None,
+            Mode::Demo { .. } => Some(History::in_memory()),
+        };
         let mut server = Server {
             address,
             shared: Arc::new(Shared::new(&config, history)),
@@ -142,6 +178,22 @@ impl Server {
         (findings.headline, findings.all)
     }
 
+    /// Each room, and why it looks at nothing if it does not look.
+    pub fn rooms(&self) -> Vec<(surefoot_model::Room, Option<String>)> {
+        let moment = self.shared.moment();
+        self.shared.rooms.iter().map(|room| (room.room(), room.why_not_watched(&moment))).collect()
+    }
+
+    /// A way to say from another thread how a reload of the settings went.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(Arc::clone(&self.shared))
+    }
+
+    /// A way to read the history from another thread; it outlives the server, and then only says that it ended.
+    pub fn history(&self) -> HistoryReader {
+        HistoryReader(Arc::clone(&self.shared))
+    }
+
     /// Takes an event in. Waits at most 50 ms (5 s in a replay) when the server cannot keep up, then
     /// drops the event; what is dropped is counted and shown.
     pub fn publish(&self, event: Event) {
@@ -155,6 +207,19 @@ impl Server {
     /// Waits until everything that was published is taken in, at most this long. Whether it is.
     pub fn settle(&self, patience: Duration) -> bool {
         self.queue.wait_empty(patience)
+    }
+
+    /// Whether its threads that take events in and fold the findings do so: both have gone on within the last seconds. For a watchdog.
+    pub fn is_at_work(&self) -> bool {
+        self.is_at_work_within(AT_WORK)
+    }
+
+    fn is_at_work_within(&self, patience: Duration) -> bool {
+        // Findings are folded over what the other thread took in, under its locks: where that one hangs in them, so does this.
+        let folded_ns = self.shared.folded_ns.load(Ordering::Relaxed);
+        let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        let takes_in = self.fold.as_ref().is_some_and(|fold| !fold.is_finished());
+        takes_in && clock::monotonic_ns().saturating_sub(folded_ns) <= patience_ns
     }
 
     /// What the server itself has noticed since the last call, such as a history that cannot be written: for a caller
@@ -227,6 +292,7 @@ impl Server {
                 let moment = shared.moment();
                 let findings = shared.findings(&moment);
                 shared.tell_of(&findings);
+                shared.folded_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
                 if let Some(history) = &shared.history {
                     let kept = findings.all.iter().filter(|finding| !rooms::watch::is_of_the_start(finding, &moment));
                     history.offer_findings(moment.now_realtime_ns, &kept.cloned().collect::<Vec<_>>());
@@ -258,7 +324,9 @@ impl Server {
                         }
                     }
                 }
-                if stopped.recv_timeout(FINDINGS_PERIOD) != Err(RecvTimeoutError::Timeout) {
+                if stopped.recv_timeout(shared.settings.now().settings.watch.findings_interval)
+                    != Err(RecvTimeoutError::Timeout)
+                {
                     break;
                 }
             }
@@ -342,4 +410,25 @@ fn join_until(thread: JoinHandle<()>, deadline: Instant) {
     }
     // A panic was printed by its own hook; there is nobody left to tell.
     let _ = thread.join();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_whose_threads_hang_is_not_at_work() {
+        let server =
+            Server::start(Config { port: None, ..Config::default() }).unwrap_or_else(|error| panic!("{error}"));
+        let until = |is_at_work: bool| {
+            while server.is_at_work_within(Duration::from_secs(3)) != is_at_work {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        until(true);
+        let hangs = server.shared.hang();
+        until(false);
+        drop(hangs);
+        until(true);
+    }
 }

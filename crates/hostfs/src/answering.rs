@@ -2,13 +2,20 @@
 //!
 //! A process that waits for such a file system may not end even by SIGKILL. So files that a user names are first opened and read by a
 //! child with a deadline ([`expect`]), and a command that only reads files runs in a child as a whole ([`in_child`]): the file system
-//! then holds a child, and Ctrl-C ends the command.
+//! then holds a child, Ctrl-C ends the command, and a file that is waited for too long ends it, too. What the child says goes to a pipe
+//! through this process, so that whoever reads it does not wait for a child that cannot end.
 
 use crate::Error;
 use crate::signals::is_ignored;
-use std::io::{self, Read};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use surefoot_model::Digits;
 
 /// How long a file system may take to open a file and read its first bytes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,11 +25,14 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// How long after SIGKILL it waits for the kernel.
 const STUCK_AFTER: Duration = Duration::from_millis(500);
 
+/// How often it is looked at what the child waits for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// The signals that ask a command to end.
 const ASKS: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
-/// Opens these files in a child and reads a byte of each. What is not there or may not be read is left to the caller's own opening;
-/// files of the kernel and what is not a regular file are not opened. The calling process must have one thread.
+/// Opens these files and directories in a child and reads a byte or a name of each. What is not there or may not be read is left to the caller's own opening;
+/// files of the kernel, pipes and devices are not opened. The calling process must have one thread.
 ///
 /// # Errors
 /// [`Error::System`] with the first file whose file system does not answer within 20 s.
@@ -36,9 +46,14 @@ fn expect_within(paths: &[PathBuf], patience: Duration) -> Result<(), Error> {
         let child = fork("look at a file in a child")?;
         if child == 0 {
             let mut byte = [0];
-            let opened =
-                surefoot_foreign::hold(path).and_then(surefoot_foreign::Held::regular).and_then(|it| it.open());
-            let _ = opened.and_then(|mut file| file.read(&mut byte));
+            let held = surefoot_foreign::hold(path);
+            match held {
+                Ok(held) if held.about().is_directory() => drop(path.read_dir().map(|mut names| names.next())),
+                held => {
+                    let opened = held.and_then(surefoot_foreign::Held::regular).and_then(|it| it.open());
+                    let _ = opened.and_then(|mut file| file.read(&mut byte));
+                }
+            }
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(0) };
         }
@@ -60,7 +75,7 @@ fn expect_within(paths: &[PathBuf], patience: Duration) -> Result<(), Error> {
 }
 
 /// How the child of [`in_child`] ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// With this exit code.
     Code(u8),
@@ -73,6 +88,17 @@ pub enum Ended {
         /// The signal.
         signal: libc::c_int,
     },
+    /// It waited for this call of a file system for 20 s, and was killed.
+    Unanswered(Waiting),
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The system call.
+    pub call: &'static str,
+    /// The file, where the call names an open one.
+    pub file: Option<PathBuf>,
 }
 
 impl Ended {
@@ -80,6 +106,7 @@ impl Ended {
     pub fn follow(self) -> u8 {
         match self {
             Ended::Code(code) => code,
+            Ended::Unanswered(_) => UNANSWERED,
             Ended::Signal(signal) | Ended::Stuck { signal, .. } => {
                 end_by(signal);
                 128_u8.saturating_add(signal as u8)
@@ -87,6 +114,9 @@ impl Ended {
         }
     }
 }
+
+/// The exit code where a file system did not answer: that of every failure.
+const UNANSWERED: u8 = 2;
 
 /// Goes on in a child. Returns in the child with `None`, and in the parent when the child has ended. Signals that ask the parent to end
 /// are passed on; a child that does not end then is left to its file system. The calling process must have one thread.
@@ -99,8 +129,10 @@ pub fn in_child() -> Result<Option<Ended>, Error> {
     let mut asks = ASKS.to_vec();
     asks.retain(|signal| !is_ignored(*signal));
     let before = block(&asks);
+    let pipes = Pipes::to_readers();
     let child = match fork("run the command in a child") {
         Ok(0) => {
+            pipes.use_them();
             // SAFETY: these take numbers; a parent that ended before has left this process to another one.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -113,9 +145,115 @@ pub fn in_child() -> Result<Option<Ended>, Error> {
         }
         child => child?,
     };
+    let copies = pipes.copy();
     let ended = follow(child, &asks);
+    copies.iter().for_each(Copy::finish);
     set_mask(&before);
     Ok(Some(ended))
+}
+
+/// Pipes from a child, in place of standard output and standard error where these are pipes or sockets, whose readers wait for their end.
+struct Pipes(Vec<Pipe>);
+
+struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    /// What they stand for, of this process: one pipe for both where both are one.
+    places: Vec<libc::c_int>,
+}
+
+impl Pipes {
+    fn to_readers() -> Pipes {
+        let mut pipes: Vec<(Pipe, (u64, u64))> = Vec::new();
+        for place in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            let Some(identity) = identity_of_pipe(place) else { continue };
+            if let Some((pipe, _)) = pipes.iter_mut().find(|(_, of)| *of == identity) {
+                pipe.places.push(place);
+            } else if let Ok((read, write)) = io::pipe() {
+                pipes.push((Pipe { read: read.into(), write: write.into(), places: vec![place] }, identity));
+            }
+        }
+        Pipes(pipes.into_iter().map(|(pipe, _)| pipe).collect())
+    }
+
+    /// In the child: what it says goes there.
+    fn use_them(self) {
+        for Pipe { write, places, .. } in self.0 {
+            for place in places {
+                // SAFETY: both are descriptors of this process.
+                unsafe { libc::dup2(write.as_raw_fd(), place) };
+            }
+        }
+    }
+
+    /// In the parent: what it says goes on to its readers. That a reader leaves, the child notices by the pipe.
+    fn copy(self) -> Vec<Copy> {
+        self.0.into_iter().filter_map(Copy::start).collect()
+    }
+}
+
+/// A thread that copies what comes through a pipe.
+struct Copy {
+    /// The thread alone keeps it open: where it ends because a reader left, the child is to notice.
+    pipe: Weak<std::fs::File>,
+    thread: std::thread::JoinHandle<()>,
+    is_writing: Arc<AtomicBool>,
+}
+
+impl Copy {
+    fn start(Pipe { read, write, places }: Pipe) -> Option<Copy> {
+        drop(write);
+        let (from, place) = (Arc::new(std::fs::File::from(read)), *places.first()?);
+        let pipe = Arc::downgrade(&from);
+        let is_writing = Arc::new(AtomicBool::new(false));
+        let writes = Arc::clone(&is_writing);
+        let thread = std::thread::spawn(move || {
+            // SAFETY: a descriptor of this process, which is not closed at the end.
+            let mut to = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(place) });
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                match (&*from).read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(length) => {
+                        writes.store(true, Ordering::SeqCst);
+                        if to.write_all(&buffer[..length]).is_err() {
+                            return;
+                        }
+                        writes.store(false, Ordering::SeqCst);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => return,
+                }
+            }
+        });
+        Some(Copy { pipe, thread, is_writing })
+    }
+
+    /// After the child's end: waits until all is copied. Somebody else may still hold the pipe, and has nothing to say.
+    fn finish(&self) {
+        let mut quiet_since = Instant::now();
+        while !self.thread.is_finished() && quiet_since.elapsed() < STUCK_AFTER {
+            std::thread::sleep(STEP);
+            let mut waiting: libc::c_int = 0;
+            // SAFETY: the call writes a number to the local.
+            let of =
+                |pipe: Arc<std::fs::File>| unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
+            let is_known = self.pipe.upgrade().map(of) == Some(0);
+            if (is_known && waiting > 0) || self.is_writing.load(Ordering::SeqCst) {
+                quiet_since = Instant::now();
+            }
+        }
+    }
+}
+
+/// Device and number of a pipe or socket; `None` for a file, a terminal or a device, which have no readers that wait.
+fn identity_of_pipe(place: libc::c_int) -> Option<(u64, u64)> {
+    // SAFETY: an all-zero `stat` is a value; the call writes to the local alone.
+    let about = unsafe {
+        let mut about: libc::stat = std::mem::zeroed();
+        (libc::fstat(place, &raw mut about) == 0).then_some(about)?
+    };
+    matches!(about.st_mode & libc::S_IFMT, libc::S_IFIFO | libc::S_IFSOCK).then_some((about.st_dev, about.st_ino))
 }
 
 /// Waits until a child ends, and passes on the signals that ask this process to end.
@@ -124,6 +262,7 @@ fn follow(child: libc::pid_t, asks: &[libc::c_int]) -> Ended {
     awaited.push(libc::SIGCHLD);
     let awaited = set_of(&awaited);
     let (mut asked, mut deadline) = (0, None::<Instant>);
+    let (mut waits, mut unanswered) = (Waits::default(), None);
     let how = |status| match libc::WIFSIGNALED(status) {
         true => Ended::Signal(libc::WTERMSIG(status)),
         false => Ended::Code(libc::WEXITSTATUS(status) as u8),
@@ -132,13 +271,19 @@ fn follow(child: libc::pid_t, asks: &[libc::c_int]) -> Ended {
         if let Some(status) = status_of(child) {
             return how(status);
         }
-        let left =
-            deadline.map_or(Duration::from_secs(3600), |deadline| deadline.saturating_duration_since(Instant::now()));
-        if left.is_zero() {
+        if deadline.is_none() {
+            unanswered = waits.look(child, Instant::now(), PATIENCE);
+        }
+        let left = deadline.map_or(LOOK_EVERY, |deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_zero() || unanswered.is_some() {
             // SAFETY: a child of ours that was not waited for.
             unsafe { libc::kill(child, libc::SIGKILL) };
             std::thread::sleep(STUCK_AFTER);
-            return status_of(child).map_or(Ended::Stuck { process: child, signal: asked }, how);
+            return match (unanswered, status_of(child)) {
+                (Some(waiting), _) => Ended::Unanswered(waiting),
+                (None, Some(status)) => how(status),
+                (None, None) => Ended::Stuck { process: child, signal: asked },
+            };
         }
         let wait = libc::timespec { tv_sec: left.as_secs() as libc::time_t, tv_nsec: left.subsec_nanos().into() };
         // SAFETY: the set and the time are locals that the call only reads.
@@ -150,6 +295,81 @@ fn follow(child: libc::pid_t, asks: &[libc::c_int]) -> Ended {
             unsafe { libc::kill(child, signal) };
         }
     }
+}
+
+/// Since when each thread of a process has waited in one call of a file system.
+#[derive(Default)]
+struct Waits(BTreeMap<u32, (String, Instant)>);
+
+impl Waits {
+    /// The thread that has waited for a file longer than that, if there is one.
+    fn look(&mut self, process: libc::pid_t, now: Instant, patience: Duration) -> Option<Waiting> {
+        let mut seen = BTreeMap::new();
+        let mut found = None;
+        for task in Path::new(&format!("/proc/{process}/task")).read_dir().ok()?.flatten() {
+            let Some(number) = task.file_name().to_str().and_then(|name| name.digits::<u32>()) else { continue };
+            let said = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+            // Number and arguments of the call, and where the stack and the program stand; `running` while it runs.
+            let call = said("syscall");
+            let Some(waiting) = waiting(process, &call) else { continue };
+            // How often it came to sleep: the same call with the same arguments may be a later one.
+            let status = said("status");
+            let sleeps = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap_or_default();
+            let key = format!("{call}{sleeps}");
+            let since = match self.0.get(&number) {
+                Some((before, since)) if *before == key => *since,
+                _ => now,
+            };
+            if now.saturating_duration_since(since) > patience {
+                found = Some(waiting);
+            }
+            seen.insert(number, (key, since));
+        }
+        self.0 = seen;
+        found
+    }
+}
+
+/// What a line of `/proc/PID/syscall` says that a thread waits for, where it is a file.
+fn waiting(process: libc::pid_t, line: &str) -> Option<Waiting> {
+    let mut words = line.split_whitespace();
+    let call: libc::c_long = words.next()?.digits()?;
+    let of_open_file = [
+        (libc::SYS_read, "read"),
+        (libc::SYS_pread64, "pread"),
+        (libc::SYS_readv, "readv"),
+        (libc::SYS_getdents64, "getdents"),
+        (libc::SYS_fstat, "fstat"),
+    ];
+    let by_name = [
+        (libc::SYS_openat, "openat"),
+        (libc::SYS_statx, "statx"),
+        (libc::SYS_newfstatat, "newfstatat"),
+        (libc::SYS_readlinkat, "readlinkat"),
+    ];
+    if let Some((_, call)) = by_name.into_iter().find(|(number, _)| *number == call) {
+        return Some(Waiting { call, file: None });
+    }
+    let (_, call) = of_open_file.into_iter().find(|(number, _)| *number == call)?;
+    let descriptor = words.next()?.strip_prefix("0x")?.hex_digits::<u32>()?;
+    let link = format!("/proc/{process}/fd/{descriptor}");
+    let file = std::fs::read_link(&link).ok()?;
+    // A pipe, socket, terminal or file of the kernel answers when there is something to say.
+    let is_of_kernel = ["/proc", "/sys", "/dev"].iter().any(|top| file.starts_with(top));
+    (!is_of_kernel && is_stored(&link)).then_some(Waiting { call, file: Some(file) })
+}
+
+/// Whether a path leads to a regular file or a directory, by what the kernel knows without asking the file system.
+fn is_stored(path: &str) -> bool {
+    let Ok(path) = std::ffi::CString::new(path) else { return false };
+    // SAFETY: an all-zero `statx` is a value; the call reads a text and writes to the local alone.
+    let about = unsafe {
+        let mut about: libc::statx = std::mem::zeroed();
+        let flags = libc::AT_STATX_DONT_SYNC;
+        let rc = libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, libc::STATX_TYPE, &raw mut about);
+        if rc == 0 { about } else { return false }
+    };
+    matches!(u32::from(about.stx_mode) & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR)
 }
 
 fn fork(what: &str) -> Result<libc::pid_t, Error> {
@@ -254,6 +474,41 @@ mod tests {
             })
         });
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL, "{status:#x}");
+    }
+
+    #[test]
+    fn a_call_that_waits_for_a_file_is_told_from_one_that_waits_for_a_pipe() {
+        let home = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(home.path().join("stored")).unwrap();
+        let (read, _write) = io::pipe().unwrap();
+        let own = std::process::id() as libc::pid_t;
+        let of = |call: libc::c_long, descriptor: i32| {
+            waiting(own, &format!("{call} {descriptor:#x} 0x7f 0x1 0x0 0x0 0x0 0x7f 0x7f"))
+        };
+        let found = of(libc::SYS_read, file.as_raw_fd()).unwrap();
+        assert_eq!((found.call, found.file.unwrap()), ("read", home.path().join("stored")));
+        assert_eq!(of(libc::SYS_read, read.as_raw_fd()), None);
+        assert_eq!(of(libc::SYS_futex, file.as_raw_fd()), None);
+        assert_eq!(of(libc::SYS_openat, -100), Some(Waiting { call: "openat", file: None }));
+        assert_eq!((waiting(own, "running"), waiting(own, "")), (None, None));
+    }
+
+    /// `surefoot ... | head -1` of more than a pipe holds.
+    #[test]
+    fn a_reader_that_leaves_ends_a_command_that_has_more_to_say() {
+        let status = status_of_process(|| {
+            let (read, write) = io::pipe().unwrap();
+            // SAFETY: both are descriptors of this process.
+            unsafe { libc::dup2(write.as_raw_fd(), libc::STDOUT_FILENO) };
+            drop((read, write));
+            through(|| {
+                // SAFETY: a descriptor of this process, which is not closed at the end.
+                let mut out = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(libc::STDOUT_FILENO) });
+                let said = (0..64).try_for_each(|_| out.write_all(&[b'x'; 1 << 16]));
+                if said.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) { 7 } else { 1 }
+            })
+        });
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
     }
 
     #[test]

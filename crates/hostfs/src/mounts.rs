@@ -13,6 +13,9 @@
 use crate::device::DeviceNumber;
 use crate::{Error, Root};
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +29,43 @@ const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "hugetlbfs"];
 const SHARED: &[&str] = &[
     "nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "orangefs", "pvfs", "gfs2", "ocfs2", "9p", "virtiofs",
     "fuse.",
+];
+
+/// File systems that need neither a server nor a program to answer, by the kernel's word: its own, and those of local disks.
+const ANSWERS: &[&str] = &[
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "proc",
+    "pstore",
+    "ramfs",
+    "resctrl",
+    "rpc_pipefs",
+    "securityfs",
+    "selinuxfs",
+    "sysfs",
+    "tmpfs",
+    "tracefs",
+    "bcachefs",
+    "btrfs",
+    "erofs",
+    "ext2",
+    "ext3",
+    "ext4",
+    "f2fs",
+    "iso9660",
+    "squashfs",
+    "vfat",
+    "xfs",
+    "zfs",
 ];
 
 /// A mount.
@@ -89,6 +129,11 @@ impl Mount {
         IN_MEMORY.contains(&self.kind.as_str())
     }
 
+    /// Whether it answers without a server or a program, which may stop. Of a kind that is not known it does not.
+    pub fn answers(&self) -> bool {
+        ANSWERS.contains(&self.kind.as_str())
+    }
+
     /// Whether several hosts may see the same files there.
     pub fn is_shared(&self) -> bool {
         SHARED.iter().any(|known| self.kind.starts_with(known))
@@ -135,6 +180,52 @@ impl Mounts {
     /// The newest mount of a file system.
     pub fn with_number(&self, number: DeviceNumber) -> Option<&Mount> {
         self.list.iter().rev().find(|mount| mount.number == number)
+    }
+}
+
+/// The mounts whose file system may not answer. They are read again when the kernel says that a mount came or went.
+#[derive(Debug)]
+pub struct Foreign {
+    file: File,
+    /// `None` when they could not be read.
+    mounts: Option<Mounts>,
+}
+
+impl Foreign {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When /proc/self/mountinfo cannot be opened.
+    pub fn open(root: &Root) -> Result<Self, Error> {
+        let file = root.open_plain(root.proc("self/mountinfo"))?;
+        let mut foreign = Foreign { file, mounts: None };
+        foreign.read();
+        Ok(foreign)
+    }
+
+    fn read(&mut self) {
+        let mut text = Vec::new();
+        let read = self.file.rewind().and_then(|()| (&self.file).take(Root::READ_LIMIT_BYTES).read_to_end(&mut text));
+        self.mounts = read.ok().map(|_| Mounts::parse(&String::from_utf8_lossy(&text)));
+    }
+
+    /// Reads them again where they may have changed.
+    pub fn look(&mut self) {
+        let mut asked = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLPRI, revents: 0 };
+        // SAFETY: one entry, a local that the call writes to.
+        if unsafe { libc::poll(&raw mut asked, 1, 0) } != 0 || self.mounts.is_none() {
+            self.read();
+        }
+    }
+
+    /// A mount over one of these paths, or below it, that may not answer: its place and kind. Paths are absolute and without links.
+    pub fn over<'a>(&'a self, paths: &[&str]) -> Option<(&'a Path, &'a str)> {
+        let Some(mounts) = &self.mounts else { return Some((Path::new("/proc/self/mountinfo"), "unknown")) };
+        let of = |path: &Path| {
+            let below = mounts.list.iter().filter(|mount| mount.point.starts_with(path));
+            mounts.on(path).into_iter().chain(below).find(|mount| !mount.answers())
+        };
+        paths.iter().find_map(|path| of(Path::new(path))).map(|mount| (mount.point.as_path(), mount.kind.as_str()))
     }
 }
 
@@ -230,6 +321,43 @@ nonsense
         assert!(!became("22 1 254:1 / / ro,relatime - ext4 /dev/vda1 ro"), "somebody mounted it so");
         assert!(!became("22 1 254:1 / /jail ro - ext4 /dev/vda1 rw"), "a read-only view of what takes writes");
         assert!(!became("22 1 254:1 / / rw - ext4 /dev/vda1 rw,errors=remount-ro"));
+    }
+
+    #[test]
+    fn a_mount_over_or_below_a_path_that_may_not_answer_is_found() {
+        let over = |lines: &str, path: &str| {
+            let text = format!(
+                "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / /sys rw - sysfs sysfs rw\n\
+                 3 2 0:3 / /sys/kernel/debug rw - debugfs debugfs rw\n{lines}"
+            );
+            let foreign = Foreign { file: File::open("/dev/null").unwrap(), mounts: Some(Mounts::parse(&text)) };
+            foreign.over(&[path]).map(|(point, kind)| (point.to_owned(), kind.to_owned()))
+        };
+        let found = |point: &str, kind: &str| Some((PathBuf::from(point), kind.to_owned()));
+        let edac = "/sys/devices/system/edac";
+        assert_eq!(over("", edac), None);
+        assert_eq!(over("", "/sys/kernel"), None);
+        assert_eq!(over("9 1 0:9 / /mnt rw - nfs4 server:/ rw\n", edac), None);
+        for point in [edac, "/sys/devices/system/edac/mc/mc0/ce_count", "/sys/devices/system", "/sys"] {
+            let line = format!("9 2 0:9 / {point} rw - fuse.lxcfs lxcfs rw\n");
+            assert_eq!(over(&line, edac), found(point, "fuse.lxcfs"), "{point}");
+        }
+        assert_eq!(over(&format!("9 2 0:9 / {edac} rw - tmpfs tmpfs rw\n"), edac), None);
+        assert_eq!(over(&format!("9 2 0:9 / {edac} rw - newfs x rw\n"), edac), found(edac, "newfs"), "not known");
+        // The mount that covers a path is the one that counts.
+        let covered = format!("8 2 0:8 / /sys/devices rw - nfs a:/ rw\n9 8 0:9 / {edac} rw - sysfs sysfs rw\n");
+        assert_eq!(over(&covered, edac), None);
+    }
+
+    #[test]
+    fn mounts_that_come_and_go_are_seen() {
+        let mut foreign = Foreign::open(&Root::host()).unwrap();
+        foreign.look();
+        assert!(foreign.mounts.as_ref().unwrap().on(Path::new("/proc/self")).unwrap().answers());
+        foreign.mounts = None;
+        assert_eq!(foreign.over(&["/proc"]).unwrap().1, "unknown", "what could not be read is not none");
+        foreign.look();
+        assert_eq!(foreign.over(&["/proc/self"]), None);
     }
 
     #[test]

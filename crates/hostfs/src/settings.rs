@@ -8,7 +8,7 @@ use std::path::Path;
 use surefoot_model::{CpuId, Digits};
 
 /// The most entries that are read of a folder of interrupt lines or idle states.
-const MOST_ENTRIES: usize = 65_536;
+pub(crate) const MOST_ENTRIES: usize = 65_536;
 
 /// No setting is longer; a list of 65,536 cores that alternate has 400 KiB.
 pub(crate) const TEXT_LIMIT_BYTES: u64 = 1 << 20;

@@ -1,12 +1,117 @@
 //! Ctrl-C, a closed terminal and SIGTERM as a flag that loops look at.
 
 use crate::Error;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::Root;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// Where the handler of a wish to read settings again writes.
+static AGAIN: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn again(_signal: libc::c_int) {
+    // SAFETY: async-signal-safe; it writes one byte from a constant, and the descriptor is never closed. It does not wait: a full pipe
+    // holds wishes enough. What the interrupted code reads of errno is put back.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::write(AGAIN.load(Ordering::Relaxed), b"x".as_ptr().cast(), 1);
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// Wishes to read settings again, which come as SIGHUP.
+#[derive(Debug)]
+pub struct Wishes(File);
+
+impl Wishes {
+    /// Waits for the next one; several that came meanwhile are one. `false` when there can be no more.
+    pub fn wait(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.0.read(&mut bytes) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => return read.is_ok_and(|count| count > 0),
+            }
+        }
+    }
+}
+
+/// From now on SIGHUP is a wish to read settings again. `None` where it is not: of a process with a controlling terminal it tells that the
+/// terminal was closed, and one that was started to ignore it goes on to. Ask before [`stop_flag`].
+///
+/// # Errors
+/// [`Error::System`] when the kernel refuses the pipe or the handler.
+pub fn wishes(root: &Root) -> Result<Option<Wishes>, Error> {
+    if is_ignored(libc::SIGHUP) || has_terminal(root) {
+        return Ok(None);
+    }
+    let mut ends = [-1; 2];
+    // SAFETY: writes two descriptors to a local.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(Error::last_system("make a pipe".to_owned(), ""));
+    }
+    // SAFETY: both were just made and belong to nobody else.
+    let [read, write] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    let write = write.into_raw_fd();
+    // SAFETY: sets a flag of a descriptor of ours.
+    if unsafe { libc::fcntl(write, libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
+        return Err(Error::last_system("set a flag of a pipe".to_owned(), ""));
+    }
+    AGAIN.store(write, Ordering::Relaxed);
+    call(libc::SIGHUP, again, libc::SA_RESTART)?;
+    Ok(Some(Wishes(read.into())))
+}
+
+/// Whether this process has a controlling terminal, as the kernel says it.
+fn has_terminal(root: &Root) -> bool {
+    let stat = root.read(root.proc("self/stat")).unwrap_or_default();
+    // After the name, which may have any letter: state, parent, group, session, terminal.
+    let terminal = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(4));
+    terminal.is_none_or(|number| number != "0")
+}
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note(_signal: libc::c_int) {
+    stop();
+}
+
+/// Raises the flag, as a signal does.
+pub fn stop() {
     STOP.store(true, Ordering::Relaxed);
+    crate::terminal::wake();
+}
+
+/// What a handler of news of the terminal is.
+type Handler = extern "C" fn(libc::c_int);
+
+/// Calls `handler` when the terminal's size changes, when the process is to be suspended (Ctrl-Z), when it goes on, and at SIGQUIT. One of
+/// these that the parent made this process ignore stays ignored.
+///
+/// # Errors
+/// [`Error::System`] when the kernel refuses the handler.
+pub(crate) fn on_terminal_news(handler: Handler) -> Result<(), Error> {
+    for signal in [libc::SIGWINCH, libc::SIGTSTP, libc::SIGCONT, libc::SIGQUIT] {
+        if !is_ignored(signal) {
+            call(signal, handler, libc::SA_RESTART)?;
+        }
+    }
+    Ok(())
+}
+
+/// Stops this process as Ctrl-Z does where nobody handles it, until it is continued.
+pub(crate) fn stop_until_continued() {
+    let Ok(before) = action_of(libc::SIGTSTP, None) else { return };
+    let mut default = zeroed();
+    default.sa_sigaction = libc::SIG_DFL;
+    if action_of(libc::SIGTSTP, Some(&default)).is_ok() {
+        // SAFETY: takes a number, and stops all threads until SIGCONT.
+        unsafe { libc::kill(libc::getpid(), libc::SIGTSTP) };
+        // The signal may be delivered to another thread a moment later.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let _ = action_of(libc::SIGTSTP, Some(&before));
+    }
 }
 
 /// From now on SIGHUP, SIGINT and SIGTERM raise the returned flag instead of ending the process; the second one ends it.
@@ -19,7 +124,8 @@ extern "C" fn note(_signal: libc::c_int) {
 /// [`Error::System`] when the kernel refuses the handler.
 pub fn stop_flag() -> Result<&'static AtomicBool, Error> {
     for signal in [libc::SIGHUP, libc::SIGINT] {
-        if action_of(signal, None)?.sa_sigaction != libc::SIG_IGN {
+        let now = action_of(signal, None)?.sa_sigaction;
+        if now != libc::SIG_IGN && now != again as Handler as usize {
             catch(signal)?;
         }
     }
@@ -86,9 +192,13 @@ impl Drop for Held {
 }
 
 fn catch(signal: libc::c_int) -> Result<(), Error> {
+    call(signal, note, libc::SA_RESTART | libc::SA_RESETHAND)
+}
+
+fn call(signal: libc::c_int, handler: Handler, flags: libc::c_int) -> Result<(), Error> {
     let mut action = zeroed();
-    action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
-    action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = flags;
     // SAFETY: the mask is a local that the call only writes to.
     unsafe { libc::sigemptyset(&mut action.sa_mask) };
     action_of(signal, Some(&action)).map(|_| ())
@@ -98,7 +208,7 @@ fn catch(signal: libc::c_int) -> Result<(), Error> {
 fn action_of(signal: libc::c_int, new: Option<&libc::sigaction>) -> Result<libc::sigaction, Error> {
     let mut old = zeroed();
     let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `new` is null or complete, and its handler does nothing but store to an atomic, which is
+    // SAFETY: `new` is null or complete, and its handler stores to atomics and makes system calls that are
     // async-signal-safe; `old` is a local that the call only writes to.
     if unsafe { libc::sigaction(signal, new, &mut old) } != 0 {
         return Err(Error::last_system("catch a signal".to_owned(), ""));

@@ -7,4 +7,5 @@ mod suite {
     mod golden;
     mod live;
     mod properties;
+    mod terminal;
 }

@@ -1,7 +1,10 @@
 //! Memory for the bodies of messages that are being read: so much of it in all, and a share of it for each who sends, so that one who
 //! sends slowly keeps no other out.
 
-use crate::lock;
+use crate::{ApiError, lock};
+use axum::body::Body;
+use axum::http::StatusCode;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -50,6 +53,24 @@ impl Drop for Room {
             _ => _ = taken.remove(&self.name),
         }
     }
+}
+
+/// The bytes of a body, at most so many, told beforehand or not.
+///
+/// # Errors
+/// 413 for more of them, 400 for a body that breaks off or is not framed as HTTP has it.
+pub async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
+    match Limited::new(body, bytes_max).collect().await {
+        Ok(whole) => Ok(whole.to_bytes().into()),
+        Err(why) if why.is::<LengthLimitError>() => Err(too_long(bytes_max)),
+        Err(_) => Err(ApiError::bad_request("the body broke off, or its chunks are malformed; send it again".into())),
+    }
+}
+
+/// The refusal of a body of more bytes.
+pub fn too_long(bytes_max: usize) -> ApiError {
+    let text = format!("the body is longer than {bytes_max} bytes; send less at once");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
 #[cfg(test)]

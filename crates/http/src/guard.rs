@@ -1,9 +1,11 @@
 //! What keeps the pages of other sites out, and what every answer says to browsers.
 
+use crate::ApiError;
 use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use axum::response::Response;
+use percent_encoding::percent_decode_str;
 
 /// What every answer says: nothing is loaded from elsewhere, framed, sniffed or told to others.
 pub const HEADERS: [(HeaderName, &str); 5] = [
@@ -43,6 +45,25 @@ fn is_local_name(text: &str) -> bool {
     !text.contains('@') && (host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "[::1]")
 }
 
+/// Refuses an address whose escapes are no text: the router and the query's reader put a replacement character in their place, so that
+/// another value than the one that was sent would be looked for.
+///
+/// # Errors
+/// Where it is, as an answer.
+pub fn readable(uri: &Uri) -> Result<(), ApiError> {
+    let is_text = |part: &str| percent_decode_str(part).decode_utf8().is_ok();
+    let wrong = if !is_text(uri.path()) {
+        "path"
+    } else if !uri.query().is_none_or(|query| query.split(['&', '=']).all(is_text)) {
+        "query"
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::bad_request(format!(
+        "the percent-encoded bytes of the {wrong} are not UTF-8; encode the text as UTF-8"
+    )))
+}
+
 /// Whether a browser says that the page of another origin sent this. A link to the page itself is
 /// welcome from anywhere; data, events and metrics are not for other pages, not even to load them unseen.
 pub fn is_of_another_site(request: &Request) -> bool {
@@ -53,7 +74,24 @@ pub fn is_of_another_site(request: &Request) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn escapes_that_are_no_text_are_refused_wherever_they_are() {
+        let of = |uri: &str| readable(&uri.parse().unwrap()).is_ok();
+        for uri in
+            ["/", "/a?b=c&d", "/%C3%A9?x=%e2%82%ac", "/a?share=50%", "/a?x=%2", "/a?x=%zz", "/?%00", "/a?x=%25ff"]
+        {
+            assert!(of(uri), "{uri}");
+        }
+        // A character whose bytes lie in two values is none in either.
+        for uri in
+            ["/%ff", "/a%C3/b", "/a?x=%FF", "/a?%ff=1", "/a?x=%c3&y=%a9", "/a?x=%C0%80", "/?x=%ED%A0%80", "/a?x=+%80"]
+        {
+            assert!(!of(uri), "{uri}");
+        }
+    }
 
     #[test]
     fn only_the_names_of_this_machine_are_local() {

@@ -51,9 +51,6 @@ pub use reply::json_text;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The version of the shapes of the API and of JSON lines. It grows when a field goes, or means something else.
-pub const SCHEMA: u32 = 2;
-
 /// Locks also after a panic of another thread: it leaves plain numbers behind, which are as good as before.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

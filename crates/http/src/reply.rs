@@ -28,7 +28,11 @@ pub fn json_text(value: &impl Serialize) -> Bytes {
 
 fn to_json(status: StatusCode, value: &impl Serialize) -> (StatusCode, Vec<u8>) {
     match json::to_vec(value) {
-        Ok(text) => (status, text),
+        // For whoever asks by hand, whose prompt would stand behind it.
+        Ok(mut text) => {
+            text.push(b'\n');
+            (status, text)
+        }
         // Plain structs and maps with string keys always have a JSON form.
         Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, br#"{"error":"the answer has no JSON form"}"#.to_vec()),
     }

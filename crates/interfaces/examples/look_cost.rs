@@ -9,7 +9,8 @@ const LOOKS: usize = 101;
 
 fn main() {
     // As the watch does.
-    let mut looker = Looker::new(Root::host()).with_carried_for(Duration::from_secs(60));
+    let mut looker = Looker::new(Root::host());
+    looker.set_carried_for(Duration::from_secs(60));
     let first = looker.look();
     let mut times: Vec<u64> = (0..LOOKS).map(|_| looker.look().look_ns).collect();
     times.sort_unstable();

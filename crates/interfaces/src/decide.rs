@@ -21,7 +21,7 @@ pub struct Policy {
     pub grace_ns: u64,
     /// A step that was tried this short ago and did not help is not tried again; the next is.
     pub escalates_ns: u64,
-    /// Also an interface that carries the default route or an SSH session.
+    /// Also an interface that carries a route beyond its own network or an SSH session.
     pub even_in_use: bool,
     /// Also where only unanswered probes say that it hangs, so that the neighbour may be what hangs.
     pub even_if_probable: bool,

@@ -188,7 +188,7 @@ fn unknown_counters(now: &Interface, before: Option<&Interface>, ago: &str) -> O
             ("rx_errors", counters.rx_errors),
             ("rx_missed_errors", counters.rx_missed_errors),
             ("tx_errors", counters.tx_errors),
-            ("carrier_changes", Some(one.carrier_change_count)),
+            ("carrier_changes", one.carrier_change_count),
         ]
     };
     let counts = told(now);
@@ -204,7 +204,7 @@ fn unknown_counters(now: &Interface, before: Option<&Interface>, ago: &str) -> O
 }
 
 fn flapping(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> Option<Claim> {
-    let rise = now.carrier_change_count.checked_sub(before.carrier_change_count)?;
+    let rise = now.carrier_change_count?.checked_sub(before.carrier_change_count?)?;
     let is_lost = now.is_up && now.has_carrier == Some(false) && rise > 0;
     let why = match rise {
         _ if is_lost => format!("its link went away {ago}"),

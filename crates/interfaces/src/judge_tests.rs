@@ -28,6 +28,7 @@ fn up() -> Interface {
         is_up: true,
         has_carrier: Some(true),
         tx_timeout_count: Some(5),
+        carrier_change_count: Some(0),
         ..Interface::default()
     }
 }
@@ -147,7 +148,7 @@ fn what_counters_do_not_tell_is_unknown() {
     assert_eq!((state, certainty), (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere)));
     assert_eq!(why, "its losses in the last 10 s are unknown: its counters were reset (rx_errors)");
     // Links that came or went before the reset are not counted any more.
-    let changed = |carrier_change_count| Interface { carrier_change_count, ..up() };
+    let changed = |count| Interface { carrier_change_count: Some(count), ..up() };
     assert_eq!(judged(changed(1), Some(&changed(9))).0, InterfaceState::Unknown);
     let probed =
         Interface { probe: Some(InterfaceProbe { baseline: Some(trips(100_000)), ..probe(20, 20) }), ..missing };
@@ -163,7 +164,7 @@ fn what_counters_do_not_tell_is_unknown() {
 
 #[test]
 fn a_link_that_flaps_or_goes_is_losing() {
-    let changed = |carrier_change_count, has_carrier| Interface { carrier_change_count, has_carrier, ..up() };
+    let changed = |count, has_carrier| Interface { carrier_change_count: Some(count), has_carrier, ..up() };
     let before = changed(1, Some(true));
     assert_eq!(judged(changed(4, Some(true)), Some(&before)).0, InterfaceState::Ok);
     assert_eq!(judged(changed(5, Some(true)), Some(&before)).0, InterfaceState::Losing);

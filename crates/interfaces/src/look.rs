@@ -8,7 +8,7 @@ use std::time::Duration;
 use surefoot_hostfs::netlink::{Socket, Transport};
 use surefoot_hostfs::{Root, clock, ethtool};
 use surefoot_model::{
-    Carried, Interface, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceProbe, InterfaceProblem, SelfTest,
+    Interface, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceProbe, InterfaceProblem, SelfTest,
 };
 
 /// What a counter did is told over this time, so that a fault does not vanish with the next look.
@@ -36,7 +36,7 @@ pub struct Looker {
     reporters: Reporters,
     drivers: BTreeMap<String, Option<String>>,
     indices: BTreeMap<String, Option<u32>>,
-    carried: Option<(u64, BTreeMap<String, Vec<Carried>>)>,
+    carried: Option<(u64, read::routes::Dependents)>,
     carried_for_ns: u64,
     before: VecDeque<(u64, BTreeMap<String, Interface>)>,
 }
@@ -70,11 +70,15 @@ impl Looker {
         Looker { limits, ..self }
     }
 
+    /// From now on with other limits.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// Looks for what goes through each interface only this often: the kernel walks its whole table of connections to tell of
     /// sessions, which takes longer than everything else. For who does nothing about it.
-    #[must_use]
-    pub fn with_carried_for(self, time: Duration) -> Self {
-        Looker { carried_for_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), ..self }
+    pub fn set_carried_for(&mut self, time: Duration) {
+        self.carried_for_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     }
 
     /// Looks.
@@ -112,7 +116,7 @@ impl Looker {
         let mut interfaces: Vec<Interface> =
             names.iter().filter_map(|name| read::interface(&self.root, name)).collect();
         for one in &mut interfaces {
-            one.carries = carried.get(&one.name).cloned().unwrap_or_default();
+            one.carries = carried.of(&one.name);
             if one.driver.is_none() {
                 one.driver = self.driver(&one.name);
             }
@@ -255,6 +259,7 @@ mod tests {
             .file("sys/class/net/eth0/queues/tx-0/tx_timeout", "4\n")
             .file("sys/class/net/eth0/statistics/rx_errors", "0\n")
             .file("sys/class/net/eth0/statistics/rx_missed_errors", "0\n")
+            .file("sys/class/net/eth0/carrier_changes", "0\n")
             .file("sys/class/net/eth0/statistics/tx_errors", "0\n")
     }
 
@@ -283,9 +288,10 @@ mod tests {
     fn what_goes_through_an_interface_is_looked_for_as_often_as_was_asked() {
         let route =
             |interface: &str| format!("Iface\n{interface}\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n");
-        let tree = tree().file("proc/net/route", route("eth9"));
+        let tree = tree().file("proc/net/route", route("eth9")).folder("sys/class/net/eth9");
         let root = Root::at(tree.path());
-        let mut rarely = Looker::new(root.clone()).with_carried_for(Duration::from_secs(3600));
+        let mut rarely = Looker::new(root.clone());
+        rarely.set_carried_for(Duration::from_secs(3600));
         let mut always = Looker::new(root);
         let carries = |looker: &mut Looker| !looker.look().interfaces[0].carries.is_empty();
         assert!(!carries(&mut rarely) && !carries(&mut always));

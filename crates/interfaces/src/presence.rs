@@ -18,7 +18,11 @@ pub fn unsupported(root: &Root) -> Option<Unsupported> {
         Ok(_) => "there is no network interface but loopback here".to_owned(),
         Err(error) => error.to_string(),
     };
-    Some(Unsupported::new(why, "run Surefoot in the network namespace that has the interfaces"))
+    let remedy = match root.is_host() {
+        true => "run Surefoot in the network namespace that has the interfaces",
+        false => "record the tree with its sys/class/net",
+    };
+    Some(Unsupported::new(why, remedy))
 }
 
 /// Whether the interfaces are those of another network namespace than the host's.
@@ -64,6 +68,6 @@ mod tests {
         assert_eq!(row.state, CapabilityState::Unsupported);
         assert!(row.reason.contains("loopback"), "{row:?}");
         let row = capability(&Root::at(HostTree::new().path()));
-        assert!(row.reason.contains("class/net"), "{row:?}");
+        assert!(row.reason.contains("class/net") && row.remedy.contains("record the tree"), "{row:?}");
     }
 }

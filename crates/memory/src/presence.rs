@@ -28,7 +28,7 @@ impl Presence {
         let mut unknown = None;
         let mut count = |folder: &str, word| {
             numbered(&root.sys(folder), word).unwrap_or_else(|error| {
-                unknown.get_or_insert(format!("/sys/{folder} cannot be read: {error}"));
+                unknown.get_or_insert(format!("{} cannot be read: {error}", root.sys(folder).display()));
                 0
             })
         };
@@ -150,7 +150,8 @@ mod tests {
     fn sources_that_cannot_be_looked_for_are_unknown_and_not_absent() {
         let tree = HostTree::new().file("sys/devices/system/edac/mc", "no folder\n");
         let missing = unsupported(&Root::at(tree.path())).unwrap();
-        assert!(missing.why.contains("is unknown: /sys/devices/system/edac/mc"), "{missing:?}");
+        let folder = tree.path().join("sys/devices/system/edac/mc");
+        assert!(missing.why.contains(&format!("is unknown: {}", folder.display())), "{missing:?}");
         let tree = tree.file("sys/devices/system/machinecheck/machinecheck0/bank0", "ff\n");
         let row = capability(&Root::at(tree.path()));
         assert_eq!(row.state, CapabilityState::Reduced);

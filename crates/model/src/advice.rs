@@ -50,6 +50,11 @@ pub struct Fix {
     pub expect: String,
 }
 
+impl Fix {
+    /// The rule for a cause that no setting of this kernel removes: it is listed behind what can be done.
+    pub const NEEDS_ANOTHER_KERNEL: &str = "tick-needs-another-kernel";
+}
+
 /// Where the cost of entry and exit is known from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]

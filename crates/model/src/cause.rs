@@ -137,6 +137,16 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// The name of the time that a core takes to enter an interrupt and to leave it.
+    pub const ENTRY_AND_EXIT: &str = "entry and exit";
+    /// The name of a call-function interrupt without the functions that it runs.
+    pub const INTERRUPT_ITSELF: &str = "interrupt itself";
+
+    /// Whether this is only the frame around what an interrupt ran.
+    pub fn is_frame(&self) -> bool {
+        [Cause::ENTRY_AND_EXIT, Cause::INTERRUPT_ITSELF].contains(&self.name.as_str())
+    }
+
     /// A cause of this kind and name.
     pub fn new(kind: CauseKind, name: impl Into<String>) -> Self {
         Cause { kind, name: name.into() }
@@ -145,7 +155,8 @@ impl Cause {
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.name.is_empty() {
+        // Some vectors are called as their kind is.
+        if self.name.is_empty() || self.name == self.kind.label() || self.name == self.kind.as_str() {
             f.write_str(self.kind.label())
         } else {
             write!(f, "{} {}", self.kind.label(), self.name)
@@ -156,6 +167,13 @@ impl fmt::Display for Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_says_the_same_as_the_kind_is_not_said_twice() {
+        assert_eq!(Cause::new(CauseKind::Reschedule, "reschedule").to_string(), "reschedule");
+        assert_eq!(Cause::new(CauseKind::MachineCheck, "machine_check").to_string(), "machine check");
+        assert_eq!(Cause::new(CauseKind::Timer, "local_timer").to_string(), "timer local_timer");
+    }
 
     #[test]
     fn a_kind_is_read_by_its_word_and_by_the_word_of_earlier_releases() {

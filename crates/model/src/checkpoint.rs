@@ -190,6 +190,9 @@ pub struct CheckpointJob {
     pub generations: Vec<Generation>,
     /// Generations beyond those.
     pub generations_left_out: u64,
+    /// What it had here and of which nothing is left, a sentence for each tier.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
 }
 
 /// A checkpoint in one tier.
@@ -212,9 +215,9 @@ pub struct Generation {
     pub ranks_here: u32,
     /// Ranks that it has; 0 where no manifest says it.
     pub ranks: u32,
-    /// Payload of the ranks that are here.
-    pub payload_bytes: u64,
-    /// What that takes in the tier.
+    /// Payload of the ranks that are here; `None` where the manifest of one cannot be read.
+    pub payload_bytes: Option<u64>,
+    /// What the parts that are here take in the tier.
     pub stored_bytes: u64,
     /// `shard`, `chip` or `checked`; empty where no manifest says it.
     pub protection: String,

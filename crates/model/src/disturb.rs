@@ -128,7 +128,7 @@ pub struct ExperimentEffect {
     pub interval_high: f64,
     /// 0.95 or more from 6 pairs on.
     pub confidence: f64,
-    /// The interval does not hold 1.
+    /// The interval excludes 1.
     pub effect_shown: bool,
     /// The least ratio above 1, and its reciprocal below, that four of five experiments like this one would show.
     pub minimum_detectable_ratio: f64,

@@ -168,6 +168,18 @@ impl Severity {
         }
     }
 
+    /// What the label `severity` of other people's alerting rules says; `None` where the word is not known.
+    pub fn of_label(word: &str) -> Option<Self> {
+        match word.to_ascii_lowercase().as_str() {
+            "critical" | "page" | "emergency" | "fatal" | "disaster" => Some(Severity::Critical),
+            "warning" | "warn" | "error" | "major" | "high" => Some(Severity::Warning),
+            "notice" | "info" | "informational" | "information" | "minor" | "low" | "none" | "ok" => {
+                Some(Severity::Notice)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether somebody should act.
     pub fn needs_action(self) -> bool {
         self >= Severity::Warning
@@ -353,21 +365,38 @@ pub struct Headline {
     pub severity: Severity,
     /// The sentence of the worst finding, and how many others are above `ok`.
     pub sentence: String,
+    /// What the host's cores lost, where the sentence says something else; `None` also where nothing is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_time: Option<String>,
 }
 
 impl Headline {
+    /// The rule of [`Room::Stall`] that says of the whole host what its cores lost.
+    pub const LOST_TIME: &'static str = "lost-time";
+
+    /// A headline that is not of a host's findings.
+    pub fn new(severity: Severity, sentence: impl Into<String>) -> Self {
+        Headline { severity, sentence: sentence.into(), lost_time: None }
+    }
+
     /// The headline of these findings; without any, that nothing is known yet.
     pub fn of(findings: &[Finding]) -> Self {
         let Some(worst) = findings.iter().min_by(|a, b| by_urgency(a, b)) else {
-            return Headline { severity: Severity::Notice, sentence: "There are no data yet.".to_owned() };
+            return Headline::new(Severity::Notice, "There are no data yet.");
         };
+        let is_lost_time = |one: &Finding| one.room == Room::Stall && one.rule == Headline::LOST_TIME;
+        let lost_time = findings.iter().find(|one| is_lost_time(one) && one.subject.kind == SubjectKind::Host);
         let others = findings.iter().filter(|one| one.severity > Severity::Ok && one.key != worst.key).count();
         let more = match (worst.severity, others) {
             (Severity::Ok, _) | (_, 0) => String::new(),
             (_, 1) => " One more finding.".to_owned(),
             (_, others) => format!(" {others} more findings."),
         };
-        Headline { severity: worst.severity, sentence: format!("{}{more}", worst.sentence) }
+        Headline {
+            severity: worst.severity,
+            sentence: format!("{}{more}", worst.sentence),
+            lost_time: lost_time.filter(|one| one.key != worst.key).map(|one| one.sentence.clone()),
+        }
     }
 }
 
@@ -422,6 +451,20 @@ mod tests {
         all.push(finding("worn", Severity::Warning));
         let headline = Headline::of(&all);
         assert_eq!((headline.severity, &*headline.sentence), (Severity::Critical, "It is lost. 2 more findings."));
+    }
+
+    #[test]
+    fn what_was_lost_stands_beside_a_worse_finding_of_another_room() {
+        let lost = finding(Headline::LOST_TIME, Severity::Notice);
+        let core = Subject::new(SubjectKind::Core, "1");
+        let of_a_core = Finding::new(Room::Stall, Headline::LOST_TIME, core, Severity::Ok, "It is core 1.");
+        let fan = Finding::new(Room::Remedy, "check", Subject::host(), Severity::Warning, "A fan stands still.");
+        let headline = Headline::of(&[of_a_core.clone(), lost.clone(), fan.clone()]);
+        assert_eq!(headline.sentence, "A fan stands still. One more finding.");
+        assert_eq!(headline.lost_time.as_deref(), Some("It is lost-time."));
+        // Said once, and not made up where nobody measured it.
+        assert_eq!(Headline::of(&[of_a_core.clone(), lost]).lost_time, None);
+        assert_eq!(Headline::of(&[of_a_core, fan]).lost_time, None);
     }
 
     #[test]

@@ -85,6 +85,15 @@ pub enum Certainty {
 }
 
 impl Certainty {
+    /// The name in JSON and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Certainty::Certain => "certain",
+            Certainty::Probable => "probable",
+            Certainty::CannotTellApartHere => "cannot_tell_apart_here",
+        }
+    }
+
     /// The words for people.
     pub fn label(self) -> &'static str {
         match self {

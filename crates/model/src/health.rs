@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn only_current_health_of_this_version_speaks() {
         let rooms = BTreeMap::from([(Room::Memory, RoomHealth::of(vec![finding(1, Severity::Critical)]))]);
-        let headline = Headline { severity: Severity::Critical, sentence: String::new() };
+        let headline = Headline::new(Severity::Critical, "");
         let mut health = Health {
             version: Health::VERSION,
             updated_realtime_ns: 1_000,

@@ -203,8 +203,12 @@ pub struct SelfTest {
 pub enum CarriedKind {
     /// A default route leaves through it.
     DefaultRoute,
+    /// A route to networks beyond its own leaves through it.
+    Route,
     /// An SSH session comes in through it.
     SshSession,
+    /// What depends on it is not known: a table of the kernel could not be read, or is beyond a limit.
+    NotRead,
     /// Recorded by a release that did not tell, or by a newer one: may be private.
     #[serde(other)]
     Unknown,
@@ -250,7 +254,7 @@ impl Carried {
 
     /// Whether every user of the host may read it: not who is logged in, and nothing of an unknown kind.
     pub fn is_public(&self) -> bool {
-        self.kind == CarriedKind::DefaultRoute
+        matches!(self.kind, CarriedKind::DefaultRoute | CarriedKind::Route | CarriedKind::NotRead)
     }
 }
 
@@ -280,8 +284,9 @@ pub struct Interface {
     pub carries: Vec<Carried>,
     /// Times that the kernel found a send queue stuck, all queues, since the driver loaded; `None` where it has no such counter.
     pub tx_timeout_count: Option<u64>,
-    /// Times that the link came or went.
-    pub carrier_change_count: u64,
+    /// Times that the link came or went; `None` where the kernel does not say.
+    #[serde(default)]
+    pub carrier_change_count: Option<u64>,
     /// Its counters.
     pub counters: InterfaceCounters,
     /// Its health reporters.

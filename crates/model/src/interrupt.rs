@@ -1,5 +1,6 @@
 use crate::{Advice, Cause, Certainty, CpuId, EntryExit, Fix, Intruder, Notice, SelfCost, Timeline, WhoCore};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Who raised an interrupt on a watched core, and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Raiser {
     pub kernel_stack: Vec<String>,
     /// The raiser's user stack, innermost first; empty where none was taken.
     pub user_stack: Vec<String>,
+    /// Whether this is the sum of several raisers of this name and system call, which had no room of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_sum: bool,
 }
 
 /// One kind of interrupt on one core: what it cost and who raised it.
@@ -90,6 +94,36 @@ pub struct LoopGap {
     pub parts: Vec<LoopGapPart>,
     /// What nothing explains; with the parts it adds up to the length. Nanoseconds.
     pub unexplained_ns: u64,
+}
+
+/// What is in most gaps of one polling thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MainCause {
+    /// The cause's name.
+    pub name: String,
+    /// How many gaps it is in.
+    pub gap_count: u64,
+    /// Who raised it in most of them; `None` where that is not known.
+    pub raiser: Option<String>,
+}
+
+impl LoopGap {
+    /// The cause that is in most of these gaps. `None` where they have no named cause, or nothing but entry and exit.
+    pub fn main_cause(gaps: &[&LoopGap]) -> Option<MainCause> {
+        let mut counts: BTreeMap<&str, (u64, BTreeMap<&str, u64>)> = BTreeMap::new();
+        for part in gaps.iter().flat_map(|gap| &gap.parts).filter(|part| !part.cause.is_frame()) {
+            let (count, raisers) = counts.entry(&part.cause.name).or_default();
+            *count += 1;
+            if let Some(raiser) = part.raisers.first() {
+                *raisers.entry(raiser).or_default() += 1;
+            }
+        }
+        // Of two that are in as many gaps, the one with a known raiser says more.
+        let (name, (gap_count, raisers)) =
+            counts.into_iter().max_by_key(|(_, (count, raisers))| (*count, raisers.values().sum::<u64>()))?;
+        let raiser = raisers.into_iter().max_by_key(|(_, count)| *count).map(|(raiser, _)| raiser.to_owned());
+        Some(MainCause { name: name.to_owned(), gap_count, raiser })
+    }
 }
 
 /// A part of a gap that a polling thread noted.

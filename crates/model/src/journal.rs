@@ -32,7 +32,7 @@ impl JournalEntry {
                 JournalEvent::Restart { report, .. } => report.len(),
                 JournalEvent::NotDurable { why, .. } => why.len(),
                 JournalEvent::Opened { job, weakness, .. } => job.len() + weakness.as_ref().map_or(0, String::len),
-                JournalEvent::Durable { .. } => 0,
+                JournalEvent::Durable { .. } | JournalEvent::Unread { .. } => 0,
             }
     }
 
@@ -72,7 +72,7 @@ impl JournalEntry {
                 };
                 (DeedAction::Restore, DeedTarget::Subject, outcome)
             }
-            JournalEvent::Opened { .. } | JournalEvent::Asked(_) => return None,
+            JournalEvent::Opened { .. } | JournalEvent::Asked(_) | JournalEvent::Unread { .. } => return None,
         };
         Some(Deed {
             at_realtime_ns: self.realtime_ns,
@@ -98,6 +98,7 @@ impl JournalEntry {
             JournalEvent::Durable { .. } => "durable",
             JournalEvent::NotDurable { .. } => "not_durable",
             JournalEvent::Restart { .. } => "restart",
+            JournalEvent::Unread { .. } => "unread",
         };
         let subject = Subject::new(SubjectKind::Job, job);
         let (at_realtime_ns, body) = (self.realtime_ns, HappenedBody::Journal(self));
@@ -150,6 +151,12 @@ pub enum JournalEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         is_durable: Option<bool>,
     },
+    /// Written by no job: the watch says here that lines of the journal may be missing before this time. The journal was replaced between
+    /// two looks, by another one or because it was full, and what it held then was not read to its end.
+    Unread {
+        /// The time of the last line that was read before, `CLOCK_REALTIME`.
+        since_realtime_ns: u64,
+    },
     /// A checkpoint on its way did not become durable.
     NotDurable {
         /// As above.
@@ -201,7 +208,10 @@ impl JournalEvent {
             JournalEvent::Restart { outcome: Some(outcome), .. } => {
                 !matches!(outcome, RestartOutcome::Restored | RestartOutcome::NoCheckpoint)
             }
-            JournalEvent::Opened { .. } | JournalEvent::Asked(_) | JournalEvent::Durable { .. } => false,
+            JournalEvent::Opened { .. }
+            | JournalEvent::Asked(_)
+            | JournalEvent::Durable { .. }
+            | JournalEvent::Unread { .. } => false,
         }
     }
 }

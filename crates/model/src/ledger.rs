@@ -1,33 +1,65 @@
 use crate::{Cause, CpuId, Histogram};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
+use std::ops::AddAssign;
 
 /// What one cause took from one core in one window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Lost {
     /// The cause.
     #[serde(flatten)]
     pub cause: Cause,
-    /// How often it happened.
+    /// How often it happened; `null` where the source knows the time alone, as of steal. Recordings of earlier releases say 0 there, as
+    /// this does in memory: see [`Lost::known_count`].
+    #[serde(deserialize_with = "known_or_0")]
+    #[cfg_attr(any(test, feature = "schema"), schemars(with = "Option<u64>"))]
     pub count: u64,
     /// Time taken, nested causes counted once, under the innermost; nanoseconds.
     pub total_ns: u64,
     /// The longest single occurrence, as far as it lies in the window, so never more than `total_ns`; within an eighth where
-    /// a longer one came before. Nanoseconds.
+    /// a longer one came before. Nanoseconds. `null` where the source does not know single ones, as `count`.
+    #[serde(deserialize_with = "known_or_0")]
+    #[cfg_attr(any(test, feature = "schema"), schemars(with = "Option<u64>"))]
     pub max_ns: u64,
     /// The part of `total_ns` that delayed no task, because no task ran on the core or waited for it: it idled, or a kernel
     /// thread had it for itself. Nanoseconds. Recordings of earlier releases count only the first.
     pub while_idle_ns: u64,
     /// The durations, where the source knows them one by one; each as far as it lies in the window.
-    #[serde(default, skip_serializing_if = "is_empty")]
+    #[serde(default)]
     pub histogram: Histogram,
 }
 
-fn is_empty(histogram: &Histogram) -> bool {
-    histogram.0.is_empty()
+fn known_or_0<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(0))
+}
+
+/// What is not known is `null`, and no number.
+impl Serialize for Lost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            #[serde(flatten)]
+            cause: &'a Cause,
+            count: Option<u64>,
+            total_ns: u64,
+            max_ns: Option<u64>,
+            while_idle_ns: u64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            histogram: Option<&'a Histogram>,
+        }
+        let line = Line {
+            cause: &self.cause,
+            count: self.known_count(),
+            total_ns: self.total_ns,
+            max_ns: self.known_max_ns(),
+            while_idle_ns: self.while_idle_ns,
+            histogram: Some(&self.histogram).filter(|histogram| !histogram.0.is_empty()),
+        };
+        line.serialize(serializer)
+    }
 }
 
 impl Lost {
@@ -57,6 +89,16 @@ impl Lost {
     /// middle of a bucket may lie above the longest one that was seen in it, which bounds it.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         (self.histogram.count() > 0).then(|| self.histogram.quantile_ns(share).min(self.max_ns))
+    }
+
+    /// How often it happened; `None` where the source knows the time alone, as of steal.
+    pub fn known_count(&self) -> Option<u64> {
+        LostSum::of(self).known_count()
+    }
+
+    /// The longest single occurrence; `None` where the source does not know single ones.
+    pub fn known_max_ns(&self) -> Option<u64> {
+        LostSum::of(self).known_max_ns()
     }
 
     /// The part of `total_ns` that was taken from a task that ran or waited, nanoseconds.
@@ -216,6 +258,100 @@ impl CoreLedger {
     }
 }
 
+/// What one cause took, without the cause itself and without single durations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LostSum {
+    /// How often it happened.
+    pub count: u64,
+    /// Time taken, nanoseconds.
+    pub total_ns: u64,
+    /// The longest single occurrence, nanoseconds.
+    pub max_ns: u64,
+    /// The part of `total_ns` that delayed no task, nanoseconds.
+    pub while_idle_ns: u64,
+}
+
+impl LostSum {
+    /// The numbers of a row.
+    pub fn of(lost: &Lost) -> Self {
+        LostSum { count: lost.count, total_ns: lost.total_ns, max_ns: lost.max_ns, while_idle_ns: lost.while_idle_ns }
+    }
+
+    /// As [`Lost::known_count`].
+    pub fn known_count(&self) -> Option<u64> {
+        (self.count > 0 || self.max_ns > 0 || self.total_ns == 0).then_some(self.count)
+    }
+
+    /// As [`Lost::known_max_ns`].
+    pub fn known_max_ns(&self) -> Option<u64> {
+        (self.max_ns > 0 || self.total_ns == 0).then_some(self.max_ns)
+    }
+
+    /// The row of this cause.
+    pub fn named(self, cause: Cause) -> Lost {
+        Lost { while_idle_ns: self.while_idle_ns, ..Lost::new(cause, self.count, self.total_ns, self.max_ns) }
+    }
+}
+
+/// Sums stop at the largest number.
+impl AddAssign<&LostSum> for LostSum {
+    fn add_assign(&mut self, other: &LostSum) {
+        self.count = self.count.saturating_add(other.count);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.while_idle_ns = self.while_idle_ns.saturating_add(other.while_idle_ns);
+    }
+}
+
+impl AddAssign<&Lost> for Lost {
+    fn add_assign(&mut self, other: &Lost) {
+        self.add(other);
+    }
+}
+
+/// The sum of ledgers of one core. Every sum of ledgers is one of these; they differ in how they tell causes apart (`Key`), in
+/// whether they keep single durations (`Row`), and in how many causes they keep, which whoever adds decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LedgerSum<Key: Ord, Row> {
+    /// The times. Its own list of causes stays empty.
+    pub times: CoreLedger,
+    /// The causes.
+    pub lost: BTreeMap<Key, Row>,
+}
+
+impl<Key: Ord, Row: for<'a> AddAssign<&'a Row>> LedgerSum<Key, Row> {
+    /// The sum of no ledger.
+    pub fn empty(cpu: CpuId) -> Self {
+        LedgerSum { times: CoreLedger::empty(cpu), lost: BTreeMap::new() }
+    }
+
+    /// Adds a ledger. `row` gets the causes so far and one of the ledger, and says under which key it is added.
+    pub fn add(&mut self, core: &CoreLedger, mut row: impl FnMut(&BTreeMap<Key, Row>, &Lost) -> (Key, Row)) {
+        self.times.add_times(core);
+        for lost in &core.lost {
+            let (key, took) = row(&self.lost, lost);
+            self.add_lost(key, took);
+        }
+    }
+
+    /// Adds what one cause took.
+    pub fn add_lost(&mut self, key: Key, took: Row) {
+        match self.lost.entry(key) {
+            Entry::Occupied(mut sum) => *sum.get_mut() += &took,
+            Entry::Vacant(place) => drop(place.insert(took)),
+        }
+    }
+}
+
+impl LedgerSum<Cause, Lost> {
+    /// The sum as a ledger, causes largest first.
+    pub fn ledger(&self) -> CoreLedger {
+        let mut lost: Vec<Lost> = self.lost.values().cloned().collect();
+        Lost::sort(&mut lost);
+        CoreLedger { lost, ..self.times }
+    }
+}
+
 /// Why the ledger of a core in a window cannot be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -316,4 +452,44 @@ pub struct Completeness {
     pub kernel_count: u64,
     /// How many the probes saw.
     pub probe_count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::CauseKind;
+    use serde_json::{Value, json};
+
+    /// Steal is a sum: nobody knows of how many occurrences, and 0 is a number.
+    #[test]
+    fn what_only_the_sum_is_known_of_has_no_count_in_json() {
+        let lost =
+            |count, total_ns, max_ns| Lost::new(Cause::new(CauseKind::Hypervisor, "steal"), count, total_ns, max_ns);
+        let steal = serde_json::to_value(lost(0, 10, 0)).unwrap();
+        assert_eq!((&steal["count"], &steal["max_ns"], &steal["total_ns"]), (&Value::Null, &Value::Null, &json!(10)));
+        let counted = serde_json::to_value(lost(0, 10, 4)).unwrap();
+        assert_eq!((&counted["count"], &counted["max_ns"]), (&json!(0), &json!(4)), "it began before the window");
+        let nothing = serde_json::to_value(lost(0, 0, 0)).unwrap();
+        assert_eq!((&nothing["count"], &nothing["max_ns"]), (&json!(0), &json!(0)));
+        // As earlier releases wrote it.
+        let mut old = steal.clone();
+        (old["count"], old["max_ns"]) = (json!(0), json!(0));
+        assert_eq!(serde_json::from_value::<Lost>(old).unwrap(), lost(0, 10, 0));
+    }
+
+    #[test]
+    fn a_row_is_read_as_it_was_written() {
+        for number in 0..64_u64 {
+            let (count, total_ns, max_ns) = (number % 4, number / 4 % 4, number / 16);
+            let mut row = Lost::new(Cause::new(CauseKind::Timer, "t"), count, total_ns, max_ns);
+            for _ in 0..2 {
+                let text = serde_json::to_string(&row).unwrap();
+                assert_eq!(serde_json::from_str::<Lost>(&text).unwrap(), row, "{text}");
+                row.while_idle_ns = 1;
+                row.histogram.record(max_ns);
+            }
+        }
+    }
 }

@@ -56,6 +56,7 @@ mod remedy;
 mod report;
 mod source;
 mod timeline;
+pub mod units;
 mod weight;
 
 pub use advice::{Advice, Change, Comparison, EntryExit, EntryExitBasis, Fix, Intruder, LossRate, WhoCore};
@@ -84,14 +85,16 @@ pub use interface::{
     Carried, CarriedKind, HealthReporter, Interface, InterfaceChange, InterfaceCounters, InterfaceEvent, InterfaceLook,
     InterfaceProbe, InterfaceProblem, InterfaceState, ProbeKind, ReporterState, RoundTrips, SelfTest, SelfTestPart,
 };
-pub use interrupt::{Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
+pub use interrupt::{Interrupt, LoopGap, LoopGapPart, LoopSummary, MainCause, Raiser, WhoReport};
 pub use journal::{Answered, Decided, JournalEntry, JournalEvent, RestartOutcome};
-pub use ledger::{Completeness, CoreLedger, FaultyCore, FaultySum, LedgerFault, Lost, Untimed, Waiting};
+pub use ledger::{
+    Completeness, CoreLedger, FaultyCore, FaultySum, LedgerFault, LedgerSum, Lost, LostSum, Untimed, Waiting,
+};
 pub use machine::MachineId;
 pub use memory::{
     CheckResult, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity, FaultMode, Fidelity,
-    LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
-    Persistence, ReportingCost, Spread,
+    GoneController, LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem,
+    MemorySource, Persistence, ReportingCost, Spread,
 };
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
@@ -103,6 +106,9 @@ pub use remedy::{
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};
 pub use timeline::{Timeline, TimelineArrival, TimelineSlice};
+
+/// The version of the answers of the API and of JSON lines. It grows when a field is removed or changes its meaning.
+pub const SCHEMA: u32 = 2;
 
 #[cfg(test)]
 mod schema;

@@ -17,6 +17,11 @@ impl MachineId {
         self.hardware.is_some() || self.system.is_some()
     }
 
+    /// Whether nothing is known of it.
+    pub fn is_unknown(&self) -> bool {
+        !self.is_known()
+    }
+
     /// Whether both are one machine, `None` where that is unknown. The hardware decides where both know it: the machine ID of a diskless
     /// host is another after each boot, and cloned images share one.
     pub fn is(&self, other: &MachineId) -> Option<bool> {

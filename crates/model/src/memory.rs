@@ -295,10 +295,11 @@ pub struct Dimm {
     pub size_bytes: u64,
     /// The controller that it hangs on, as [`MemoryController::id`]; empty where it is not known.
     pub controller: String,
-    /// Corrected errors, all that were ever seen of this module: resets, wraps, reboots and moves do not lower it.
-    pub corrected_count: u64,
+    /// Corrected errors, all that were ever seen of this module: resets, wraps, reboots and moves do not lower it. `None` where
+    /// none was ever seen and not every counter can be read, so that nothing is known.
+    pub corrected_count: Option<u64>,
     /// Uncorrected errors, in the same way.
-    pub uncorrected_count: u64,
+    pub uncorrected_count: Option<u64>,
     /// Corrected errors per second between the two newest readings.
     pub rate_per_s: f64,
     /// The seconds between these readings, from 1 to 3600; 0 where there are no two readings within an hour, so that the rate
@@ -313,10 +314,12 @@ pub struct Dimm {
     pub is_over_rate: bool,
     /// How exact the counts are.
     pub fidelity: Fidelity,
-    /// Severities of which not every counter of this module can be read now: the true count may be higher, and a count of 0
-    /// says nothing.
+    /// Severities of which not every counter of this module can be read now: the true count may be higher than what was seen.
     #[serde(default)]
     pub unread: Vec<ErrorSeverity>,
+    /// Severities of which errors were counted for a place with several modules, this one among them: some may be its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unplaced: Vec<ErrorSeverity>,
     /// Where the counts come from, the one that is counted first.
     pub sources: Vec<MemorySource>,
     /// How the errors are spread over it.
@@ -327,6 +330,10 @@ pub struct Dimm {
     pub fault: Option<DimmFault>,
     /// The slot where it was before, where it was moved.
     pub moved_from: Option<String>,
+    /// Modules that this one cannot be told from and may have changed places with, by [`Dimm::id`]: the counts of each of them may be
+    /// another's. Empty where that is out of the question.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mixed_with: Vec<String>,
     /// Where the errors are, in words, where nobody can tell of which module they are: then this is a place, and no module. `None`
     /// for a module.
     #[serde(default)]
@@ -353,6 +360,22 @@ pub struct MemoryController {
     pub reset_s: Option<u64>,
 }
 
+/// A memory controller that was there at an earlier look of the same watch and is not any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct GoneController {
+    /// The kernel's name, such as `mc0`.
+    pub id: String,
+    /// The driver's name of it.
+    pub name: String,
+    /// When it was seen last, `CLOCK_REALTIME`.
+    pub seen_realtime_ns: u64,
+    /// The controller as which the same hardware is counted now, by the same name with the same modules at the same places; `None`
+    /// where there is none, or it cannot be told which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+}
+
 /// A file or service that could not be read, or says what cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -375,10 +398,14 @@ pub struct MemoryLook {
     pub looked_realtime_ns: u64,
     /// How long it took.
     pub look_ns: u64,
-    /// The modules, by controller and place.
+    /// The modules, by controller and place; those of controllers that are gone at the end.
     pub dimms: Vec<Dimm>,
     /// The controllers, by number.
     pub controllers: Vec<MemoryController>,
+    /// Controllers that were there before. Their modules are still among `dimms`, at the end, with the counts of then and all of them
+    /// `unread`; but for one that has another number now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<GoneController>,
     /// What could not be read.
     pub problems: Vec<MemoryProblem>,
     /// Problems beyond those.
@@ -527,6 +554,7 @@ impl MemoryEvent {
                     + size_of_val(look.controllers.as_slice())
                     + size_of_val(look.problems.as_slice())
                     + dimms.chain(problems).chain(controllers).sum::<usize>()
+                    + look.gone.iter().map(|one| size_of_val(one) + one.id.len() + one.name.len()).sum::<usize>()
                     + look.unsupported.as_ref().map_or(0, String::len)
             }
             MemoryEvent::Report(report) => {
@@ -569,6 +597,28 @@ impl Dimm {
         self.fidelity == Fidelity::Unknown || self.unread.contains(&severity)
     }
 
+    /// Corrected errors that are known of: at least so many.
+    pub fn corrected(&self) -> u64 {
+        self.corrected_count.unwrap_or(0)
+    }
+
+    /// Uncorrected errors that are known of: at least so many.
+    pub fn uncorrected(&self) -> u64 {
+        self.uncorrected_count.unwrap_or(0)
+    }
+
+    /// A count of this severity as it is told: a 0 that nobody could read is none.
+    pub fn told(&self, severity: ErrorSeverity, count: u64) -> Option<u64> {
+        (count > 0 || !self.is_unread(severity)).then_some(count)
+    }
+
+    /// Whether the count of that severity is all that there were: every counter was read, and no error of an unknown module may be
+    /// this one's.
+    pub fn is_all(&self, severity: ErrorSeverity) -> bool {
+        let is_exact = severity == ErrorSeverity::Uncorrected || self.fidelity == Fidelity::Exact;
+        is_exact && !self.is_unread(severity) && !self.unplaced.contains(&severity) && self.mixed_with.is_empty()
+    }
+
     fn held_bytes(&self) -> usize {
         let texts = [&self.id, &self.label, &self.controller];
         let some = [&self.serial, &self.part, &self.moved_from, &self.only_place];
@@ -580,6 +630,7 @@ impl Dimm {
             + some.iter().filter_map(|text| text.as_ref().map(String::len)).sum::<usize>()
             + size_of_val(self.sources.as_slice())
             + size_of_val(self.unread.as_slice())
+            + self.mixed_with.iter().map(|id| size_of::<String>() + id.len()).sum::<usize>()
             + fault
     }
 }

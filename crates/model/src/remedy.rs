@@ -52,6 +52,16 @@ pub struct Alert {
     pub since_realtime_ns: u64,
 }
 
+impl Alert {
+    /// The severity that somebody said; `None` where an alert has none, or a word that is not known.
+    pub fn said_severity(&self) -> Option<Severity> {
+        match self.origin {
+            AlertOrigin::Alertmanager => Severity::of_label(self.labels.get("severity")?),
+            AlertOrigin::Finding => Some(self.severity),
+        }
+    }
+}
+
 /// Where a case stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]

@@ -1,6 +1,6 @@
 use crate::{
-    Capability, Cause, Completeness, CoreLedger, CpuId, Event, FaultyCore, FaultySum, Gap, HostDescription, Lost,
-    Notice, SelfCost, StreamClock, Untimed, WhoReport, Window,
+    Capability, Cause, Completeness, CoreLedger, CpuId, Event, FaultyCore, FaultySum, Gap, HostDescription, LedgerSum,
+    Lost, Notice, SelfCost, StreamClock, Untimed, WhoReport, Window,
 };
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct Report {
     pub end_ns: u64,
     /// Windows summed up.
     pub windows: u64,
-    cores: BTreeMap<CpuId, CoreSum>,
+    cores: BTreeMap<CpuId, LedgerSum<Cause, Lost>>,
     faulty: BTreeMap<CpuId, FaultySum>,
     /// Interrupts that were counted but could not be timed.
     pub untimed: Vec<Untimed>,
@@ -51,13 +51,6 @@ pub struct Report {
     pub who: Option<WhoReport>,
     /// What the times of the stream are on the clock of the world.
     pub clock: StreamClock,
-}
-
-/// The ledger of one core with its causes at hand; its own list of causes stays empty.
-#[derive(Debug, Clone, PartialEq)]
-struct CoreSum {
-    times: CoreLedger,
-    lost: BTreeMap<Cause, Lost>,
 }
 
 impl Report {
@@ -115,8 +108,11 @@ impl Report {
                 self.add_faulty(FaultySum { cpu: core.cpu, count: 1, fault });
                 continue;
             }
-            let sum = self.cores.entry(core.cpu);
-            sum.or_insert_with(|| CoreSum { times: CoreLedger::empty(core.cpu), lost: BTreeMap::new() }).add(core);
+            self.cores.entry(core.cpu).or_insert_with(|| LedgerSum::empty(core.cpu)).add(core, |known, lost| {
+                let has_room = known.len() < CAUSES_MAX || known.contains_key(&lost.cause);
+                let cause = if has_room { lost.cause.clone() } else { Cause::new(lost.cause.kind, OTHER_NAMES) };
+                (cause.clone(), Lost { cause, ..lost.clone() })
+            });
         }
         for &FaultyCore { cpu, fault } in &window.faulty {
             self.add_faulty(FaultySum { cpu, count: 1, fault });
@@ -138,12 +134,7 @@ impl Report {
 
     /// The ledger of each core over the whole stream, ascending; causes largest first.
     pub fn cores(&self) -> Vec<CoreLedger> {
-        let whole = |sum: &CoreSum| {
-            let mut lost: Vec<Lost> = sum.lost.values().cloned().collect();
-            Lost::sort(&mut lost);
-            CoreLedger { lost, ..sum.times }
-        };
-        self.cores.values().map(whole).collect()
+        self.cores.values().map(LedgerSum::ledger).collect()
     }
 
     /// Ledgers that could not be true and are in no sum, by core, ascending.
@@ -154,28 +145,6 @@ impl Report {
     /// Causes summed over all cores, largest first.
     pub fn causes(&self) -> Vec<Lost> {
         Lost::by_cause(self.cores.values().flat_map(|core| core.lost.values()))
-    }
-}
-
-impl CoreSum {
-    fn add(&mut self, core: &CoreLedger) {
-        self.times.add_times(core);
-        for lost in &core.lost {
-            if let Some(sum) = self.lost.get_mut(&lost.cause) {
-                sum.add(lost);
-                continue;
-            }
-            let cause = match self.lost.len() {
-                ..CAUSES_MAX => lost.cause.clone(),
-                _ => Cause::new(lost.cause.kind, OTHER_NAMES),
-            };
-            match self.lost.get_mut(&cause) {
-                Some(sum) => sum.add(lost),
-                None => {
-                    self.lost.insert(cause.clone(), Lost { cause, ..lost.clone() });
-                }
-            }
-        }
     }
 }
 

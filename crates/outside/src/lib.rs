@@ -16,5 +16,6 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod host_name;
 pub mod http;
 pub mod own;

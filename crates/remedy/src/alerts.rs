@@ -14,8 +14,8 @@ fn held(severity: Severity) -> &'static str {
     }
 }
 
-/// The severities that are alerts, with their numbers in `surefoot_finding_severity`.
-const ALERTS: [(Severity, u8); 2] = [(Severity::Warning, 2), (Severity::Critical, 3)];
+/// The severities that are alerts.
+const ALERTS: [Severity; 2] = [Severity::Warning, Severity::Critical];
 
 /// The name of the alert, such as `SurefootMemoryCritical`.
 pub fn alert_name(room: Room, severity: Severity) -> String {
@@ -33,22 +33,48 @@ pub fn prometheus_rules() -> String {
                     groups:\n  - name: surefoot\n    rules:\n"
         .to_owned();
     for room in Room::ALL {
-        for (severity, number) in ALERTS {
+        for severity in ALERTS {
             text += &format!(
-                "      - alert: {}\n        expr: surefoot_finding_severity{{room=\"{room}\"}} == {number}\n        for: {}\n        \
-                 labels:\n          severity: {severity}\n          subject: '{{{{ $labels.subject }}}}{{{{ with $labels.name }}}} {{{{ . }}}}{{{{ end }}}}'\n        \
-                 annotations:\n          summary: '{}: {{{{ $labels.rule }}}} of {{{{ $labels.subject }}}}{{{{ with $labels.name }}}} {{{{ . }}}}{{{{ end }}}}, {severity}; \
-                 the page of the host says what was found.'\n",
+                "      - alert: {}\n        expr: surefoot_finding{{room=\"{room}\",severity=\"{severity}\"}} == 1\n        for: {}\n        \
+                 annotations:\n          summary: '{}: {{{{ $labels.rule }}}} of {{{{ $labels.subject }}}}, {severity}; \
+                 the page of the host says what was found.'\n          runbook_url: '{RUNBOOK}'\n",
                 alert_name(room, severity),
                 held(severity),
                 room.label(),
             );
         }
     }
-    text + "      - alert: SurefootWatchGone\n        expr: up{job=\"surefoot\"} == 0\n        for: 5m\n        labels:\n          \
+    text += "      - alert: SurefootWatchGone\n        expr: up{job=\"surefoot\"} == 0\n        for: 5m\n        labels:\n          \
             severity: warning\n          room: watch\n          rule: gone\n        annotations:\n          \
-            summary: 'No watch of Surefoot answers on this host.'\n"
+            summary: 'No watch of Surefoot answers on this host.'\n  - name: surefoot-recording\n    rules:\n";
+    for (name, expression) in RECORDED {
+        text += &format!("      - record: {name}\n        expr: {expression}\n");
+    }
+    text
 }
+
+/// The rule's section of `docs/findings.md`. The external label `surefoot_docs` says where the documents are; without it they are where a package has them.
+const RUNBOOK: &str = "{{ with $externalLabels.surefoot_docs }}{{ . }}{{ else }}file:///usr/share/doc/surefoot{{ end }}/findings.md\
+                       #{{ $labels.room }}{{ reReplaceAll \"^(uncorrected|no-information|controller-gone|controller-renumbered|sum|accounting|check)-.*$\" \
+                       \"$1-name\" $labels.rule }}";
+
+/// What dashboards of many hosts ask for.
+const RECORDED: [(&str, &str); 4] = [
+    (
+        "instance:surefoot_stall_lost:ratio_rate5m",
+        "sum by (instance, job) (rate(surefoot_stall_lost_seconds_total[5m])) / on (instance, job) surefoot_stall_cores",
+    ),
+    (
+        "instance_kind:surefoot_stall_lost_seconds:rate5m",
+        "sum by (instance, job, kind) (rate(surefoot_stall_lost_seconds_total[5m]))",
+    ),
+    ("instance:surefoot_memory_errors:rate1h", "sum by (instance, job) (rate(surefoot_memory_errors_total[1h]))"),
+    (
+        "instance:surefoot_finding:worst",
+        "max by (instance, job) (3 * (surefoot_findings{severity=\"critical\"} > bool 0) or 2 * (surefoot_findings{severity=\"warning\"} > bool 0) or \
+         (surefoot_findings{severity=\"notice\"} > bool 0))",
+    ),
+];
 
 /// The route and the receiver for Alertmanager, that tell `surefoot remedy serve` at this address.
 pub fn alertmanager_route(address: &str) -> String {
@@ -92,6 +118,58 @@ mod tests {
             let hint = "run SUREFOOT_UPDATE=1 cargo test -p surefoot-remedy alerts";
             assert!(std::fs::read_to_string(&path).unwrap_or_default() == text, "{name} is stale; {hint}");
         }
+    }
+
+    /// The anchor that a page of Markdown gives a heading.
+    fn anchor(heading: &str) -> String {
+        let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | ' ');
+        heading.to_lowercase().chars().filter(kept).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+    }
+
+    /// Every rule that alerts, with a name in place of NAME, and what promtool makes of it: the alert, its labels and its link.
+    #[test]
+    fn every_finding_becomes_an_alert_that_links_to_its_rule() {
+        const TEST: &str = "every_finding_becomes_an_alert_that_links_to_its_rule";
+        let Some(promtool) = program::find("promtool") else { return not_run(TEST, "promtool is not installed") };
+        let text =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/findings.md")).unwrap();
+        let sections: Vec<&str> = text.split("\n### `").skip(1).collect();
+        let (mut alerts, mut number) = (String::new(), 0);
+        for section in &sections {
+            let (key, about) = section.split_once('`').unwrap();
+            let (room, rule) = key.split_once('/').unwrap();
+            let first = about.trim_start().lines().next().unwrap();
+            let severities = first.split('.').next().unwrap();
+            for (word, severity) in [("WARNING", Severity::Warning), ("CRITICAL", Severity::Critical)] {
+                if !severities.contains(word) {
+                    continue;
+                }
+                number += 1;
+                let room = Room::ALL.into_iter().find(|known| known.as_str() == room).unwrap();
+                let (rule, subject) = (rule.replace("NAME", "mc0"), "dimm A1");
+                let labels = format!(
+                    "room: {room}, rule: {rule}, subject: {subject}, severity: {severity}, certainty: certain, instance: n1"
+                );
+                let summary = format!(
+                    "{}: {rule} of {subject}, {severity}; the page of the host says what was found.",
+                    room.label()
+                );
+                let link = format!("https://docs.test/findings.md#{}", anchor(key));
+                alerts += &format!(
+                    "  - interval: 1m\n    external_labels: {{surefoot_docs: 'https://docs.test'}}\n    input_series:\n      - series: 'surefoot_finding{{room=\"{room}\",rule=\"{rule}\",subject=\"{subject}\",severity=\"{severity}\",certainty=\"certain\",instance=\"n1\"}}'\n        values: '1x20'\n    alert_rule_test:\n      - eval_time: 10m\n        alertname: {}\n        exp_alerts:\n          - exp_labels: {{{labels}}}\n            exp_annotations: {{summary: '{summary}', runbook_url: '{link}'}}\n",
+                    alert_name(room, severity)
+                );
+            }
+        }
+        assert!(number > 20, "{number} rules and severities that alert");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("tests.yml");
+        let rules = kept("surefoot.rules.yml").canonicalize().unwrap();
+        let gone = "  - interval: 1m\n    input_series:\n      - series: 'up{job=\"surefoot\",instance=\"n1\"}'\n        values: '0x20'\n    alert_rule_test:\n      - eval_time: 10m\n        alertname: SurefootWatchGone\n        exp_alerts:\n          - exp_labels: {severity: warning, room: watch, rule: gone, job: surefoot, instance: n1}\n            exp_annotations: {summary: 'No watch of Surefoot answers on this host.'}\n";
+        std::fs::write(&file, format!("rule_files: ['{}']\ntests:\n{gone}{alerts}", rules.display())).unwrap();
+        let output = Command::new(promtool).args(["test", "rules"]).arg(&file).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{said}");
     }
 
     #[test]

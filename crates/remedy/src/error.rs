@@ -37,6 +37,14 @@ pub enum Error {
         /// What went wrong.
         why: String,
     },
+    /// There is no store where one is to be read; none is made.
+    #[error("no store at {store}: {why}")]
+    NoStore {
+        /// Which one, without a password.
+        store: String,
+        /// What is there instead, and what to do.
+        why: String,
+    },
     /// Somebody else changed the case meanwhile, or holds its lease.
     #[error("case {case} was changed by another client in between: {why}")]
     Conflict {

@@ -14,7 +14,7 @@ use surefoot_model::{Case, PartBook, PartStay, StepState};
 /// Repairs and replacements that are kept, the newest; a part with more is long known.
 const KEPT_MAX: usize = 200;
 
-/// One case that repaired a part.
+/// One case in which repair steps of a part were done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartRepair {
     /// The case.
@@ -23,8 +23,11 @@ pub struct PartRepair {
     pub host: String,
     /// When its first repair ended, `CLOCK_REALTIME`.
     pub at_realtime_ns: u64,
-    /// The steps that repaired, in the words of the policy.
+    /// The repair steps that were done, in the words of the policy. Whether they helped is another question: see `alert_holds`.
     pub steps: Vec<String>,
+    /// Whether the alert that the case is about still held when the case was read; `None` of a book of an older release.
+    #[serde(default)]
+    pub alert_holds: Option<bool>,
     /// Rows that were repaired, by their place: `rank 0 bank group 1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rows_by_bank_group: BTreeMap<String, u64>,
@@ -201,10 +204,13 @@ impl PartHistory {
         for repair in &self.repairs {
             let steps = repair.steps.join(", ");
             let host = if self.serial.is_empty() { String::new() } else { format!(" in {}", repair.host) };
-            lines.push((
-                repair.at_realtime_ns,
-                format!("repaired {}{host} by {steps}, case {}", utc_text(repair.at_realtime_ns), repair.case),
-            ));
+            let helped = match repair.alert_holds {
+                Some(true) => "the alert still holds",
+                Some(false) => "the alert is over",
+                None => "whether it helped is not known",
+            };
+            let at = utc_text(repair.at_realtime_ns);
+            lines.push((repair.at_realtime_ns, format!("{steps} done {at}{host}, case {}; {helped}", repair.case)));
         }
         for replaced in &self.replacements {
             let by = if replaced.by.is_empty() { String::new() } else { format!(" by {}", replaced.by) };
@@ -300,6 +306,7 @@ fn repair_of(case: &Case) -> Option<PartRepair> {
         host: case.host.clone(),
         at_realtime_ns: first.ended_realtime_ns,
         steps: done.iter().map(|step| step.step.clone()).collect(),
+        alert_holds: Some(case.is_firing),
         rows_by_bank_group,
     })
 }
@@ -357,6 +364,19 @@ mod tests {
     fn of_part(case: Case, host: &str, place: &str, serial: &str) -> Case {
         let part = Part { kind: SubjectKind::Dimm, name: serial.into(), place: place.into(), serial: serial.into() };
         Case { host: host.into(), subject: part.subject().to_string(), part: Some(part), ..case }
+    }
+
+    /// A hook that exits 0 says nothing about the part.
+    #[test]
+    fn a_repair_step_that_was_done_is_called_repaired_by_nobody() {
+        let done = case(4, "run:/hooks/repair", "", 100);
+        let says = |case: Case| {
+            let book = PartBook { cases: vec![case.clone()], ..PartBook::default() };
+            PartHistory::of(&book, &case, 101 * DAY_NS).says().join("\n")
+        };
+        let line = "run:/hooks/repair done 1970-04-11 00:00:00 UTC, case 4; the alert ";
+        assert_eq!(says(Case { is_firing: true, ..done.clone() }), format!("{line}still holds"));
+        assert_eq!(says(done), format!("{line}is over"));
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod namespaces;
 pub mod spin;
 pub mod status;
 mod tracepoints;
+pub mod victim;
 pub mod who;
 
 pub use collect::attach::{Question, forewarning};

@@ -44,6 +44,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The directory for a new history is missing.
+    #[error("there is no directory {} for a new history", path.display())]
+    NoDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Another process is writing this file.
     #[error("{}: {} is using it; stop that one or choose another file", path.display(), process(*pid))]
     InUse {
@@ -249,6 +255,28 @@ pub enum Error {
         /// What it is instead.
         why: String,
     },
+    /// There is no store of cases where one is to be read; none is made.
+    #[error("no store at {store}: {why}")]
+    NoStore {
+        /// The store, without a password.
+        store: String,
+        /// What is there instead, and what to do.
+        why: String,
+    },
+    /// The file of an open history was deleted or replaced: nothing that is written now would be found again.
+    #[error("{what} while it was open; what it held is gone with it, and a new file is begun")]
+    Gone {
+        /// Which file, and what became of it.
+        what: String,
+    },
+    /// The files of an open store of cases were deleted or replaced: nothing that is written now would be found again.
+    #[error("{what} while the controller had it open{}", saved_to(saved))]
+    Moved {
+        /// Which file, and what became of it.
+        what: String,
+        /// Where what the open file holds was saved, or why it could not be; `None` if it was not tried.
+        saved: Option<std::result::Result<PathBuf, String>>,
+    },
     /// The store of cases cannot be asked or written to now; the same may work later.
     #[error("{store}: {doing}: {why}")]
     Cases {
@@ -287,6 +315,19 @@ pub enum Error {
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn saved_to(saved: &Option<std::result::Result<PathBuf, String>>) -> String {
+    match saved {
+        Some(Ok(path)) => format!(
+            "; what it held is saved in {}: stop `surefoot remedy serve`, move that file to where the store was, and start it again",
+            path.display()
+        ),
+        Some(Err(why)) => format!(
+            ", and what it held could not be saved ({why}): stop `surefoot remedy serve`, put the store back from a backup, and start it again"
+        ),
+        None => String::new(),
+    }
+}
 
 fn process(pid: Option<u32>) -> String {
     match pid {

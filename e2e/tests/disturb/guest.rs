@@ -3,7 +3,7 @@
 //! The guest is Debian's kernel under OVMF's SMM build, whose SMIs stop all processors. It tells over a fourth serial line what time
 //! it thinks it is, and where it is.
 
-use super::outside::{Stopped, below, lines, with_command};
+use super::outside::{AWAIT_NUDGE, Stopped, below, lines, nudge, with_command};
 use serde_json::Value;
 use std::path::Path;
 use surefoot_testkit::guest::{Guest, Ran};
@@ -24,13 +24,15 @@ disturb memory-error --disturbance memory-error:rate=10,cores=1 --workload 'slee
 stty -F /dev/ttyS3 -opost
 (while :; do read -r up idle </proc/uptime; echo "up $up"; sleep 0.02; done >/dev/ttyS3) &
 clock=$!
-/surefoot stall probe --cpu 0-1 --duration 18s --threshold 150ms --source counters --json >/gaps 2>&1 &
+/surefoot stall probe --cpu 0-1 --duration 280s --threshold 150ms --source counters --json >/gaps 2>&1 &
 probe=$!
 sleep 3
 echo "freeze me" >/dev/ttyS3
+await_nudge
+kill $probe
 wait $probe
 echo "stop me" >/dev/ttyS3
-sleep 15
+await_nudge
 kill $clock
 echo "== gaps"
 cat /gaps
@@ -45,10 +47,16 @@ fn a_guest_has_smis_errors_and_stops_from_outside() {
         Err(why) => return not_run(NAME, &why),
     };
     let (guest, monitor, told) = with_command(guest.with_module("msr").with_module("mce-inject"), folder.path());
-    let running = std::thread::spawn(move || guest.run(Path::new("/bin/sh"), &["-c", SCRIPT], &[]));
+    let script = format!("{AWAIT_NUDGE}{SCRIPT}");
+    let running = std::thread::spawn(move || guest.run(Path::new("/bin/sh"), &["-c", &script], &[]));
     let outside = told.wait_for("freeze me").then(|| {
         let frozen = Stopped::by("guest-freeze", [FREEZE_MS, PERIOD_MS], &monitor, &told);
-        told.wait_for("stop me").then(|| (frozen, Stopped::by("guest-stop", [STOP_MS, PERIOD_MS], &monitor, &told)))
+        nudge(&monitor);
+        told.wait_for("stop me").then(|| {
+            let stopped = Stopped::by("guest-stop", [STOP_MS, PERIOD_MS], &monitor, &told);
+            nudge(&monitor);
+            (frozen, stopped)
+        })
     });
     let ran = running.join().unwrap().unwrap();
     println!("{}", ran.text);

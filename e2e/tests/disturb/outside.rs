@@ -1,7 +1,9 @@
 //! A guest that is stopped from outside while it tells where it is and what time it thinks it is.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -42,23 +44,47 @@ impl Told {
         true
     }
 
-    /// Seconds since the guest started, by its own clock, as it has just told.
-    pub fn up_s(&self) -> f64 {
-        let bytes = self.text().len();
-        let began = Instant::now();
-        loop {
+    /// By how many seconds the guest's clock is ahead of the time since `began`, out of several tellings: each reaches us late, by more
+    /// where this machine is busy, so the largest difference is the nearest.
+    fn ahead_s(&self, began: Instant) -> f64 {
+        const TELLINGS: usize = 20;
+        let looking = Instant::now();
+        let mut ahead = Vec::new();
+        let mut bytes = self.text().len();
+        while ahead.len() < TELLINGS {
             let text = self.text();
-            let fresh = text.len() > bytes && text.ends_with('\n');
-            if let Some(up) = text.lines().filter_map(|line| line.strip_prefix("up ")?.parse().ok()).next_back()
-                && fresh
-            {
-                return up;
+            let up = text.lines().filter_map(|line| line.strip_prefix("up ")?.parse::<f64>().ok()).next_back();
+            if let (Some(up), true) = (up, text.len() > bytes && text.ends_with('\n')) {
+                ahead.push(up - began.elapsed().as_secs_f64());
+                bytes = text.len();
             }
-            assert!(began.elapsed() < PATIENCE, "the guest tells no time");
+            assert!(looking.elapsed() < PATIENCE, "the guest tells no time");
             std::thread::sleep(Duration::from_millis(5));
+        }
+        ahead.into_iter().fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+/// Raises an NMI in the guest, whose script waits for the count of them to rise.
+pub fn nudge(monitor: &Path) {
+    let mut lines = BufReader::new(UnixStream::connect(monitor).unwrap());
+    for order in ["qmp_capabilities", "inject-nmi"] {
+        writeln!(lines.get_mut(), "{}", json!({ "execute": order })).unwrap();
+        let mut line = String::new();
+        while !line.contains("\"return\"") {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0 && !line.contains("\"error\""), "{order}: {line}");
         }
     }
 }
+
+/// For the guest's shell: waits for an NMI.
+pub const AWAIT_NUDGE: &str = r#"
+export PATH=/bin
+count_nmis() { grep NMI: /proc/interrupts; }
+nmis=$(count_nmis)
+await_nudge() { while [ "$(count_nmis)" = "$nmis" ]; do sleep 0.1; done; nmis=$(count_nmis); }
+"#;
 
 /// What one kind of stop from outside came to.
 pub struct Stopped {
@@ -72,7 +98,8 @@ impl Stopped {
     /// Stops the guest again and again, for so many milliseconds in each so many.
     pub fn by(kind: &str, [length_ms, period_ms]: [u64; 2], monitor: &Path, told: &Told) -> Stopped {
         let spec = format!("{kind}:length={length_ms}ms,period={period_ms}ms,qmp={}", monitor.display());
-        let (began, up_s) = (Instant::now(), told.up_s());
+        let began = Instant::now();
+        let ahead_s = told.ahead_s(began);
         let mut command = Command::new(binary());
         command.args([
             "disturb",
@@ -88,7 +115,7 @@ impl Stopped {
         let output = command.output().unwrap();
         let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{text}{errors}");
-        let behind_s = began.elapsed().as_secs_f64() - (told.up_s() - up_s);
+        let behind_s = ahead_s - told.ahead_s(began);
         let stops = lines(&text, "stall").iter().map(|stall| stall["length_ns"].as_f64().unwrap() / 1e9).collect();
         Stopped { stops, behind_s }
     }

@@ -4,7 +4,7 @@
 //! a freeze or longer, while the guest was frozen so many times. A guest under software emulation also stands still when its machine
 //! is busy with other things, which is false here.
 
-use super::outside::{Stopped, Told, below, lines, with_command};
+use super::outside::{AWAIT_NUDGE, Stopped, Told, below, lines, nudge, with_command};
 use serde_json::Value;
 use std::path::Path;
 use surefoot_testkit::guest::{Guest, Ran};
@@ -31,7 +31,7 @@ echo 900000 >$trace/hwlat_detector/width
 echo hwlat >$trace/current_tracer
 sleep 2
 echo "under hwlat" >/dev/ttyS3
-sleep 15
+await_nudge
 echo "== hwlat"
 cat $trace/trace
 echo nop >$trace/current_tracer
@@ -42,14 +42,16 @@ echo osnoise >$trace/current_tracer
 echo 52500 >$trace/tracing_thresh
 sleep 2
 echo "under osnoise" >/dev/ttyS3
-sleep 15
+await_nudge
 echo "== osnoise"
 cat $trace/trace
 echo nop >$trace/current_tracer
-/surefoot stall probe --cpu 0-1 --duration 18s --threshold 52500us --source counters --json >/gaps 2>&1 &
+/surefoot stall probe --cpu 0-1 --duration 280s --threshold 52500us --source counters --json >/gaps 2>&1 &
 probe=$!
 sleep 3
 echo "under probe" >/dev/ttyS3
+await_nudge
+kill $probe
 wait $probe
 echo "== probe"
 cat /gaps
@@ -113,9 +115,14 @@ fn hwlat_and_osnoise_are_judged_by_freezes_of_their_guest() {
         Err(why) => return not_run(NAME, &why),
     };
     let (guest, monitor, told) = with_command(guest, folder.path());
-    let running = std::thread::spawn(move || guest.run(Path::new("/bin/sh"), &["-c", SCRIPT], &[]));
+    let script = format!("{AWAIT_NUDGE}{SCRIPT}");
+    let running = std::thread::spawn(move || guest.run(Path::new("/bin/sh"), &["-c", &script], &[]));
     let under = |told: &Told, word: &str| {
-        told.wait_for(word).then(|| Stopped::by("guest-freeze", [LENGTH_MS, PERIOD_MS], &monitor, told))
+        let frozen = told.wait_for(word).then(|| Stopped::by("guest-freeze", [LENGTH_MS, PERIOD_MS], &monitor, told));
+        if frozen.is_some() {
+            nudge(&monitor);
+        }
+        frozen
     };
     let frozen = ["under hwlat", "under osnoise", "under probe"].map(|word| under(&told, word));
     let ran: Ran = running.join().unwrap().unwrap();

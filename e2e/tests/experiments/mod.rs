@@ -86,7 +86,7 @@ fn an_experiment_is_recorded_replayed_and_told_as_a_page_alike() {
         told["type"] = "effect".into();
         assert_eq!(told, effect, "{name}");
     }
-    let replayed = surefoot("stall replay --json").arg(&recording).run();
+    let replayed = surefoot("stall replay --rooms all --json").arg(&recording).run();
     replayed.expect_code(0);
     let replayed = replayed.json();
     let line = replayed.iter().find(|line| line["type"] == "disturb").unwrap();
@@ -142,7 +142,7 @@ fn a_watch_tells_of_experiments_that_finished_were_refused_or_were_killed() {
     for wanted in [
         "surefoot_disturb_experiments_total 3",
         r#"surefoot_disturb_experiments_ended_total{outcome="vanished"} 1"#,
-        &format!(r#"surefoot_disturb_ratio{{experiment="{name}"}}"#),
+        &format!(r#"surefoot_disturb_effect_ratio{{experiment="{name}"}}"#),
     ] {
         assert!(metrics.contains(wanted), "{wanted}: {metrics}");
     }

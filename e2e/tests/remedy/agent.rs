@@ -85,7 +85,7 @@ fn an_agent_tells_and_does_what_is_ordered_once_though_all_are_killed() {
     drop(server);
     until("the agent misses its controller", || first.stderr().contains("it is tried again"));
     let server = serve(folder);
-    until("the agent is answered again", || first.stderr().contains("the controller answers again"));
+    until("the agent is answered again", || first.stderr().contains("the controller takes reports again"));
 
     surefoot("remedy approve 1 --server").arg(format!("http://{}", server.address())).run().expect_code(0);
     let journal = folder.join("state/orders.json");

@@ -7,4 +7,5 @@ mod kills;
 mod page;
 mod road;
 mod server;
+mod store;
 mod vanishing;

@@ -258,7 +258,7 @@ fn prometheus(port: u16, question: &str) -> String {
 fn is_found(port: &str) -> bool {
     let metrics = http::get(&format!("127.0.0.1:{port}"), "/metrics").body;
     metrics.lines().any(|line| {
-        line.starts_with("surefoot_finding_severity{") && line.contains("rule=\"rate\"") && line.ends_with(" 2")
+        line.starts_with("surefoot_finding{") && line.contains("rule=\"rate\"") && line.contains("severity=\"warning\"")
     })
 }
 

@@ -59,8 +59,6 @@
 #define EVENT_ALARM 4 /* [1] token */
 #define EVENT_FAULT_DETECTED 5 /* posted by the daemon, not by the control program */
 #define EVENT_REFUSED 6 /* a command that cannot be: [1] token [2] status */
-#define EVENT_OPENED 7 /* [1] generation */
-#define EVENT_CLOSED 8
 
 /* Statuses of sends and refusals. */
 #define STATUS_OK 0

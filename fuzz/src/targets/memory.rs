@@ -103,7 +103,7 @@ pub fn smbios(bytes: &[u8]) {
         put(tree, "sys/firmware/dmi/tables/DMI", bytes);
         let look = Looker::new(root.clone()).look();
         let [dimm] = look.dimms.as_slice() else { panic!("one module is there: {look:?}") };
-        assert_eq!(dimm.corrected_count, 7);
+        assert_eq!(dimm.corrected(), 7);
         let texts = [Some(&dimm.id), dimm.serial.as_ref(), dimm.part.as_ref()];
         assert!(!texts.into_iter().flatten().any(|text| text.chars().any(is_harmful)), "{dimm:?}");
     });

@@ -9,6 +9,7 @@ import { past, realtimeNow } from "../state.ts";
 import type { Finding } from "../types.ts";
 import { changeFrom, shownView, viewOf } from "../view.ts";
 import { Certainty } from "./certainty.tsx";
+import { Command } from "./command.tsx";
 import { Icon } from "./icons.tsx";
 import { SeverityBadge, SeverityIcon } from "./severity.tsx";
 
@@ -16,7 +17,7 @@ import { SeverityBadge, SeverityIcon } from "./severity.tsx";
 function since({ finding, held }: Held, nowNs: number): string {
   if (held) return `${moment(held.fromNs, nowNs)} – ${held.untilNs === null ? "still" : moment(held.untilNs, nowNs)}`;
   const { since_realtime_ns: sinceNs } = finding;
-  return sinceNs === 0 ? "not known" : `${moment(sinceNs, nowNs)} (${age(nowNs - sinceNs)})`;
+  return sinceNs === 0 ? "began before this watch" : `${moment(sinceNs, nowNs)} (${age(nowNs - sinceNs)})`;
 }
 
 function nowOf(): number {
@@ -58,6 +59,12 @@ function Item({ one, id }: { one: Held; id: string }) {
             </ul>
           ) : (
             <p class="muted">No evidence was given.</p>
+          )}
+          {one.next && (
+            <>
+              <Command label="Run next" line={one.next.command} words="finding-command" button="finding-copy" />
+              <p class="muted">{one.next.effect}</p>
+            </>
           )}
           <p class="muted">
             <code class="untrusted">{finding.key}</code>

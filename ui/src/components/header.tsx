@@ -49,6 +49,14 @@ function Age() {
       </p>
     );
   }
+  if (known?.mode === "demo" && state.phase === "live") {
+    return (
+      <p class="age" data-testid="age" data-state="demo">
+        <span class="dot" aria-hidden="true" />
+        <strong>demo data</strong>
+      </p>
+    );
+  }
   const old = newestAtMs.value === null ? null : (performance.now() - newestAtMs.value) * 1e6;
   const isLate = state.phase === "live" && old !== null && old > lateAfterNs();
   let words = state.phase === "loading" ? "loading" : "no data yet";
@@ -148,6 +156,16 @@ function AccessLine() {
   );
 }
 
+/** Whose data these are where they are nobody's. */
+function DemoLine() {
+  if (overview.value?.mode !== "demo") return null;
+  return (
+    <p class="access-line" role="note" data-testid="demo">
+      <strong>Demo data:</strong> a made-up day of a made-up host. Nothing of this host is shown.
+    </p>
+  );
+}
+
 export function Header() {
   const hostname = overview.value?.host?.hostname;
   return (
@@ -168,6 +186,7 @@ export function Header() {
       <PastBar />
       <HostLine />
       <AccessLine />
+      <DemoLine />
     </header>
   );
 }

@@ -4,8 +4,9 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { go } from "../address.ts";
 import { clock, day } from "../format.ts";
-import { changeTo, fromLocalInput, LENGTHS_S, PAST_S_MAX, toLocalInput, type PastRange } from "../past.ts";
+import { changeTo, fromLocalInput, keptPart, LENGTHS_S, PAST_S_MAX, toLocalInput, type PastRange } from "../past.ts";
 import { mode, past, pastAnswer, pastProblem, realtimeNow } from "../state.ts";
+import type { PastWindow } from "../types.ts";
 
 /** What is shown first of the past: the quarter of an hour that ended with the last whole minute. */
 const FIRST_S = 900;
@@ -118,6 +119,13 @@ export function PastBar() {
   );
 }
 
+/** Of which part of a range lost time is kept; nothing where that is all of it. */
+function keptWords(range: PastRange, windows: readonly PastWindow[]): string {
+  if (windows.length === 0) return "Lost time is not kept of this range: no watch traced then, or it is older than what is kept.";
+  const part = keptPart(range, windows);
+  return part ? `Lost time is kept of ${rangeWords(part)} alone.` : "";
+}
+
 /** What the history says of the range: that it is being read, that it cannot be, or what it does not keep. */
 export function PastState({ children }: { children: ComponentChildren }) {
   const range = past.value;
@@ -137,6 +145,7 @@ export function PastState({ children }: { children: ComponentChildren }) {
     <p class="muted aside" data-testid="past-says" data-resolution={answer.resolution}>
       {isEmpty ? "The history has nothing in this range: no watch ran then, or it is older than what is kept." : children}
       {!isEmpty && answer.resolution === "minute" && " Each window is a minute."}
+      {!isEmpty && ` ${keptWords(range, answer.windows)}`}
     </p>
   );
 }

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { followLink, given, hrefWith } from "../address.ts";
 import { SeverityIcon } from "../components/severity.tsx";
 import { age, count } from "../format.ts";
-import { ask, cases, isAllPaused, headline, isAsking, isOpen, nowNs, openCase, REASON_CHARS_MAX, states, told } from "./feed.ts";
+import { ask, cases, isAllPaused, headline, isAsking, isOpen, notices, nowNs, openCase, REASON_CHARS_MAX, states, told } from "./feed.ts";
 import { known } from "../severity.ts";
 import { capital, tally, type CaseLine } from "./words.ts";
 
@@ -22,6 +22,15 @@ export function Headline() {
       <p class="untrusted">{headline.value.sentence}</p>
     </section>
   );
+}
+
+/** Host names under which two machines report. The second one is refused, so its faults open no case. */
+export function Notices() {
+  return notices.value.map((text) => (
+    <p class="problems untrusted" key={text} data-testid="twins">
+      {text}
+    </p>
+  ));
 }
 
 /** Stops everything, and lets it go on. */

@@ -43,6 +43,8 @@ export const headline = signal<Headline | null>(null);
 /** In the order of the board. */
 export const states = signal<readonly StateLabel[]>([]);
 export const isAllPaused = signal(false);
+/** What else needs manual action: host names under which two machines report. */
+export const notices = signal<readonly string[]>([]);
 export const story = signal<Story | null>(null);
 /** Why there is no newer answer; empty where there is. */
 export const problem = signal("");
@@ -70,6 +72,13 @@ export function checkHead(value: unknown): { states: StateLabel[]; headline: Hea
   return value as unknown as { states: StateLabel[]; headline: Headline };
 }
 
+/** The notices of a list of cases: the server leaves out an empty list. */
+export function checkNotices(value: unknown): readonly string[] {
+  if (!isRecord(value) || value.notices === undefined) return [];
+  if (!Array.isArray(value.notices) || !value.notices.every((one) => typeof one === "string")) throw unusable("list of cases", "notices");
+  return value.notices;
+}
+
 export function isOpen({ state }: { state: string }): boolean {
   return states.value.some((one) => one.state === state && one.is_open);
 }
@@ -92,6 +101,7 @@ async function askCases(): Promise<void> {
   try {
     const [open, newest] = await Promise.all([getJson(`api/v1/cases?state=open&limit=${OPEN_MAX}`), getJson(`api/v1/cases?state=all&limit=${NEWEST_MAX}`)]);
     const head = checkHead(open);
+    notices.value = checkNotices(open);
     cases.value = joined(checkCases(newest), checkCases(open));
     states.value = head.states;
     headline.value = head.headline;

@@ -10,7 +10,7 @@ import "../styles/header.css";
 import "../styles/controls.css";
 import "../styles/tables.css";
 import "../styles/findings.css";
-import { Board, Everything, Fleet, Headline } from "./board.tsx";
+import { Board, Everything, Fleet, Headline, Notices } from "./board.tsx";
 import { cases, problem, startAsking } from "./feed.ts";
 import { OneCase } from "./story.tsx";
 import "./fleet.css";
@@ -38,6 +38,7 @@ function App() {
         ) : (
           <>
             <Headline />
+            <Notices />
             <Everything />
             <OneCase />
             <Board />

@@ -13,7 +13,8 @@ const SHOWN = 8;
 
 export const deeds = signal<Deeds | null>(null);
 const problem = signal("");
-const all = signal(false);
+/** The rooms whose lists are shown whole; "" is that of all rooms. */
+const whole = signal<ReadonlySet<string>>(new Set());
 
 export function checkDeeds(value: unknown): Deeds {
   const name = "answer about deeds";
@@ -36,15 +37,23 @@ export const question: Question = {
   },
 };
 
-export function DeedsCard() {
+/** Of one room, or of all. */
+export function DeedsCard({ room = "" }: { room?: string }) {
   const answer = deeds.value;
-  if (past.value !== null || !answer || answer.deeds.length === 0) return problem.value ? <p class="problems">{problem.value}</p> : null;
-  const shown = all.value ? answer.deeds : answer.deeds.slice(0, SHOWN);
+  const all = answer?.deeds.filter((deed) => room === "" || deed.room === room) ?? [];
+  if (past.value !== null || !answer || all.length === 0) return problem.value ? <p class="problems">{problem.value}</p> : null;
+  const leftOut = answer.left_out.filter((one) => room === "" || one.room === room).reduce((sum, one) => sum + one.count, 0);
+  const isWhole = whole.value.has(room);
+  const shown = isWhole ? all : all.slice(0, SHOWN);
+  const turn = () => {
+    const others = [...whole.value].filter((other) => other !== room);
+    whole.value = new Set(isWhole ? others : [...others, room]);
+  };
   return (
     <section class="card" data-testid="deeds" aria-labelledby="deeds-title">
       <div class="card-head">
         <h2 id="deeds-title">What Surefoot did</h2>
-        <p class="muted figures">{count(answer.deeds.length + answer.left_out_count)}, newest first</p>
+        <p class="muted figures">{count(all.length + leftOut)}, newest first</p>
       </div>
       <ul class="deed-lines">
         {shown.map((deed, at) => (
@@ -61,9 +70,9 @@ export function DeedsCard() {
           </li>
         ))}
       </ul>
-      {answer.deeds.length > SHOWN && (
-        <button type="button" class="link" onClick={() => (all.value = !all.value)}>
-          {all.value ? "Show fewer" : `Show all ${count(answer.deeds.length)}`}
+      {all.length > SHOWN && (
+        <button type="button" class="link" onClick={turn}>
+          {isWhole ? "Show fewer" : `Show the newest ${count(all.length)}`}
         </button>
       )}
     </section>

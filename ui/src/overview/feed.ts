@@ -1,8 +1,7 @@
 // The questions that belong to no room: what every room has found, and what the history has of a range of the past.
 
 import { batch } from "@preact/signals";
-import { fetchOverview, fetchPast, Refusal } from "../api.ts";
-import { resolutionFor } from "../past.ts";
+import { fetchKept, fetchOverview } from "../api.ts";
 import { news, type Listener, type Question } from "../poller.ts";
 import * as state from "../state.ts";
 import type { Window } from "../types.ts";
@@ -39,17 +38,7 @@ const PAST: Question = {
     const range = state.past.value;
     if (!range) return "done";
     if (state.pastAnswer.value?.from_s !== range.fromS || state.pastAnswer.value.to_s !== range.toS) state.pastAnswer.value = null;
-    const resolution = resolutionFor(range, state.overview.value?.host?.cpus.length ?? 1);
-    let answer;
-    try {
-      answer = await fetchPast(range, resolution);
-      // Windows of a second are not kept as long as those of a minute.
-      if (resolution === "second" && answer.windows.length === 0) answer = await fetchPast(range, "minute");
-    } catch (error) {
-      // Too long an answer at the finer resolution; what else is wrong is wrong at the coarser one, too.
-      if (resolution === "minute" || !(error instanceof Refusal) || error.status !== 400) throw error;
-      answer = await fetchPast(range, "minute");
-    }
+    const answer = await fetchKept(range, state.overview.value?.host?.cpus.length ?? 1);
     if (!isLate()) state.pastAnswer.value = answer;
     return "done";
   },

@@ -5,9 +5,9 @@ import { FindingList, toTop, UnknownFinding } from "../components/findings.tsx";
 import { PastState } from "../components/past.tsx";
 import { SeverityBadge, SeverityIcon } from "../components/severity.tsx";
 import { headline, rooms, type RoomShown } from "../findings.ts";
-import { count } from "../format.ts";
+import { asSentence, count } from "../format.ts";
 import { byUrgency, isAboveOk, known } from "../severity.ts";
-import { past } from "../state.ts";
+import { overview, past } from "../state.ts";
 import { viewOf } from "../view.ts";
 import { SmallChart } from "./chart.tsx";
 import { DeedsCard } from "./deeds.tsx";
@@ -20,16 +20,19 @@ function HeadlineBar() {
   return (
     <section class={`headline ${severity}`} data-testid="headline" data-severity={severity} aria-label="Headline" role="status">
       <SeverityBadge severity={severity} size={20} />
-      <p class="untrusted">{said.sentence}</p>
+      <div>
+        <p class="untrusted">{said.sentence}</p>
+        {said.lost_time && <p class="untrusted beside" data-testid="lost-time">{said.lost_time}</p>}
+      </div>
     </section>
   );
 }
 
 /** What the card of a room says in one sentence, and of how many others there are. */
 function Worst({ room }: { room: RoomShown }) {
-  if (!room.isWatched) return <p class="room-sentence untrusted muted" data-testid="why">{room.why}</p>;
+  if (!room.isWatched) return <p class="room-sentence untrusted muted" data-testid="why">{asSentence(room.why)}</p>;
   const [worst] = room.findings;
-  if (!worst) return <p class="room-sentence muted">{past.value ? "No finding is kept of this range." : "Nothing was found yet."}</p>;
+  if (!worst) return <p class="room-sentence muted">{past.value ? "No finding is kept of this range; whether it was watched then is not known." : "Nothing was found yet."}</p>;
   const others = room.findings.filter(({ finding }) => isAboveOk(finding) && finding !== worst.finding).length + room.leftOut;
   return (
     <>
@@ -91,9 +94,32 @@ function AllFindings({ shown }: { shown: readonly RoomShown[] }) {
       <UnknownFinding findings={all} />
       {unwatched.length > 0 && (
         <p class="muted aside">
-          Not watched: {unwatched.map(({ title }) => title).join(", ")}. {unwatched.length === 1 ? "Its card says" : "Their cards say"} how to start.
+          Not watched: {unwatched.map(({ title }) => title).join(", ")}. {unwatched.length === 1 ? "Its card says" : "Their cards say"} why.
         </p>
       )}
+    </section>
+  );
+}
+
+/** Where to look first in a demo. */
+function Tour() {
+  const tour = overview.value?.tour ?? [];
+  if (tour.length === 0 || past.value) return null;
+  return (
+    <section class="card" data-testid="tour" aria-labelledby="tour-title">
+      <h2 id="tour-title">Where to look</h2>
+      <ol class="tour">
+        {tour.map(({ view, sentence }) => {
+          const change = { view, finding: null };
+          return (
+            <li key={view}>
+              <a href={hrefWith(change)} onClick={followLink(change, toTop)}>
+                {sentence}
+              </a>
+            </li>
+          );
+        })}
+      </ol>
     </section>
   );
 }
@@ -106,6 +132,7 @@ export function Overview() {
       {shown && (
         <>
           <HeadlineBar />
+          <Tour />
           <div class="rooms" data-testid="rooms">
             {shown.map((room) => (
               <RoomCard key={room.room} room={room} />

@@ -118,6 +118,10 @@ fn a_job_that_is_killed_goes_on_with_other_numbers_of_ranks() {
         }
         let victim = number as u32 % ranks;
         let begins = format!("rank {victim} is process ");
+        // What one rank says may come late, after what rank 0 says of the saves.
+        if !running.seen.iter().any(|line| line.starts_with(&begins)) {
+            running.until(|line| line.starts_with(&begins)).unwrap();
+        }
         let process = running.seen.iter().find_map(|line| line.strip_prefix(&begins)).unwrap().parse().unwrap();
         kill(process, &program);
         assert!(!running.end(), "a job whose rank was killed ended well");
@@ -153,6 +157,9 @@ fn a_killed_rank_whose_memory_is_gone_is_rebuilt_from_parity() {
             running.until(|line| line.ends_with(": saved")).unwrap();
         }
         let begins = format!("rank {lost} is process ");
+        if !running.seen.iter().any(|line| line.starts_with(&begins)) {
+            running.until(|line| line.starts_with(&begins)).unwrap();
+        }
         let process = running.seen.iter().find_map(|line| line.strip_prefix(&begins)).unwrap().parse().unwrap();
         kill(process, &program);
         assert!(!running.end(), "a job whose rank was killed ended well");

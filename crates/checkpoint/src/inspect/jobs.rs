@@ -29,7 +29,12 @@ impl Job {
         })
     }
 
-    /// When its newest checkpoint was written, `CLOCK_REALTIME` nanoseconds.
+    /// When its newest checkpoint was written, `CLOCK_REALTIME` nanoseconds; `None` without one.
+    pub fn checkpoint_realtime_ns(&self) -> Option<u64> {
+        self.directories.iter().filter_map(|found| found.occupied().checkpoint_realtime_ns).max()
+    }
+
+    /// When its newest checkpoint was written, or without one anything, `CLOCK_REALTIME` nanoseconds.
     pub fn newest_realtime_ns(&self) -> u64 {
         self.directories.iter().map(|found| found.occupied().newest_realtime_ns).max().unwrap_or(0)
     }
@@ -72,7 +77,7 @@ pub fn job(bases: &[PathBuf], name: &str) -> Result<Vec<Job>, Error> {
     opened(places, &mut |error| Err(error))
 }
 
-/// The jobs that a survey found a copy or a journal of, by user and name. What cannot be opened is told to `problem`.
+/// The jobs that a survey found a copy, a journal or a file of nodes of, by user and name. What cannot be opened is told to `problem`.
 pub fn jobs(survey: &Survey, problem: &mut dyn FnMut(Error)) -> Vec<Job> {
     let mut names: BTreeMap<&Path, String> = BTreeMap::new();
     for copy in survey.copies.iter().filter(|copy| !copy.is_astray()) {
@@ -81,7 +86,7 @@ pub fn jobs(survey: &Survey, problem: &mut dyn FnMut(Error)) -> Vec<Job> {
             names.insert(&copy.job_directory, copy.job());
         }
     }
-    for (directory, _) in &survey.journals {
+    for (directory, _) in survey.journals.iter().chain(&survey.placements) {
         let last = || directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         names.entry(directory).or_insert_with(last);
     }
@@ -115,6 +120,13 @@ fn opened(
         }
     }
     Ok(found.into_iter().map(|((name, owner), directories)| Job { name, owner, directories }).collect())
+}
+
+/// Whether the job of this directory is running, as far as a lock in it says.
+pub(super) fn is_job_running(directory: &Path, name: &str) -> bool {
+    let base = directory.ancestors().nth(name.split('/').count());
+    let opened = base.and_then(|base| JobDirectory::open(base, name).ok().flatten());
+    opened.is_some_and(|opened| opened.is_running())
 }
 
 /// Whether an error says that a job is running.

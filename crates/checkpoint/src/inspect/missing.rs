@@ -33,6 +33,8 @@ pub struct Missing {
     pub missing_count: u64,
     /// The first of them.
     pub first_missing: Vec<u32>,
+    /// Whether they are known to have been here. Without the file of nodes they may be in the memory of other nodes.
+    pub were_here: bool,
 }
 
 /// Copies of one checkpoint in one directory.
@@ -91,7 +93,13 @@ fn of_memory(survey: &Survey) -> Vec<Missing> {
         let ranks = first.manifest.as_ref().map_or(0, |manifest| manifest.ranks);
         let here = survey.copies.iter().filter(of_it).map(|copy| copy.rank).collect();
         let group = Group { first, ranks, epoch: age.epoch, here };
-        group.missing(&group.ranks_of_this_node()?, directory, age.generation)
+        match group.ranks_of_this_node() {
+            Some(own) => group.missing(&own, directory, age.generation),
+            None => {
+                let all = group.missing(&[(0, ranks.saturating_sub(1))], directory, age.generation);
+                all.map(|all| Missing { were_here: false, ..all })
+            }
+        }
     });
     missing.collect()
 }
@@ -132,6 +140,7 @@ impl Group<'_> {
             ranks: self.ranks,
             missing_count,
             first_missing: ranks.take(missing_count.min(NAMED_MAX) as usize).collect(),
+            were_here: true,
         })
     }
 }

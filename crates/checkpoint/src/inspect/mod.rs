@@ -5,6 +5,7 @@
 
 mod drain;
 mod jobs;
+mod lost;
 mod missing;
 mod restore;
 mod survey;
@@ -12,9 +13,10 @@ mod verify;
 
 pub use drain::{Drained, Drains, drain};
 pub use jobs::{Job, is_running, job, jobs, own_user};
+pub use lost::{Lost, lost};
 pub use missing::{Missing, missing};
 pub use restore::{RankFiles, RestoredFiles, Wanted, restore};
-pub use survey::{Copy, Problem, Survey, SurveyLimits, Tier, survey, survey_within};
+pub use survey::{Copy, Problem, Survey, SurveyLimits, Tier, epochs_of, payload_bytes, survey, survey_within};
 pub use verify::{Locks, State, Verdict, lock, scrub, verify};
 
 use surefoot_heal::sidecar::Progress;

@@ -15,6 +15,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_heal::sidecar;
+use surefoot_model::did_you_mean;
 
 /// Generations that are tried before giving up.
 const GENERATIONS_TRIED_MAX: usize = 16;
@@ -77,7 +78,7 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
         let why = io::Error::new(io::ErrorKind::AlreadyExists, "it is there already; name a new directory");
         return Err(Error::storage("create", to)(why));
     }
-    let mut refused = Vec::new();
+    let mut refused = links_of(survey, wanted);
     for (age, copies) in candidates(survey, wanted)?.into_iter().take(GENERATIONS_TRIED_MAX) {
         let generation = age.generation;
         let outcome = Building::new(to).and_then(|building| {
@@ -90,6 +91,13 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
         }
     }
     Err(Error::NothingIntact { why: refused.join("; ") })
+}
+
+/// Links in directories of the wanted job: a newer checkpoint may be behind one.
+fn links_of(survey: &Survey, wanted: &Wanted) -> Vec<String> {
+    let is_of = |path: &Path| path.parent().is_some_and(|parent| parent.ends_with(&wanted.job));
+    let links = survey.problems.iter().filter(|problem| problem.is_link && is_of(&problem.path));
+    links.map(|link| format!("{}: {}", link.path.display(), link.why)).collect()
 }
 
 type Copies<'a> = BTreeMap<u32, Vec<(&'a Copy, &'a Manifest)>>;
@@ -125,7 +133,8 @@ fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copie
     if !jobs.contains(&wanted.job.as_str()) {
         let known =
             if jobs.is_empty() { "no checkpoint was found".into() } else { format!("there are {}", jobs.join(", ")) };
-        return refuse("job", format!("there is none called {:?}; {known}", wanted.job));
+        let meant = did_you_mean(&wanted.job, jobs.iter().copied());
+        return refuse("job", format!("there is none called {:?}; {known}{meant}", wanted.job));
     }
     let users = |owners: &BTreeSet<u32>| owners.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     match wanted.owner {

@@ -5,9 +5,10 @@
 //! keep those of others from being found.
 
 use crate::generation::{Commit, GenerationId, Manifest};
+use crate::session::is_placement;
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
 use crate::storage::{Directory, Kind};
-use crate::tier::{SLOTS_MAX, generation_of};
+use crate::tier::{NODES, SLOTS_MAX, generation_of};
 use crate::{Error, StoredFile};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -89,6 +90,8 @@ pub struct Problem {
     pub why: String,
     /// The user whose directory it is in.
     pub owner: u32,
+    /// Whether it is a symbolic link, which was not followed.
+    pub is_link: bool,
 }
 
 /// What is there.
@@ -98,6 +101,10 @@ pub struct Survey {
     pub copies: Vec<Copy>,
     /// Directories of jobs that hold a journal, and their users; see [`crate::session::journal::read_of`].
     pub journals: Vec<(PathBuf, u32)>,
+    /// Directories of jobs that hold a file of the nodes on which the job saved, and their users.
+    pub placements: Vec<(PathBuf, u32)>,
+    /// What was looked into, without links.
+    pub directories: Vec<PathBuf>,
     /// What is not as it should be.
     pub problems: Vec<Problem>,
     /// Problems beyond those.
@@ -160,6 +167,7 @@ pub fn survey_within(directories: &[PathBuf], limits: SurveyLimits) -> Result<Su
         }
     }
     let mut survey = walk.found;
+    survey.directories = seen;
     let epochs = survey.epochs();
     survey.copies.sort_by_cached_key(|copy| {
         let epoch = copy.generation.and_then(|of| epochs.get(&of)).copied().unwrap_or(0);
@@ -169,12 +177,49 @@ pub fn survey_within(directories: &[PathBuf], limits: SurveyLimits) -> Result<Su
 }
 
 impl Survey {
-    /// The run that took each generation, as far as a manifest of it says: the run decides before the number which of two
-    /// checkpoints is the newer one.
+    /// As [`epochs_of`] all copies.
     pub fn epochs(&self) -> BTreeMap<GenerationId, u64> {
-        let manifests = self.copies.iter().filter_map(|copy| copy.manifest.as_ref().ok());
-        manifests.map(|manifest| (manifest.generation, manifest.epoch)).collect()
+        epochs_of(&self.copies)
     }
+}
+
+/// The run that took each generation: it decides before the number which of two checkpoints is the newer one. Of a
+/// generation without a manifest that can be read it is taken to be the newest run of the job that had come to no higher number.
+pub fn epochs_of(copies: &[Copy]) -> BTreeMap<GenerationId, u64> {
+    let manifests = copies.iter().filter_map(|copy| copy.manifest.as_ref().ok());
+    let mut epochs: BTreeMap<GenerationId, u64> =
+        manifests.map(|manifest| (manifest.generation, manifest.epoch)).collect();
+    let unread: Vec<(GenerationId, &Path)> = copies
+        .iter()
+        .filter_map(|copy| Some((copy.generation?, copy.job_directory.as_path())))
+        .filter(|(generation, _)| !epochs.contains_key(generation))
+        .collect();
+    // By directory, the newest run that had come to each number.
+    let mut known: BTreeMap<&Path, BTreeMap<u64, u64>> = BTreeMap::new();
+    for (copy, manifest) in copies.iter().filter_map(|copy| Some((copy, copy.manifest.as_ref().ok()?))) {
+        let of_directory = known.entry(&copy.job_directory).or_default();
+        let epoch = of_directory.entry(manifest.generation.number).or_default();
+        *epoch = manifest.epoch.max(*epoch);
+    }
+    for of_directory in known.values_mut() {
+        let mut newest = 0;
+        for epoch in of_directory.values_mut() {
+            newest = newest.max(*epoch);
+            *epoch = newest;
+        }
+    }
+    for (generation, directory) in unread {
+        let before = known.get(directory).and_then(|known| known.range(..=generation.number).next_back());
+        if let Some((_, epoch)) = before {
+            epochs.insert(generation, *epoch);
+        }
+    }
+    epochs
+}
+
+/// Bytes of the payload in these copies together; `None` where the manifest of one cannot be read.
+pub fn payload_bytes<'a>(mut copies: impl Iterator<Item = &'a Copy>) -> Option<u64> {
+    copies.try_fold(0u64, |sum, copy| Some(sum.saturating_add(copy.manifest.as_ref().ok()?.payload_bytes)))
 }
 
 /// What was taken of each limit.
@@ -211,15 +256,22 @@ struct Level {
 struct Listed {
     below: Vec<OsString>,
     names: Vec<String>,
+    /// Symbolic links that may stand for checkpoints.
+    links: Vec<OsString>,
+    /// What has the name of a directory of checkpoints and is none.
+    files: Vec<OsString>,
 }
 
 impl Walk {
     fn problem(&mut self, path: &Path, owner: u32, why: impl Into<String>) {
-        let why = why.into();
-        let bytes = path.as_os_str().len() + why.len();
+        self.add_problem(Problem { path: path.to_owned(), why: why.into(), owner, is_link: false });
+    }
+
+    fn add_problem(&mut self, problem: Problem) {
+        let bytes = problem.path.as_os_str().len() + problem.why.len();
         if self.found.problems.len() < PROBLEMS_MAX && self.all.bytes < self.limits.memory_bytes_max {
-            self.take(owner, |taken| taken.bytes += bytes);
-            self.found.problems.push(Problem { path: path.to_owned(), why, owner });
+            self.take(problem.owner, |taken| taken.bytes += bytes);
+            self.found.problems.push(problem);
         } else {
             self.found.problems_left_out += 1;
         }
@@ -260,7 +312,7 @@ impl Walk {
                 }
             };
             // Said even where there is no memory left for other problems.
-            self.found.problems.push(Problem { path: directory.to_owned(), why, owner });
+            self.found.problems.push(Problem { path: directory.to_owned(), why, owner, is_link: false });
         }
         true
     }
@@ -310,13 +362,24 @@ impl Walk {
             self.problem(above, owner, "the path of what is below it is too long; it is left out");
             return None;
         }
-        let listed = match self.list(path, &directory) {
+        let listed = match self.list(path, &directory, depth) {
             Ok(listed) => listed,
             Err(why) => {
                 self.problem(path, owner, why);
                 return None;
             }
         };
+        for link in &listed.links {
+            let why = "not looked at: it is a symbolic link, and what is behind it is not followed; name its target with --in";
+            self.add_problem(Problem { path: path.join(link), why: why.into(), owner, is_link: true });
+        }
+        for file in &listed.files {
+            self.problem(
+                &path.join(file),
+                owner,
+                "not looked at: it is no directory, and has the name of one with checkpoints",
+            );
+        }
         let name = Path::new(path.file_name().unwrap_or_default());
         if let Some(generation) = generation_of(name) {
             if self.is_of(path, owner, owner_above) {
@@ -339,6 +402,11 @@ impl Walk {
             self.take(owner, |taken| taken.bytes += path_bytes);
             self.found.journals.push((path.to_owned(), owner));
         }
+        let has_placement = || open_of(&directory, NODES, owner).is_ok_and(|(file, _)| is_placement(&file));
+        if listed.names.iter().any(|name| name == NODES) && has_placement() {
+            self.take(owner, |taken| taken.bytes += path_bytes);
+            self.found.placements.push((path.to_owned(), owner));
+        }
         let mut rest = listed.below;
         // Files that a program writes are its own until they are part of a checkpoint.
         rest.retain(|name| !rank_of_files(Path::new(name)));
@@ -357,19 +425,22 @@ impl Walk {
     }
 
     /// Directories in a directory, without links; and the names that mean something, both sorted.
-    fn list(&mut self, path: &Path, directory: &Directory) -> Result<Listed, String> {
+    fn list(&mut self, path: &Path, directory: &Directory, depth: usize) -> Result<Listed, String> {
         let owner = directory.owner();
         // Where others may make entries, each is charged to whose it is.
         let is_of_many = directory.found().mode() & surefoot_foreign::way::OTHERS_WRITE != 0;
         let mut listed = Listed::default();
         let mut is_cut = false;
         let told = |name: OsString, kind: Kind| {
-            let is_directory = kind != Kind::Other;
+            let is_directory = kind.may_be_directory();
             let owner = match is_of_many && is_directory {
                 true => directory.owner_of(&name).unwrap_or(owner),
                 false => owner,
             };
-            let is_wanted = is_directory || name.to_str().is_some_and(is_known);
+            // Deeper down, links of other names are somebody's own affair.
+            let is_left_out = kind == Kind::Link && (depth == 0 || name.to_str().is_some_and(is_place));
+            let is_file = kind == Kind::Other && name.to_str().is_some_and(|name| name != NODES && is_place(name));
+            let is_wanted = is_directory || is_left_out || is_file || name.to_str().is_some_and(is_known);
             let bytes = if is_wanted { name.len() + size_of::<OsString>() } else { 0 };
             self.take(owner, |taken| (taken.entries, taken.bytes) = (taken.entries + 1, taken.bytes + bytes));
             if self.is_over(path, owner) {
@@ -383,6 +454,12 @@ impl Walk {
             if is_directory {
                 listed.below.push(name.clone());
             }
+            if is_left_out {
+                listed.links.push(name.clone());
+            }
+            if is_file {
+                listed.files.push(name.clone());
+            }
             if is_wanted {
                 listed.names.extend(name.into_string().ok());
             }
@@ -391,6 +468,7 @@ impl Walk {
         directory.list(told).map_err(|error| format!("it cannot be listed: {error}"))?;
         listed.below.sort();
         listed.names.sort();
+        listed.links.sort();
         Ok(listed)
     }
 
@@ -434,6 +512,11 @@ impl Walk {
         for name in names {
             let rank = [".manifest", ".image"].iter().find_map(|end| rank_of(Path::new(name), end));
             ranks.extend(rank.filter(|rank| ranks.last() != Some(rank)));
+        }
+        // A job removes the mark first and writes it last.
+        if let (Some(count), [], true) = (committed_ranks, &ranks[..], open_of(directory, "commit", owner).is_ok()) {
+            let of = if count == 1 { "its rank".to_owned() } else { format!("all {count} ranks") };
+            self.problem(path, owner, format!("it was once complete on {of}, and no part of it is left"));
         }
         for rank in ranks {
             if self.is_over(path, owner) {
@@ -513,11 +596,21 @@ fn truncate(path: &mut PathBuf, bytes: usize) {
     while path.as_os_str().len() > bytes && path.pop() {}
 }
 
+/// Names under which a job keeps checkpoints, or that of its nodes.
+fn is_place(name: &str) -> bool {
+    let is_room = ["rank-", "partner-", "parity-"].iter().any(|room| {
+        name.strip_prefix(room)
+            .is_some_and(|digits| digits.len() >= 5 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    is_room || name == NODES || generation_of(Path::new(name)).is_some()
+}
+
 /// Names of files that a survey looks at.
 fn is_known(name: &str) -> bool {
     name == "commit"
         || name == JOURNAL_NAME
         || name == OLDER_NAME
+        || name == NODES
         || [".manifest", ".image"].iter().any(|end| rank_of(Path::new(name), end).is_some())
         || name
             .strip_prefix("slot-")

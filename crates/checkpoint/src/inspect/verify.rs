@@ -193,9 +193,19 @@ fn open_image(copy: &Copy, mends: bool) -> io::Result<File> {
 fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
     let manifest = match &copy.manifest {
         Ok(manifest) => manifest,
-        // The manifest of a durable copy gets its name when the image is on the disk.
-        Err(_) if copy.tier == Tier::Durable && std::fs::symlink_metadata(&copy.manifests[0]).is_err() => {
-            return Verdict::of(State::Unfinished, "it has no manifest: it was not written to its end");
+        // The manifest of a durable copy gets its name when the image is on the disk, and the mark comes after all of them.
+        Err(_) if copy.tier == Tier::Durable && is_absent(&copy.manifests[0]) => {
+            return match copy.committed_ranks {
+                None => Verdict::of(State::Unfinished, "it has no manifest: it was not written to its end"),
+                // A removal begins with the mark.
+                Some(_) if is_absent(&copy.directory.join("commit")) => {
+                    Verdict::of(State::Changed, "a running job removed it in between")
+                }
+                Some(ranks) => {
+                    let of = if ranks == 1 { "its rank".to_owned() } else { format!("all {ranks} ranks") };
+                    Verdict::of(State::Lost, format!("its manifest is gone: the checkpoint was once complete on {of}"))
+                }
+            };
         }
         Err(why) => return Verdict::of(State::Lost, format!("its manifest: {why}")),
     };
@@ -210,6 +220,10 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
         mend_manifests(copy, manifest, mends, &mut verdict);
     }
     verdict
+}
+
+fn is_absent(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Whether the manifest is as it was before the image was read.

@@ -34,7 +34,7 @@ mod schedule;
 mod tiers;
 
 pub use finish::Finished;
-pub(crate) use nodes::ranks_here;
+pub(crate) use nodes::{WasComplete, is_placement, ranks_here, was_complete};
 pub use resized::{Piece, Resized};
 pub use restart::Restored;
 pub use save::Saved;
@@ -44,6 +44,8 @@ use crate::config::Config;
 use crate::controller::Decision;
 use crate::generation::GenerationId;
 use crate::image::{Geometry, Protection};
+use crate::settings::Told;
+use crate::tier::{Memory, leave_nothing};
 use files::Files;
 use journal::Journal;
 use nodes::Nodes;
@@ -95,6 +97,8 @@ pub struct Checkpointer {
     schedule: Schedule,
     run: Run,
     journal: Journal,
+    /// The settings with which it was opened, until they are left in the job's directory.
+    settings: Option<Vec<Told>>,
     /// What the names of regions begin with that a restart with another number of ranks leaves out.
     left_out: Option<String>,
 }
@@ -109,6 +113,7 @@ impl Checkpointer {
     /// Until the region is released or moved, or this session ends, `bytes` bytes from `start` on may be read and
     /// written during every call of this session, and nothing else writes to them then, nor reads during a restart.
     pub unsafe fn protect(&mut self, name: &str, start: *mut u8, bytes: usize) -> Result<(), Error> {
+        self.used();
         self.regions.protect(name, start, bytes)
     }
 
@@ -126,6 +131,7 @@ impl Checkpointer {
     /// # Errors
     /// [`Error::Option`] for a name that cannot be one, or has a `/`.
     pub fn route_file(&mut self, name: &str) -> Result<PathBuf, Error> {
+        self.used();
         self.files.route(name)
     }
 
@@ -175,6 +181,9 @@ impl Checkpointer {
         call: Call,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        if !call.only_reads() {
+            self.used();
+        }
         self.ranks.begin(call, false, generation)?;
         // A decision needs the tree of the nodes, which a rank that is just opening does not know.
         let is_decision = call.begins_with_decision() && self.ranks.are_on_one_node();
@@ -318,5 +327,32 @@ impl Checkpointer {
 
     fn note(&mut self, text: String) {
         self.journal.note(text);
+    }
+
+    /// From here on the session is in the job's journal, and its settings beside it.
+    fn used(&mut self) {
+        if std::mem::replace(&mut self.run.is_used, true) {
+            return;
+        }
+        self.record_opening();
+        if let Some(settings) = self.settings.take() {
+            self.publish_settings(settings);
+        }
+    }
+}
+
+/// A session that only read leaves no directory that it made.
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        if self.run.is_used {
+            return;
+        }
+        let (job, rank) = (&self.config.job, self.ranks.rank());
+        let memory = self.config.memory.as_ref().filter(|_| self.tiers.memory.as_ref().is_some_and(Memory::is_unused));
+        let opened = self.tiers.targets().filter(|target| target.tier.fault().is_none());
+        let durable = opened.map(|target| target.tier.directory().to_owned());
+        for directory in memory.map(|memory| memory.directory.join(job)).into_iter().chain(durable) {
+            leave_nothing(&directory, job, rank);
+        }
     }
 }

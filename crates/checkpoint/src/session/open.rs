@@ -87,6 +87,7 @@ impl Checkpointer {
             weakness,
             run: Run::default(),
             left_out: None,
+            settings: None,
         };
         if let Some(weakness) = job.weakness.clone() {
             job.note(weakness);
@@ -113,7 +114,6 @@ impl Checkpointer {
         if let Some(said) = memory.and_then(|memory| of_earlier_release(&memory.directory, &self.config.job)) {
             self.note(said);
         }
-        self.record_opening();
         self.make_ahead_as_before();
         for open in self.open_to_others() {
             self.note(open);

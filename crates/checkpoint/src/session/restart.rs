@@ -12,7 +12,7 @@ use crate::session::resized::{Breadth, Key};
 use crate::session::tiers::{Target, drain};
 use crate::tier::{Durable, SlotId, SlotImage, Stored};
 use crate::{Disk, Error, Storage, StoredFile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use surefoot_model::CheckpointTier as Tier;
 
@@ -111,6 +111,11 @@ impl Checkpointer {
                     if !passed_over.is_empty() {
                         restored.report = format!("{}; passed over: {passed_over}", restored.report);
                     }
+                    let gone = self.gone(inventory, key);
+                    if !gone.is_empty() {
+                        restored.report =
+                            format!("{}; once complete, and no part of it is left: {gone}", restored.report);
+                    }
                     if let Some(doubt) = clock_doubt(inventory, key) {
                         restored.report = format!("{}; {doubt}", restored.report);
                     }
@@ -159,6 +164,27 @@ impl Checkpointer {
             why = format!("{why}; {unlooked}");
         }
         Err(self.nothing_intact(&why))
+    }
+
+    /// Generations that are newer than what comes back, marked as complete on this rank's drive, and of which no rank finds a part.
+    fn gone(&self, inventory: &Inventory, restored: Key) -> String {
+        let than = Age { epoch: restored.epoch, generation: restored.generation };
+        let seen: BTreeSet<GenerationId> = inventory.seen().iter().map(|key| key.generation).collect();
+        let stored =
+            self.tiers.targets().filter_map(|target| Some((target.kind.place(), target.tier.generations().ok()?)));
+        let gone = stored.flat_map(|(place, all)| {
+            let newer = all.into_iter().filter(|one| one.committed_ranks.is_some() && one.age() > than);
+            newer.map(move |one| (one, place))
+        });
+        let gone = gone.filter(|(one, _)| !seen.contains(&one.generation) && !self.is_past(one.age()));
+        let mut said: Vec<String> =
+            gone.map(|(one, place)| format!("generation {} {place}", one.generation.number)).collect();
+        let more = said.len().saturating_sub(PASSED_OVER_MAX);
+        said.truncate(PASSED_OVER_MAX);
+        if more > 0 {
+            said.push(format!("{more} more"));
+        }
+        said.join(", ")
     }
 
     /// Whether any rank finds a checkpoint that all ranks of the job had, be it whole or not now. What a job leaves that was

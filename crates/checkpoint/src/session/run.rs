@@ -32,7 +32,11 @@ pub(super) struct Run {
     /// How many were taken before it came back from a checkpoint of another number of ranks, or of ranks that ran on other
     /// nodes, whose memory is to be given back.
     pub(super) resized_at: Option<u64>,
+    /// Whether this session did more than to read what is there; until then it leaves nothing of its own.
+    pub(super) is_used: bool,
     pub(super) is_placement_written: bool,
+    /// Whether it is written down there that a checkpoint is complete in memory.
+    pub(super) is_memory_noted: bool,
 }
 
 impl Run {
@@ -59,7 +63,9 @@ impl Default for Run {
             unasked: None,
             completed: NOT_COMPLETED,
             resized_at: None,
+            is_used: false,
             is_placement_written: false,
+            is_memory_noted: false,
         }
     }
 }

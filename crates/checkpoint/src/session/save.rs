@@ -79,7 +79,7 @@ impl Checkpointer {
         (self.schedule.cost = cost);
         self.run.newest = Some((generation, begun));
         self.release_memory(generation);
-        self.write_placement();
+        self.write_placement(decision.place != Place::Durable);
         Ok(Saved { generation: Some(generation), decision, payload_bytes, visible_s })
     }
 

@@ -217,6 +217,16 @@ impl Durable {
         Ok(generations)
     }
 
+    /// What has the name of a generation and is left out of [`Durable::generations`], with the reason: a link, or of another user.
+    pub(crate) fn left_out(&self) -> Option<Error> {
+        let names = self.storage.list_directory(&self.directory).ok()?;
+        names.iter().filter_map(|name| generation_of(name)).find_map(|generation| {
+            let directory = self.directory.join(directory_name(generation));
+            let error = self.storage.expect_own_directory(&directory).err()?;
+            (error.kind() != io::ErrorKind::NotFound).then(|| Error::storage("look into", &directory)(error))
+        })
+    }
+
     /// Whether a generation is marked as complete here.
     pub fn is_committed(&self, generation: GenerationId) -> bool {
         let commit = Commit::read(&*self.storage, &self.path(generation, "commit"));

@@ -4,11 +4,11 @@
 use super::completed::{COMPLETED, COMPLETED_NEW, Completed};
 use super::durable::{BUDGET, BUDGET_NEW, is_probe};
 use super::{NODES, NODES_NEW, generation_of};
-use crate::generation::check_job_name;
+use crate::generation::{Manifest, check_job_name};
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
 use crate::settings::published::{NEW_NAME, PUBLISHED_NAME};
 use crate::storage::{Directory, Kind, LISTED_MAX, beneath};
-use crate::{Error, StoredFile};
+use crate::{Disk, Error, Storage, StoredFile};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -33,6 +33,8 @@ pub struct Occupied {
     pub durable_bytes: u64,
     /// Bytes of routed files and the journal.
     pub other_bytes: u64,
+    /// When the newest checkpoint was written, `CLOCK_REALTIME` nanoseconds; `None` without one.
+    pub checkpoint_realtime_ns: Option<u64>,
     /// When the newest checkpoint was written, or without one anything, `CLOCK_REALTIME` nanoseconds.
     pub newest_realtime_ns: u64,
     /// Set where the job was marked as completed.
@@ -174,10 +176,10 @@ impl JobDirectory {
     }
 
     fn look(&mut self, job: &str) -> Result<(), Error> {
-        let mut newest_ns = 0;
+        let mut newest_ns = None;
         for (name, kind) in listed(&self.directory, &self.path)? {
             let text = name.to_str().unwrap_or_default();
-            match room_of(text).filter(|_| kind != Kind::Other) {
+            match room_of(text).filter(|_| kind.may_be_directory()) {
                 Some(room) => self.hold(name, room, &mut newest_ns)?,
                 None if kind != Kind::Directory && is_of_job(text) => {
                     let bytes = self.directory.stored_bytes(&name);
@@ -187,8 +189,10 @@ impl JobDirectory {
                 None => self.say_strange(Path::new(&name)),
             }
         }
-        let changed_ns = time_ns(self.directory.found());
-        self.occupied.newest_realtime_ns = if newest_ns > 0 { newest_ns } else { changed_ns };
+        let found = self.directory.found();
+        let begun_ns = ns_of(found.mtime(), found.mtime_nsec());
+        self.occupied.checkpoint_realtime_ns = newest_ns;
+        self.occupied.newest_realtime_ns = self.occupied.checkpoint_realtime_ns.unwrap_or(begun_ns);
         let mark = self.directory.file(OsStr::new(COMPLETED)).ok();
         let mark = mark.filter(|(_, found)| found.uid() == self.owner() || found.uid() == 0);
         let mark = mark.and_then(|(file, _)| Completed::from_file(&file as &dyn StoredFile));
@@ -196,7 +200,7 @@ impl JobDirectory {
         Ok(())
     }
 
-    fn hold(&mut self, name: OsString, room: Room, newest_ns: &mut u64) -> Result<(), Error> {
+    fn hold(&mut self, name: OsString, room: Room, newest_ns: &mut Option<u64>) -> Result<(), Error> {
         let path = self.path.join(&name);
         let Ok(directory) = self.directory.below(&name) else {
             self.say_strange(Path::new(&name));
@@ -220,10 +224,8 @@ impl JobDirectory {
                 Room::Files => &mut self.occupied.other_bytes,
             };
             *sum = sum.saturating_add(bytes);
-            if is_mark(text)
-                && let Ok(found) = beneath::hold(directory.as_file(), &file).and_then(|file| file.metadata())
-            {
-                *newest_ns = (*newest_ns).max(time_ns(&found));
+            if is_mark(text) {
+                *newest_ns = (*newest_ns).max(written_ns(&directory, &file));
             }
             files.push(file);
         }
@@ -370,6 +372,33 @@ pub(crate) fn remove_own(base: &Path, job: &str) -> Result<Removed, Error> {
     directory.remove(&locks)
 }
 
+/// Removes the empty directories and the locks of a rank in a job's directory, and that, if nothing else is in it: what a session
+/// made that only read. The locks are held.
+pub(crate) fn leave_nothing(of_job: &Path, job: &str, rank: u32) {
+    let is_empty = |directory: &Path, is_kept: &dyn Fn(&str) -> bool| {
+        let names = Disk.list_directory(directory);
+        names.is_ok_and(|names| names.iter().all(|name| name.to_str().is_some_and(is_kept)))
+    };
+    // What is not empty stays, and so does what cannot be looked at.
+    let _ = Disk.remove_directory(&of_job.join(format!("files-{rank:05}")));
+    for room in ["rank", "partner", "parity"] {
+        let directory = of_job.join(format!("{room}-{rank:05}"));
+        if is_empty(&directory, &|name| name == "lock") {
+            let _ = Disk.remove_file(&directory.join("lock"));
+            let _ = Disk.remove_directory(&directory);
+        }
+    }
+    // Those of other ranks that only read are theirs to remove.
+    if is_empty(of_job, &is_lock) {
+        let _ = Disk.remove_file(&of_job.join(format!("rank-{rank:05}.lock")));
+    }
+    for directory in of_job.ancestors().take(job.split('/').count()) {
+        if Disk.remove_directory(directory).is_err() {
+            break;
+        }
+    }
+}
+
 fn listed(directory: &Directory, path: &Path) -> Result<Vec<(OsString, Kind)>, Error> {
     let (mut names, mut is_cut) = (Vec::new(), false);
     let told = |name, kind| {
@@ -400,9 +429,24 @@ fn remove_if_empty(directory: &Directory, name: &OsStr) -> io::Result<bool> {
     }
 }
 
-fn time_ns(found: &fs::Metadata) -> u64 {
-    let ns = found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
-    u64::try_from(ns).unwrap_or(0)
+/// When the checkpoint of this file was written. The manifest says it, because a copy or a restored backup may have any file times. If the
+/// manifest cannot be read, the time of the last change to the file counts, which no program can set back. `None` if the file is gone.
+fn written_ns(directory: &Directory, name: &OsStr) -> Option<u64> {
+    let found = beneath::hold(directory.as_file(), name).and_then(|file| file.metadata()).ok()?;
+    let of_file = |(file, _)| Manifest::of_file(&file as &dyn StoredFile).ok();
+    match directory.file(name).ok().and_then(of_file) {
+        Some(manifest) => Some(manifest.taken_realtime_ns.max(ns_of(found.mtime(), found.mtime_nsec()))),
+        None => Some(changed_ns(&found)),
+    }
+}
+
+/// When it or what is said of it was last changed.
+fn changed_ns(found: &fs::Metadata) -> u64 {
+    ns_of(found.mtime(), found.mtime_nsec()).max(ns_of(found.ctime(), found.ctime_nsec()))
+}
+
+fn ns_of(seconds: i64, nanoseconds: i64) -> u64 {
+    u64::try_from(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)).unwrap_or(0)
 }
 
 pub(crate) fn effective_user() -> u32 {

@@ -155,6 +155,11 @@ impl Memory {
         }
     }
 
+    /// Whether it was opened and holds nothing.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.fault.is_none() && self.unreadable.is_empty() && self.manifests().next().is_none()
+    }
+
     /// Why it holds nothing, where it could not be opened.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()

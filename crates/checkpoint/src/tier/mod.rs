@@ -34,7 +34,7 @@ pub(crate) use completed::COMPLETED;
 pub use completed::Completed;
 pub use durable::{Budget, Durable, DurableOptions, Pace, Stored, StoredPart, Written};
 pub use job::{JobDirectory, JobLocks, Occupied, Removed};
-pub(crate) use job::{effective_user, expect_own, remove_own};
+pub(crate) use job::{effective_user, expect_own, leave_nothing, remove_own};
 pub(crate) use mapping::{FileBytes, FileRoom};
 pub use memory::{Memory, Room, SLOTS_MAX, SlotId, SlotImage};
 pub(crate) use node::{KeptFor, NodePart, parts as node_parts};

@@ -89,6 +89,7 @@ pub(crate) fn has_complete(base: &Path, job: &str, after: Age) -> Result<bool, E
         after.generation.number == 0 || MANIFESTS.iter().find_map(read).is_none_or(|manifest| manifest.age() > after)
     };
     let directories = directories(&base.join(job))?;
+    expect_no_links(&base.join(job))?;
     let is_it = |directory: &Path, slot: usize| is_complete(directory, slot) && is_newer(directory, slot);
     Ok(directories.iter().any(|directory| (0..SLOTS_MAX).any(|slot| is_it(directory, slot))))
 }
@@ -111,6 +112,17 @@ fn directories(directory: &Path) -> Result<Vec<PathBuf>, Error> {
         Ok(names) => Ok(names.into_iter().map(|name| directory.join(name)).filter(|path| is_own(path)).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Error::storage("list", directory)(error)),
+    }
+}
+
+/// Refuses a link where a rank's memory should be: there may be checkpoints behind it, and it is not followed.
+fn expect_no_links(directory: &Path) -> Result<(), Error> {
+    let names = Disk.list_directory(directory).unwrap_or_default();
+    let of_rank = |path: &PathBuf| [OWN, PARTNER, PARITY].iter().any(|prefix| rank_of(path, prefix).is_some());
+    let links = names.iter().map(|name| directory.join(name)).filter(of_rank);
+    match links.into_iter().find(|path| path.is_symlink()) {
+        Some(link) => Disk.expect_own_directory(&link).map_err(Error::storage("look into", &link)),
+        None => Ok(()),
     }
 }
 

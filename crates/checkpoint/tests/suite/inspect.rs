@@ -160,6 +160,7 @@ fn a_checkpoint_becomes_files_whole_or_not_at_all() {
     assert_eq!(names, ["memory", "other", "out", "ssd", "third"]);
     for (odd, said) in [
         (Wanted { job: "other".into(), ..Wanted::default() }, "there are group/job, second"),
+        (Wanted { job: "secnod".into(), ..Wanted::default() }, "did you mean 'second'?"),
         (wanted(Some(99)), "no number 99"),
         (Wanted { rank: Some(7), ..wanted(None) }, "no copy of rank 7"),
         (Wanted { owner: Some(4_242), ..wanted(None) }, "not to user 4242"),
@@ -202,7 +203,7 @@ fn hostile_directories_get_clear_words() {
     });
     assert!(state == State::Lost && said.contains("symbolic link"), "{said}");
     let (state, said) = why(&|| fs::remove_file(&manifest_path).unwrap());
-    assert!(state == State::Unfinished && said.contains("not written to its end"), "{said}");
+    assert!(state == State::Lost && said.contains("its manifest is gone"), "{said}");
     put(&manifest);
     let image = directory.join("rank-00000.image");
     let (state, said) = why(&|| fs::File::options().write(true).open(&image).unwrap().set_len(5000).unwrap());
@@ -214,4 +215,147 @@ fn hostile_directories_get_clear_words() {
     let survey = survey(&[home.path("ssd")]).unwrap();
     assert_eq!(survey.copies.len(), 2);
     assert!(survey.problems.iter().any(|problem| problem.path.ends_with("commit")), "{:?}", survey.problems);
+}
+
+/// What was marked as complete was written to its end: parts that it has no more are lost, not unfinished.
+#[test]
+fn a_complete_checkpoint_without_its_manifests_is_lost_and_a_restart_names_it() {
+    let home = Home(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    fs::create_dir(home.path("ssd")).unwrap();
+    let mut config = Config::new("job", home.path("memory"), Some(home.path("ssd")));
+    config.memory = None;
+    config.policy = Policy::Fixed(Fixed::Durable);
+    let mut state = payload(200_000, 1);
+    let open = || Checkpointer::open(config.clone(), Box::new(Alone)).unwrap();
+    let mut job = open();
+    // SAFETY: the state outlives the job and is left alone during calls.
+    unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+    for _ in 0..2 {
+        job.checkpoint().unwrap();
+    }
+    job.wait_for_copies().unwrap();
+    drop(job);
+    let newest = home.survey().copies.into_iter().max_by_key(|copy| copy.generation).unwrap();
+    assert_eq!((newest.generation.unwrap().number, newest.committed_ranks), (2, Some(1)));
+    let verdict = |home: &Home| {
+        let survey = home.survey();
+        let copy = survey.copies.iter().find(|copy| copy.directory == newest.directory).unwrap();
+        verify(copy, &mut quiet)
+    };
+    // One that was never marked was never reported as written.
+    let (commit, aside) = (newest.directory.join("commit"), newest.directory.join("aside"));
+    fs::remove_file(&newest.manifests[0]).unwrap();
+    fs::rename(&commit, &aside).unwrap();
+    assert_eq!(verdict(&home).state, State::Unfinished);
+    fs::rename(&aside, &commit).unwrap();
+    let lost = verdict(&home);
+    assert_eq!(lost.state, State::Lost);
+    assert!(lost.why.contains("its manifest is gone"), "{lost:?}");
+    // The mark alone is left.
+    fs::remove_file(&newest.image).unwrap();
+    let problems = home.survey().problems;
+    assert!(problems.len() == 1 && problems[0].why.contains("no part of it is left"), "{problems:?}");
+    let mut job = open();
+    // SAFETY: as above.
+    unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+    let restored = job.restart().unwrap().unwrap();
+    assert_eq!(restored.generation.number, 1);
+    let said = "once complete, and no part of it is left: generation 2 on the SSD";
+    assert!(restored.report.contains(said), "{}", restored.report);
+}
+
+/// A generation that is a link is neither followed nor left out in silence, whoever looks: what is behind it may be newer, and another's.
+#[test]
+fn a_link_in_the_place_of_a_checkpoint_is_told_and_not_followed() {
+    let home = Home::with_job();
+    let elsewhere = home.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let before = home.survey();
+    assert_eq!(before.problems, []);
+    let generation = home.image(Tier::Durable, 2, 0).parent().unwrap().to_owned();
+    let rank = home.image(Tier::Memory, 3, 1).parent().unwrap().to_owned();
+    for path in [&generation, &rank] {
+        let target = elsewhere.join(path.file_name().unwrap());
+        fs::rename(path, &target).unwrap();
+        symlink(&target, path).unwrap();
+    }
+    // A file in the place of a directory says nothing, either.
+    let file = home.path("ssd/group/job/rank-00007");
+    fs::write(&file, "").unwrap();
+    // What is a directory of a tier may be one, too.
+    symlink(&elsewhere, home.path("other-job")).unwrap();
+    let tiers = ["memory", "ssd"].map(|tier| home.path(tier));
+    let found = survey(&tiers).unwrap();
+    let links: Vec<(&Path, bool)> = found.problems.iter().map(|problem| (&*problem.path, problem.is_link)).collect();
+    assert_eq!(links, [(&*rank, true), (&*generation, true), (&*file, false)], "{:?}", found.problems);
+    assert!(found.copies.iter().all(|copy| copy.tier == Tier::Memory && copy.rank == 0), "{:?}", found.copies);
+    let whole = home.survey();
+    assert!(whole.problems.iter().any(|problem| problem.path == home.path("other-job")), "{:?}", whole.problems);
+    // Restored is what can be proved, and that there may be more is said.
+    let all = Wanted { rank: Some(0), ..wanted(None) };
+    let restored = restore(&found, &all, &home.path("out"), &mut quiet).unwrap();
+    assert_eq!(restored.generation.number, 3);
+    assert_eq!(
+        restored.refused.iter().filter(|line| line.contains("symbolic link")).count(),
+        2,
+        "{:?}",
+        restored.refused
+    );
+    // Removed is what is the job's; the links stay.
+    let config = Config::new("group/job", home.path("memory"), Some(home.path("ssd")));
+    let removed = surefoot_checkpoint::inspect::job(&[home.path("ssd")], &config.job).unwrap();
+    let strange: Vec<&PathBuf> =
+        removed.iter().flat_map(|job| &job.directories).flat_map(|one| one.strange()).collect();
+    assert_eq!(strange, [&generation, &file]);
+    assert!(elsewhere.join(generation.file_name().unwrap()).join("commit").exists());
+}
+
+/// A job that comes back says of a link that a newer checkpoint may be behind it, and does not begin anew beside one.
+#[test]
+fn a_job_comes_back_beside_a_link_and_says_so() {
+    let home = Home(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    for tier in ["memory", "ssd", "elsewhere"] {
+        fs::create_dir(home.path(tier)).unwrap();
+    }
+    let config = || {
+        let mut config = Config::new("job", home.path("memory"), Some(home.path("ssd")));
+        config.policy = Policy::Fixed(Fixed::PaperNth(2));
+        config
+    };
+    let run = |saves: u64| {
+        let mut state = vec![0u8; 50_000];
+        let mut job = Checkpointer::open(config(), Box::new(Alone)).unwrap();
+        // SAFETY: the state outlives the job and is left alone during calls.
+        unsafe { job.protect("w", state.as_mut_ptr(), state.len()).unwrap() };
+        let restored = job.restart();
+        for step in 0..saves {
+            state.fill(step as u8);
+            job.checkpoint().unwrap();
+        }
+        job.wait_for_copies().unwrap();
+        restored
+    };
+    run(5).unwrap();
+    let move_away = |number: u64| {
+        let path = home.image(Tier::Durable, number, 0).parent().unwrap().to_owned();
+        let target = home.path("elsewhere").join(path.file_name().unwrap());
+        fs::rename(&path, &target).unwrap();
+        symlink(&target, &path).unwrap();
+        path
+    };
+    fs::remove_dir_all(home.path("memory/job")).unwrap();
+    let link = move_away(4);
+    let restored = run(0).unwrap().unwrap();
+    assert_eq!(restored.generation.number, 2);
+    assert!(restored.report.contains("symbolic link") && restored.report.contains("newer"), "{}", restored.report);
+    move_away(2);
+    let error = run(0).unwrap_err().to_string();
+    assert!(error.contains("symbolic link"), "{error}");
+    assert!(fs::read_link(&link).is_ok());
+    // A rank's memory behind a link, the same.
+    fs::remove_dir_all(home.path("ssd/job")).unwrap();
+    fs::create_dir_all(home.path("memory/job")).unwrap();
+    symlink(home.path("elsewhere"), home.path("memory/job/partner-00000")).unwrap();
+    let error = run(0).unwrap_err().to_string();
+    assert!(error.contains("symbolic link"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! `surefoot checkpoint drain`.
 
+use super::lost;
 use super::options::{DrainOptions, durable_of, own_memory};
 use super::progress::Bar;
 use anyhow::Context;
@@ -67,7 +68,11 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
             surefoot_console::tell!("surefoot: nothing of {} is drained: {why}", options.job);
             return Ok(Outcome::Found);
         }
-        other => other?,
+        Err(error) => {
+            lost::tell(&[wish.memory.join(&options.job)], &options.job);
+            return Err(error.into());
+        }
+        Ok(drained) => drained,
     };
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     let number = drained.generation.number;

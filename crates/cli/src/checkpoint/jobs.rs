@@ -21,9 +21,10 @@ pub struct JobLine {
     pub durable_bytes: u64,
     /// Routed files and the journal.
     pub other_bytes: u64,
-    pub newest_realtime_ns: u64,
-    /// Seconds since the newest checkpoint was written; negative where its time lies in the future.
-    pub age_s: f64,
+    /// `null` where there is no checkpoint.
+    pub newest_realtime_ns: Option<u64>,
+    /// Seconds since the newest checkpoint was written; negative where its time lies in the future, `null` where there is none.
+    pub age_s: Option<f64>,
     /// Whether a process on this machine holds a lock of it.
     pub is_running: bool,
     /// Whether it was marked as completed.
@@ -36,7 +37,7 @@ pub struct JobLine {
 impl JobLine {
     pub fn of(job: &Job, now_ns: u64) -> Self {
         let [memory_bytes, durable_bytes, other_bytes] = job.bytes();
-        let newest_realtime_ns = job.newest_realtime_ns();
+        let newest_realtime_ns = job.checkpoint_realtime_ns();
         JobLine {
             job: job.name.clone(),
             uid: job.owner,
@@ -45,7 +46,7 @@ impl JobLine {
             durable_bytes,
             other_bytes,
             newest_realtime_ns,
-            age_s: (i128::from(now_ns) - i128::from(newest_realtime_ns)) as f64 / 1e9,
+            age_s: newest_realtime_ns.map(|newest_ns| (i128::from(now_ns) - i128::from(newest_ns)) as f64 / 1e9),
             is_running: job.is_running(),
             is_completed: job.is_completed(),
             weakness: weakness(job),
@@ -66,10 +67,9 @@ impl JobLine {
 
     /// In the middle of a sentence.
     pub fn words(&self) -> String {
-        // The directory itself has an age, too, which is no checkpoint's.
-        let newest = match self.memory_bytes.saturating_add(self.durable_bytes) {
-            0 => "there is no checkpoint".to_owned(),
-            _ => format!("the newest checkpoint is {}", moment(self.age_s)),
+        let newest = match self.age_s {
+            None => "there is no checkpoint".to_owned(),
+            Some(age_s) => format!("the newest checkpoint is {}", moment(age_s)),
         };
         format!(
             "{} in memory, {} on SSD or shared, {} of files; {newest}",
@@ -111,7 +111,11 @@ pub fn table(lines: &[JobLine]) -> String {
             size(line.memory_bytes as f64),
             size(line.durable_bytes as f64),
             size(line.other_bytes as f64),
-            if line.age_s < 0.0 { moment(line.age_s) } else { time(line.age_s) },
+            match line.age_s {
+                None => "-".to_owned(),
+                Some(age_s) if age_s < 0.0 => moment(age_s),
+                Some(age_s) => time(age_s),
+            },
             line.state().into(),
         ]);
     }

@@ -1,6 +1,7 @@
 //! `surefoot checkpoint list`.
 
 use super::jobs::{self, JobLine};
+use super::lost::Gone;
 use super::options::DirectoriesOptions;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -34,7 +35,8 @@ pub struct Row {
     /// Ranks that the job had; `null` where no manifest can be read.
     ranks: Option<u32>,
     ranks_here: Vec<u32>,
-    payload_bytes: u64,
+    /// Of the ranks that are here; `null` where the manifest of one cannot be read.
+    payload_bytes: Option<u64>,
     stored_bytes: u64,
     protection: Option<&'static str>,
     /// Whether the directory survives a loss of power, by what it lies on; `null` where that is not known.
@@ -56,6 +58,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     let rows = rows(&survey);
     let mut problems = problems(&survey);
+    let gone = Gone::of(&survey);
     let jobs = inspect::jobs(&survey, &mut |error| problems.push(split(error)));
     let now_ns = jobs::now_ns();
     let jobs: Vec<JobLine> = jobs.iter().map(|job| JobLine::of(job, now_ns)).collect();
@@ -63,11 +66,12 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "checkpoint list")?;
         rows.iter().try_for_each(|row| output::line(&mut out, row))?;
         jobs.iter().try_for_each(|job| output::line(&mut out, job))?;
+        gone.lines().try_for_each(|line| output::line(&mut out, &line))?;
         for (path, why) in &problems {
             output::line(&mut out, &ProblemLine { path, why })?;
         }
     } else {
-        out.write_all(text(&rows, problems.is_empty()).as_bytes())?;
+        out.write_all(text(&rows, problems.is_empty() && gone.is_empty()).as_bytes())?;
         if !jobs.is_empty() {
             write!(out, "\n{}", jobs::table(&jobs))?;
         }
@@ -76,6 +80,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
                 writeln!(out, "Job {}: {weakness}", job.job)?;
             }
         }
+        out.write_all(gone.text().as_bytes())?;
         for (path, why) in &problems {
             writeln!(out, "Problem: {}: {}", people::path(path), one_line(why))?;
         }
@@ -85,7 +90,11 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
     }
     out.flush()?;
     // What could not be looked at may hold more.
-    Ok(if problems.is_empty() && survey.problems_left_out == 0 { Outcome::Done } else { Outcome::Found })
+    Ok(if problems.is_empty() && survey.problems_left_out == 0 && gone.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Found
+    })
 }
 
 fn rows(survey: &Survey) -> Vec<Row> {
@@ -122,7 +131,7 @@ fn row(directory: &Path, generation: GenerationId, tier: Tier, copies: &[&Copy])
         taken_realtime: first.map(|manifest| rfc3339(manifest.taken_realtime_ns)),
         ranks: first.map(|manifest| manifest.ranks),
         ranks_here,
-        payload_bytes: manifests.iter().fold(0, |sum, manifest| sum.saturating_add(manifest.payload_bytes)),
+        payload_bytes: inspect::payload_bytes(copies.iter().copied()),
         stored_bytes: copies.iter().fold(0, |sum, copy| sum.saturating_add(copy.stored_bytes)),
         protection: first.map(|manifest| manifest.protection.label()),
         is_durable: match tier {
@@ -174,11 +183,11 @@ fn split(error: Error) -> (PathBuf, String) {
 fn text(rows: &[Row], is_all_read: bool) -> String {
     match (rows.is_empty(), is_all_read) {
         (true, true) => return "No checkpoints found.\n".into(),
-        (true, false) => return "No checkpoints could be read:\n".into(),
+        (true, false) => return "No checkpoints are left that can be read.\n".into(),
         (false, _) => {}
     }
     let mut header =
-        vec!["job", "tier", "generation", "ranks", "bytes", "on disk", "taken (UTC)", "committed", "protection"];
+        vec!["job", "tier", "generation", "ranks", "bytes", "stored", "taken (UTC)", "committed", "protection"];
     // Where a name alone does not say which job it is.
     let is_ambiguous = are_of_several(rows);
     if is_ambiguous {
@@ -192,7 +201,7 @@ fn text(rows: &[Row], is_all_read: bool) -> String {
             tier_words(row.tier, row.is_durable).to_owned(),
             row.generation.to_string(),
             format!("{} of {ranks}", row.ranks_here.len()),
-            size(row.payload_bytes as f64),
+            row.payload_bytes.map_or("-".to_owned(), |bytes| size(bytes as f64)),
             size(row.stored_bytes as f64),
             row.taken_realtime_ns.map_or("-".to_owned(), utc),
             row.is_committed.map_or("-", |is_committed| if is_committed { "yes" } else { "no" }).into(),

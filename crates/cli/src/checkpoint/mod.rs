@@ -5,6 +5,7 @@ pub mod drain;
 pub mod drive;
 pub mod jobs;
 pub mod list;
+pub mod lost;
 pub mod options;
 pub mod plan;
 mod progress;

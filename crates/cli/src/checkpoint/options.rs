@@ -5,11 +5,11 @@ use clap::{ArgGroup, Args, Subcommand};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::config::memory_default;
+use surefoot_checkpoint::inspect;
 use surefoot_checkpoint::settings::{Settings, Surroundings, read_published};
 use surefoot_checkpoint::simulate::{ITERATIONS_MAX, Kind, Outage};
-use surefoot_console::numbers::{
-    NUMBER_MAX, age, at_least_one, bytes_or_none, parse_bytes, positive, positive_or_none, share,
-};
+use surefoot_console::numbers::{NUMBER_MAX, at_least_one, bytes_or_none, parse_bytes, positive, share};
+use surefoot_console::units::{parse_seconds, parse_seconds_or_none};
 use surefoot_model::DriveReport;
 
 #[derive(Subcommand)]
@@ -42,7 +42,7 @@ pub enum CheckpointCommand {
 
 #[derive(Args)]
 pub struct DirectoriesOptions {
-    /// Directories of memory and durable tiers, or of jobs in them, such as /dev/shm [default: your own in memory, /dev/shm/surefoot-UID]
+    /// Directories of memory and durable tiers, or of jobs in them, such as /dev/shm; durable ones are looked at only where they are named [default: your jobs in memory alone, where the setting memory says, /dev/shm/surefoot-UID]
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// JSON lines instead of a table
@@ -60,16 +60,29 @@ pub fn own_memory() -> anyhow::Result<PathBuf> {
         && let Ok(found) = std::fs::symlink_metadata(&path)
     {
         // Anybody may have put something else there.
-        let is_own = found.is_dir() && found.uid() == surefoot_checkpoint::inspect::own_user();
+        let is_own = found.is_dir() && found.uid() == inspect::own_user();
         anyhow::ensure!(is_own, "{} is no directory of yours, and is not looked at", path.display());
     }
     Ok(path)
+}
+
+/// Which job in a directory of memory may have been meant.
+fn nearest(memory: &Path, job: &str) -> String {
+    let survey = inspect::survey(&[memory.to_owned()]).unwrap_or_default();
+    let jobs = inspect::jobs(&survey, &mut |_| {});
+    surefoot_model::did_you_mean(job, jobs.iter().map(|job| job.name.as_str()))
 }
 
 /// The directories of the durable tiers of a job, the SSD's first: those with which it was opened, as its directory in memory
 /// says; else those that one started here would have.
 pub fn durable_of(memory: &Path, job: &str) -> anyhow::Result<Vec<PathBuf>> {
     let directory = memory.join(job);
+    anyhow::ensure!(
+        directory.exists(),
+        "no job {job} in {}; --memory DIR names another directory{}",
+        memory.display(),
+        nearest(memory, job)
+    );
     let opened = read_published(&directory)
         .with_context(|| format!("the settings in {} cannot be read", directory.display()))?;
     let told = match opened {
@@ -81,14 +94,21 @@ pub fn durable_of(memory: &Path, job: &str) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 impl DirectoriesOptions {
-    /// The named ones; default: where this user's jobs are.
+    /// The named ones; default: where this user's jobs are in memory, which is said.
     pub fn directories(&self) -> anyhow::Result<Vec<PathBuf>> {
         let own = own_memory()?;
         match self.directories.is_empty() {
             false => Ok(self.directories.clone()),
-            true if own.exists() => Ok(vec![own]),
+            true if own.exists() => {
+                let shown = own.display();
+                surefoot_console::tell!(
+                    "surefoot: only {shown} is looked at, your jobs in memory; name the directories of SSDs and shared ones, too"
+                );
+                Ok(vec![own])
+            }
             true => anyhow::bail!(
-                "there is no {}, where your jobs are in memory: name the directories of tiers",
+                "there is no {}, where your jobs would be in memory, and without DIR nothing else is looked at: name the directories of \
+                 their tiers, such as that of the SSD",
                 own.display()
             ),
         }
@@ -167,7 +187,7 @@ pub struct RemoveOptions {
     #[arg(long = "in", value_name = "DIR")]
     pub directories: Vec<PathBuf>,
     /// Only jobs whose newest checkpoint is at least as old as this, such as 12h or 30d
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = parse_seconds)]
     pub older_than: Option<f64>,
     /// Do it; without this only show what would be removed
     #[arg(long)]
@@ -221,14 +241,14 @@ pub struct PlanOptions {
     /// Bytes of one checkpoint per node, such as 64GB or 8GiB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub size: f64,
-    /// Seconds of work between two moments at which a checkpoint is possible
-    #[arg(long, value_name = "S", default_value = "1", value_parser = positive)]
+    /// Work between two moments at which a checkpoint is possible
+    #[arg(long = "compute", alias = "compute-s", value_name = "TIME", default_value = "1s", value_parser = parse_seconds)]
     pub compute_s: f64,
-    /// Seconds between failures that memory survives: a process that ends [default: as a job's, 86400]
-    #[arg(long, value_name = "S", value_parser = positive)]
+    /// Time between failures that memory survives: a process that ends [default: as a job's, 1d]
+    #[arg(long = "memory-mtbf", alias = "memory-mtbf-s", value_name = "TIME", value_parser = parse_seconds)]
     pub memory_mtbf_s: Option<f64>,
-    /// Seconds between failures that only the SSD survives: loss of power, a restart of the node [default: as a job's, 604800]
-    #[arg(long, value_name = "S", value_parser = positive)]
+    /// Time between failures that only the SSD survives: loss of power, a restart of the node [default: as a job's, 7d]
+    #[arg(long = "durable-mtbf", alias = "durable-mtbf-s", value_name = "TIME", value_parser = parse_seconds)]
     pub durable_mtbf_s: Option<f64>,
     /// A directory on the SSD, or its device: read its wear now; the options below override what is read
     #[arg(long, value_name = "PATH")]
@@ -251,8 +271,8 @@ pub struct PlanOptions {
     /// Share of the time of a write to the SSD that the program loses: 1 if it waits, less if it only runs slower
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "1")]
     pub waiting_share: f64,
-    /// How old the durable copy may get, seconds, or none for no bound [default: as a job's, 3600]
-    #[arg(long, value_name = "S", value_parser = positive_or_none)]
+    /// How old the durable copy may get, or none for no bound [default: as a job's, 1h]
+    #[arg(long = "staleness-max", alias = "staleness-max-s", value_name = "TIME", value_parser = parse_seconds_or_none)]
     pub staleness_max_s: Option<f64>,
     /// Also draw waste and drive life over the interval as an SVG picture
     #[arg(long, value_name = "FILE")]
@@ -296,8 +316,8 @@ pub struct SimulateOptions {
     /// Iterations of work and checkpoint
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=ITERATIONS_MAX))]
     pub iterations: u64,
-    /// Seconds of work in each
-    #[arg(long, value_name = "S", default_value = "5", value_parser = positive)]
+    /// Work in each
+    #[arg(long = "compute", alias = "compute-s", value_name = "TIME", default_value = "5s", value_parser = parse_seconds)]
     pub compute_s: f64,
     /// Speed of copies in memory
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "2.7GB")]
@@ -330,8 +350,8 @@ pub struct SimulateOptions {
     /// Period in which writes to the SSD fail, as above
     #[arg(long, value_name = "FROM..TO", value_parser = outage)]
     pub durable_fails_s: Option<Outage>,
-    /// How old the durable copy may get, seconds, for surefoot
-    #[arg(long, value_name = "S", default_value = "3600", value_parser = positive)]
+    /// How old the durable copy may get, for surefoot
+    #[arg(long = "staleness-max", alias = "staleness-max-s", value_name = "TIME", default_value = "1h", value_parser = parse_seconds)]
     pub staleness_max_s: f64,
     /// Also draw the figures as an SVG picture
     #[arg(long, value_name = "FILE")]

@@ -127,7 +127,8 @@ fn assumed_note(job: &Job, assumed: &[&'static str]) -> Option<String> {
             _ => format!("a durable copy no older than {}", time(job.staleness_max_s.unwrap_or(f64::INFINITY))),
         })
         .collect();
-    let options: Vec<String> = assumed.iter().map(|name| format!("--{}", name.replace('_', "-"))).collect();
+    let options: Vec<String> =
+        assumed.iter().map(|name| format!("--{}", name.trim_end_matches("_s").replace('_', "-"))).collect();
     (!words.is_empty()).then(|| {
         format!(
             "assumed, as a job does by default and not known of this machine: {}; say {}",

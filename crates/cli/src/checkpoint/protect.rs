@@ -29,6 +29,9 @@ pub struct CheckedLine<'a> {
     state: &'static str,
     file_bytes: u64,
     found_bytes: u64,
+    /// Pages of the file when it was protected.
+    file_pages_count: u64,
+    /// Pages that were read, those of parity among them.
     pages_read_count: u64,
     pages_refused_count: u64,
     file_pages_bad_count: u64,
@@ -142,6 +145,7 @@ fn line<'a>(file: &'a Path, state: &'static str, findings: &'a Findings) -> Chec
         state,
         file_bytes: findings.file_bytes,
         found_bytes: findings.found_bytes,
+        file_pages_count: findings.file_pages(),
         pages_read_count: findings.pages_read,
         pages_refused_count: findings.pages_refused,
         file_pages_bad_count: findings.file_pages_bad,
@@ -156,7 +160,10 @@ fn line<'a>(file: &'a Path, state: &'static str, findings: &'a Findings) -> Chec
 
 fn text(state: &str, findings: &Findings, path: &Path) -> String {
     if state == "whole" {
-        return format!("whole: {} pages, all as protected\n", findings.pages_read);
+        return match findings.file_pages() {
+            0 => "whole: an empty file, as protected\n".to_owned(),
+            pages => format!("whole: {} of the file, all as protected\n", counted(pages, "page", "pages")),
+        };
     }
     let mut found = Vec::new();
     let (then, now) = (findings.file_bytes, findings.found_bytes);

@@ -21,7 +21,8 @@ pub struct Line<'a> {
     uid: u32,
     directories: &'a [PathBuf],
     bytes: u64,
-    age_s: f64,
+    /// `null` where there is no checkpoint.
+    age_s: Option<f64>,
     /// `would_remove` without `--yes`, `removed`, or `left_alone`.
     outcome: &'static str,
     /// Why it was left alone; empty otherwise.
@@ -64,7 +65,12 @@ pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
         Some(name) => inspect::job(&bases, name)?,
         // A user who has had no job yet has no directory.
         None if options.directories.is_empty() && !bases[0].exists() => Vec::new(),
-        None => inspect::jobs(&inspect::survey(&bases)?, &mut |error| problems.push(error.to_string())),
+        None => {
+            let survey = inspect::survey(&bases)?;
+            let links = survey.problems.iter().filter(|problem| problem.is_link);
+            problems.extend(links.map(|link| format!("{}: {}", link.path.display(), link.why)));
+            inspect::jobs(&survey, &mut |error| problems.push(error.to_string()))
+        }
     };
     if let (Some(name), true) = (&options.job, jobs.is_empty()) {
         let places: Vec<String> = bases.iter().map(|base| base.display().to_string()).collect();

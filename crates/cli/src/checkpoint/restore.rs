@@ -1,6 +1,7 @@
 //! `surefoot checkpoint restore`.
 
 use super::list::is_durable;
+use super::lost;
 use super::options::RestoreOptions;
 use super::progress::Bar;
 use serde::Serialize;
@@ -48,7 +49,11 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
             surefoot_console::tell!("surefoot: no checkpoint of {:?} can be restored: {why}", options.job);
             return Ok(Outcome::Found);
         }
-        other => other?,
+        Err(error) => {
+            lost::tell(&options.directories, &options.job);
+            return Err(error.into());
+        }
+        Ok(restored) => restored,
     };
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {

@@ -1,12 +1,13 @@
 //! `surefoot checkpoint verify` and `scrub`.
 
 use super::list::{ProblemLine, is_durable, tier_words};
+use super::lost::Gone;
 use super::options::DirectoriesOptions;
 use super::progress::Bar;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
-use surefoot_checkpoint::inspect::{self, Copy, Locks, Missing, State, Survey, Verdict};
+use surefoot_checkpoint::inspect::{self, Copy, Locks, State, Survey, Verdict};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
@@ -38,35 +39,10 @@ pub struct Line<'a> {
     why: &'a str,
 }
 
-/// Ranks that a checkpoint should have here and has not.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename = "missing")]
-pub struct MissingLine<'a> {
-    job: &'a str,
-    tier: &'static str,
-    directory: &'a Path,
-    generation: u64,
-    ranks: u32,
-    missing_count: u64,
-    /// The first eight of them.
-    first_missing: &'a [u32],
-}
-
-fn missing_line(row: &Missing) -> MissingLine<'_> {
-    MissingLine {
-        job: &row.job,
-        tier: row.tier.label(),
-        directory: &row.directory,
-        generation: row.generation.number,
-        ranks: row.ranks,
-        missing_count: row.missing_count,
-        first_missing: &row.first_missing,
-    }
-}
-
 pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     let survey = inspect::survey(&options.directories()?)?;
+    // Before the locks are held, which a running job would have.
+    let gone = Gone::of(&survey);
     // Held to the end, so that no job starts over what is being repaired.
     let locks = if act == Act::Scrub { inspect::lock(&survey.copies).map(Some) } else { Ok(None) };
     let locks = match locks {
@@ -77,24 +53,23 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
         other => other?,
     };
     let verdicts = read_all(&survey, locks.as_ref());
-    let missing = inspect::missing(&survey);
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, if act == Act::Verify { "checkpoint verify" } else { "checkpoint scrub" })?;
         for (copy, verdict) in survey.copies.iter().zip(&verdicts) {
             output::line(&mut out, &line(copy, verdict))?;
         }
-        missing.iter().try_for_each(|row| output::line(&mut out, &missing_line(row)))?;
+        gone.lines().try_for_each(|line| output::line(&mut out, &line))?;
         for problem in &survey.problems {
             output::line(&mut out, &ProblemLine { path: &problem.path, why: &problem.why })?;
         }
     } else {
-        out.write_all(text(&survey, &verdicts, &missing).as_bytes())?;
+        out.write_all(text(&survey, &verdicts, &gone).as_bytes())?;
     }
     out.flush()?;
     // A scrub that leaves something bad has not done what it was asked for.
     let is_bad = |state: State| state == State::Lost || (act == Act::Scrub && state == State::Repairable);
-    let is_any_bad = verdicts.iter().any(|verdict| is_bad(verdict.state)) || !missing.is_empty();
+    let is_any_bad = verdicts.iter().any(|verdict| is_bad(verdict.state)) || !gone.is_empty();
     Ok(if is_any_bad || !survey.problems.is_empty() { Outcome::Found } else { Outcome::Done })
 }
 
@@ -134,8 +109,8 @@ fn line<'a>(copy: &'a Copy, verdict: &'a Verdict) -> Line<'a> {
     }
 }
 
-fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
-    if survey.copies.is_empty() && survey.problems.is_empty() {
+fn text(survey: &Survey, verdicts: &[Verdict], gone: &Gone) -> String {
+    if survey.copies.is_empty() && survey.problems.is_empty() && gone.is_empty() {
         return "No checkpoints found.\n".into();
     }
     let header = ["job", "tier", "generation", "rank", "state", "pages", "bad", "refused", "tables bad", "rows lost"];
@@ -164,22 +139,12 @@ fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
             one_line(&verdict.why)
         );
     }
-    for row in missing {
-        let named: Vec<String> = row.first_missing.iter().map(u32::to_string).collect();
-        let more = if row.missing_count > named.len() as u64 { ", ..." } else { "" };
-        text += &format!(
-            "{}: lost: generation {} has {} rank{}, and {} of them should be here and {} not: rank {}{more}\n",
-            surefoot_console::people::path(&row.directory),
-            row.generation.number,
-            row.ranks,
-            if row.ranks == 1 { "" } else { "s" },
-            row.missing_count,
-            if row.missing_count == 1 { "is" } else { "are" },
-            named.join(", ")
-        );
-    }
+    text += &gone.text();
     for problem in &survey.problems {
         text += &format!("Problem: {}: {}\n", surefoot_console::people::path(&problem.path), one_line(&problem.why));
+    }
+    if verdicts.is_empty() {
+        return text + "No copy of a checkpoint was found.\n";
     }
     let count = |state| verdicts.iter().filter(|verdict| verdict.state == state).count();
     let states = [State::Whole, State::Repaired, State::Repairable, State::Lost, State::Unfinished, State::Changed];

@@ -80,6 +80,8 @@ pub enum What<'a> {
         last_seen_realtime: String,
         until_realtime_ns: Option<i64>,
         until_realtime: Option<String>,
+        /// Whether it holds. `null`: not known, the watch that would have written its end died.
+        holds: Option<bool>,
     },
     Record {
         room: Room,
@@ -117,16 +119,19 @@ impl From<&Range<i64>> for Stretch {
 pub struct Row<'a> {
     kind: CauseKind,
     name: &'a str,
-    count: u64,
+    /// `null` where the source knows the time alone, as of steal.
+    count: Option<u64>,
     total_ns: u64,
-    max_ns: u64,
+    /// `null` where the source does not know single occurrences.
+    max_ns: Option<u64>,
     while_idle_ns: u64,
 }
 
 impl<'a> From<&'a Lost> for Row<'a> {
     fn from(lost: &'a Lost) -> Self {
-        let Lost { cause, count, total_ns, max_ns, while_idle_ns, .. } = lost;
-        let (count, total_ns, max_ns, while_idle_ns) = (*count, *total_ns, *max_ns, *while_idle_ns);
+        let Lost { cause, total_ns, while_idle_ns, .. } = lost;
+        let (count, max_ns) = (lost.known_count(), lost.known_max_ns());
+        let (total_ns, while_idle_ns) = (*total_ns, *while_idle_ns);
         Row { kind: cause.kind, name: &cause.name, count, total_ns, max_ns, while_idle_ns }
     }
 }
@@ -167,7 +172,7 @@ pub fn write(out: &mut impl Write, past: &Past, question: &Question) -> io::Resu
         put(What::Notice { at_realtime_ns: *at_realtime_ns, at_realtime, text })?;
     }
     past.clock_changes.iter().try_for_each(|kept| put(clock_change(kept)))?;
-    past.findings.iter().try_for_each(|kept| put(finding(kept)))?;
+    past.findings.iter().try_for_each(|kept| put(finding(kept, kept.holds(past.has_writer, question.asked_ns))))?;
     past.records.iter().try_for_each(|kept| put(record(kept)))
 }
 
@@ -206,7 +211,7 @@ fn clock_change(kept: &KeptClockChange) -> What<'_> {
     }
 }
 
-fn finding(kept: &KeptFinding) -> What<'_> {
+fn finding(kept: &KeptFinding, holds: Option<bool>) -> What<'_> {
     let KeptFinding { finding, from_realtime_ns, last_seen_realtime_ns, until_realtime_ns } = kept;
     let since_ns = i64::try_from(finding.since_realtime_ns).ok().filter(|&since_ns| since_ns > 0);
     What::Finding {
@@ -218,6 +223,7 @@ fn finding(kept: &KeptFinding) -> What<'_> {
         last_seen_realtime: when::rfc3339(*last_seen_realtime_ns),
         until_realtime_ns: *until_realtime_ns,
         until_realtime: until_realtime_ns.map(when::rfc3339),
+        holds,
     }
 }
 

@@ -15,9 +15,6 @@ use surefoot_store::history::past::{Past, Question};
 const CAUSES_SHOWN: usize = 20;
 const ROWS_SHOWN: usize = 50;
 
-/// A finding that was not seen for longer than this and has no end: its watch died.
-const SEEN_PERIOD_NS: i64 = 60_000_000_000;
-
 /// Text of others on its way to a terminal: no character moves its cursor.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
@@ -44,6 +41,9 @@ pub fn of(past: &Past, question: &Question) -> String {
              that wrote them.\n",
             past.unknown_count
         );
+    }
+    if question.asks_for(Room::Stall) && past.sum.windows > 0 {
+        text += &format!("\n{}", text::legend());
     }
     text
 }
@@ -146,14 +146,14 @@ fn causes(past: &Past, cores: &[CoreLedger]) -> String {
         return text::no_cause(past.host.as_ref()).to_owned();
     }
     let mut table = Table::new(
-        &["cause", "count", "total", "share", "while idle", "max so far", "worst minute", "lost in it"],
+        &["cause", "count", "total", "share", "while idle", "max so far", "worst minute", "took in it"],
         &[0, 6],
     );
     for lost in causes.iter().take(CAUSES_SHOWN) {
         let worst = past.worst_minute(lost);
         table.row(vec![
             plain(&lost.cause.to_string()),
-            if lost.count > 0 { lost.count.to_string() } else { "-".to_owned() },
+            lost.known_count().map_or("-".to_owned(), |count| count.to_string()),
             duration(lost.total_ns),
             percent(lost.total_ns, wall_ns),
             percent(lost.while_idle_ns, lost.total_ns),
@@ -180,16 +180,7 @@ fn gaps(past: &Past) -> String {
     );
     for kept in &past.gaps {
         let gap = &kept.gap;
-        table.row(vec![
-            when::second(kept.start_ns),
-            gap.cpu.to_string(),
-            duration(gap.duration_ns),
-            text::found_by(gap.source).to_owned(),
-            gap.verdict.label().to_owned(),
-            gap.certainty.label().to_owned(),
-            duration(gap.unexplained_ns),
-            plain(&text::inside(gap)),
-        ]);
+        table.row(text::gap_row(when::second(kept.start_ns), gap));
     }
     format!("\nThe longest gaps:\n{}", table.text())
 }
@@ -206,7 +197,7 @@ fn findings(past: &Past, asked_ns: i64) -> String {
         let end_ns = kept.until_realtime_ns.unwrap_or(kept.last_seen_realtime_ns);
         table.row(vec![
             when::second(kept.from_realtime_ns),
-            until(kept, asked_ns),
+            until(kept, past, asked_ns),
             when::stretch(end_ns.saturating_sub(kept.from_realtime_ns)),
             finding.severity.to_string(),
             finding.room.to_string(),
@@ -218,12 +209,12 @@ fn findings(past: &Past, asked_ns: i64) -> String {
     format!("\nFindings:\n{}{}", table.text(), earlier_ones(earlier))
 }
 
-/// The end of a finding; of one without, whether it holds. A watch that died does not say when its findings ended.
-fn until(kept: &KeptFinding, asked_ns: i64) -> String {
-    match kept.until_realtime_ns {
-        Some(until_ns) => when::second(until_ns),
-        None if kept.last_seen_realtime_ns.saturating_add(SEEN_PERIOD_NS) < asked_ns => "not known".to_owned(),
-        None => "it holds".to_owned(),
+/// The end of a finding; of one without, whether it holds.
+fn until(kept: &KeptFinding, past: &Past, asked_ns: i64) -> String {
+    match (kept.until_realtime_ns, kept.holds(past.has_writer, asked_ns)) {
+        (Some(until_ns), _) => when::second(until_ns),
+        (None, Some(true)) => "it holds".to_owned(),
+        (None, _) => "not known".to_owned(),
     }
 }
 

@@ -50,6 +50,23 @@ pub struct BmcOptions {
 }
 
 impl BmcOptions {
+    /// Takes over what is set, except what `is_given` by an option.
+    pub fn set(&mut self, set: &surefoot_settings::Memory, is_given: impl Fn(&str) -> bool) {
+        fn take<T: Clone>(to: &mut T, from: &T, is_given: bool) {
+            if !is_given {
+                to.clone_from(from);
+            }
+        }
+        take(&mut self.redfish, &set.redfish, is_given("memory.redfish"));
+        take(&mut self.redfish_system, &set.redfish_system, is_given("memory.redfish_system"));
+        take(&mut self.redfish_ca, &set.redfish_ca, is_given("memory.redfish_ca"));
+        take(&mut self.redfish_insecure, &set.redfish_insecure, is_given("memory.redfish_insecure"));
+        take(&mut self.event_log, &set.event_log, is_given("memory.event_log"));
+        take(&mut self.bmc_user, &set.bmc_user, is_given("memory.bmc_user"));
+        take(&mut self.bmc_password_file, &set.bmc_password_file, is_given("memory.bmc_password_file"));
+        take(&mut self.bmc_timeout, &set.bmc_timeout, is_given("memory.bmc_timeout"));
+    }
+
     /// The controllers that are named, of the machine whose files these are.
     pub fn sources(&self, root: &Root) -> anyhow::Result<Sources> {
         let redfish = self.redfish.as_ref().map(|url| self.service(url, root)).transpose()?;

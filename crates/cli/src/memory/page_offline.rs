@@ -13,7 +13,7 @@ use surefoot_console::table::Table;
 use surefoot_console::units::counted;
 use surefoot_memory::import::{Modules, OneHost};
 use surefoot_memory::pages::{Offline, SeenPages, command};
-use surefoot_model::{Dimm, FaultMode, MemoryAction, one_line};
+use surefoot_model::{Dimm, FaultMode, MemoryAction, did_you_mean, one_line};
 
 #[derive(Args)]
 pub struct PageOfflineOptions {
@@ -102,9 +102,10 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
         dimms.retain(|dimm| dimm.id == *wanted);
         ensure!(
             !dimms.is_empty(),
-            "--module {}: no report names it; there are {}",
+            "--module {}: no report names it; there are {}{}",
             one_line(wanted),
-            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            if known.is_empty() { "none".to_owned() } else { known.join(", ") },
+            did_you_mean(wanted, known.iter().map(String::as_str))
         );
     }
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
@@ -206,7 +207,8 @@ fn closing(module_count: usize, seen: &SeenPages, not_from_kernel_count: u64, no
         );
     }
     if not_understood_count > 0 {
-        text += &format!("{} not understood: `surefoot memory import` shows them.\n", lines(not_understood_count));
+        let them = if not_understood_count == 1 { "it" } else { "them" };
+        text += &format!("{} not understood: `surefoot memory import` shows {them}.\n", lines(not_understood_count));
     }
     if module_count == 0 {
         text += "No report names a module, so no page is known to be bad.\n";

@@ -2,7 +2,6 @@
 //!
 //! Three may know: a watch that runs, the history that one keeps, and the trace in a recorded tree.
 
-use crate::running;
 use std::path::{Path, PathBuf};
 use surefoot_console::units::counted;
 use surefoot_hostfs::{Root, clock};
@@ -45,7 +44,7 @@ pub fn complete(look: &mut MemoryLook, looker: &Looker, root: &Root, limit: Limi
     }
     suspects.complete(look);
     if let Some((directory, is_named)) = &sources.run_directory {
-        match running::memory(directory, &Root::host()) {
+        match surefoot_daemon::running::memory(directory, &Root::host()) {
             None if *is_named => {
                 let why = "no watch of root or of this user runs from it; name the --run-directory of one that does";
                 look.problems.push(problem(directory, why.to_owned()));
@@ -55,7 +54,7 @@ pub fn complete(look: &mut MemoryLook, looker: &Looker, root: &Root, limit: Limi
                 take(look, &answer);
                 known.push(format!("the watch of {}", directory.display()));
             }
-            Some(Err(why)) => look.problems.push(problem(directory, format!("{why:#}"))),
+            Some(Err(why)) => look.problems.push(problem(directory, why.to_string())),
         }
     }
     says(look, &known, sources)
@@ -133,7 +132,7 @@ fn says(look: &MemoryLook, known: &[String], sources: &Sources) -> Vec<String> {
     if told > 0 {
         says.push(format!("Faults and places as reported to {}.", known.join(" and ")));
     }
-    let has_errors = |dimm: &&Dimm| dimm.corrected_count > 0 || dimm.uncorrected_count > 0;
+    let has_errors = |dimm: &&Dimm| dimm.corrected() > 0 || dimm.uncorrected() > 0;
     let untold = look.dimms.iter().filter(has_errors).filter(|dimm| dimm.fault.is_none());
     let (modules, places): (Vec<&Dimm>, Vec<&Dimm>) = untold.partition(|dimm| dimm.only_place.is_none());
     if modules.len() + places.len() > 0 {

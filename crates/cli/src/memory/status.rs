@@ -20,6 +20,7 @@ use surefoot_memory::bmc::join_all;
 use surefoot_memory::counts::KeptFile;
 use surefoot_memory::look::Looker;
 use surefoot_memory::rate::Limit;
+use surefoot_memory::read::machine;
 use surefoot_model::{
     Certainty, Dimm, ErrorSeverity, Fidelity, Finding, MemoryController, MemoryEvent, MemoryLook, MemoryProblem,
     MemorySource, Severity, one_line,
@@ -136,7 +137,7 @@ fn look(options: &StatusOptions) -> anyhow::Result<Seen> {
     let mut state = options.state.as_deref().map(open_state).transpose()?;
     let mut refused = None;
     if let Some(file) = &mut state {
-        let loaded = file.load().map_err(|why| about_state(file, &why))?;
+        let loaded = file.load(machine(&root).as_deref()).map_err(|why| about_state(file, &why))?;
         looker = looker.with_kept(loaded.kept);
         refused = loaded.refused;
     }
@@ -186,7 +187,7 @@ fn again(looker: &mut Looker, root: &Root, duration: Duration, is_tree: bool) ->
 
 /// Why no rate is shown, where none is.
 fn no_rate(look: &MemoryLook) -> Option<String> {
-    let has_errors = look.dimms.iter().any(|dimm| dimm.corrected_count > 0);
+    let has_errors = look.dimms.iter().any(|dimm| dimm.corrected() > 0);
     let is_known = look.dimms.iter().any(|dimm| dimm.rate_window_s > 0.0);
     (has_errors && !is_known).then(|| {
         "No rate now: it needs two readings within an hour. On the running host add --duration 10s, or --state FILE and look again."
@@ -227,6 +228,9 @@ fn text(seen: &Seen) -> String {
             text += &format!("Moved: {} is in {} and was in {before} before\n", dimm.id, dimm.label);
         }
     }
+    for words in look.dimms.iter().filter_map(findings::mixed_words) {
+        text += &format!("Not told apart: {}\n", one_line(&words));
+    }
     for problem in &look.problems {
         text += &format!("Problem: {}: {}\n", problem.path, problem.why);
     }
@@ -241,47 +245,21 @@ fn text(seen: &Seen) -> String {
 
 /// How things stand, the worst first: one line, and what to do where that is urgent.
 fn summary(look: &MemoryLook) -> String {
-    if look.dimms.is_empty() {
-        return String::new();
-    }
-    let has_fault = |dimm: &&Dimm| dimm.fault.as_ref().is_some_and(|fault| fault.urgency >= Severity::Warning);
-    let is_lost = |dimm: &&Dimm| dimm.uncorrected_count > 0;
-    // Rows that stand for a place and no module are counted apart.
-    let (modules, places): (Vec<&Dimm>, Vec<&Dimm>) = look.dimms.iter().partition(|dimm| dimm.only_place.is_none());
-    let of = |fits: &dyn Fn(&&Dimm) -> bool| modules.iter().copied().filter(fits).collect::<Vec<&Dimm>>();
-    let groups: [(&str, Vec<&Dimm>); 4] = [
-        ("lost data", of(&is_lost)),
-        ("with a fault to act on", of(&|dimm| !is_lost(dimm) && has_fault(dimm))),
-        ("over the rate limit", of(&|dimm| !is_lost(dimm) && !has_fault(dimm) && dimm.is_over_rate)),
-        (
-            "with corrected errors only",
-            of(&|dimm| !is_lost(dimm) && !has_fault(dimm) && !dimm.is_over_rate && dimm.corrected_count > 0),
-        ),
-    ];
-    let worst = look.dimms.iter().map(findings::severity).max().unwrap_or(Severity::Ok);
-    let mut parts: Vec<String> = Vec::new();
-    let mut bad = 0;
-    for (words, dimms) in groups.iter().filter(|(_, dimms)| !dimms.is_empty()) {
-        bad += dimms.len();
-        parts.push(format!("{} {words} ({})", dimms.len(), names(dimms)));
-    }
-    parts.extend(well(&modules, bad));
-    let all = counted(modules.len() as u64, "module", "modules");
-    let mut text = format!("{}: {all}: {}\n", worst.as_str().to_uppercase(), parts.join(", "));
-    let (bad, good): (Vec<&Dimm>, Vec<&Dimm>) =
-        places.into_iter().partition(|dimm| dimm.corrected_count > 0 || dimm.uncorrected_count > 0);
-    if !bad.is_empty() {
-        let rows = counted(bad.len() as u64, "row has", "rows have");
-        text += &format!("Apart from these {rows} errors whose module is not known: {}\n", names(&bad));
-    }
-    if !good.is_empty() {
-        text +=
-            &format!("{} of counters of several modules, without errors\n", counted(good.len() as u64, "row", "rows"));
-    }
     let mut state = State::default();
     // Who named the tree need not be told of it with every line.
     state.seen(&MemoryEvent::Look(MemoryLook { recorded_tree: None, ..look.clone() }));
     let mut urgent: Vec<Finding> = findings::of(&state);
+    let worst = urgent.iter().map(|finding| finding.severity).max();
+    let worst = look.dimms.iter().map(findings::severity).max().max(worst).unwrap_or(Severity::Ok);
+    let mut text = match (look.dimms.is_empty(), look.controllers.is_empty()) {
+        (true, true) => return String::new(),
+        (true, false) => {
+            let of_host = urgent.iter().find(|finding| finding.rule == findings::DIMMS_RULE);
+            let words = of_host.map_or("no per-DIMM counters found", |finding| finding.sentence.as_str());
+            format!("{}: {words}\n", worst.as_str().to_uppercase())
+        }
+        _ => headline(look, worst),
+    };
     // The fault of a module stands below with its evidence.
     urgent.retain(|finding| finding.severity >= Severity::Warning && finding.rule != findings::FAULT_RULE);
     urgent.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -295,12 +273,53 @@ fn summary(look: &MemoryLook) -> String {
     text
 }
 
+/// The modules in groups, the worst first, and the rows of places apart.
+fn headline(look: &MemoryLook, worst: Severity) -> String {
+    let has_fault = |dimm: &&Dimm| dimm.fault.as_ref().is_some_and(|fault| fault.urgency >= Severity::Warning);
+    let is_lost = |dimm: &&Dimm| dimm.uncorrected() > 0;
+    // Rows that stand for a place and no module are counted apart.
+    let (modules, places): (Vec<&Dimm>, Vec<&Dimm>) = look.dimms.iter().partition(|dimm| dimm.only_place.is_none());
+    let of = |fits: &dyn Fn(&&Dimm) -> bool| modules.iter().copied().filter(fits).collect::<Vec<&Dimm>>();
+    let is_corrected = |dimm: &&Dimm| !is_lost(dimm) && !has_fault(dimm) && !dimm.is_over_rate && dimm.corrected() > 0;
+    // That no uncorrected error was read is no "only" where that counter cannot be.
+    let is_half_known = |dimm: &&Dimm| dimm.uncorrected_count.is_none() || findings::has_unread(dimm);
+    let groups: [(&str, Vec<&Dimm>); 5] = [
+        ("lost data", of(&is_lost)),
+        ("with a fault to act on", of(&|dimm| !is_lost(dimm) && has_fault(dimm))),
+        ("over the rate limit", of(&|dimm| !is_lost(dimm) && !has_fault(dimm) && dimm.is_over_rate)),
+        ("with corrected errors, others not known", of(&|dimm| is_corrected(dimm) && is_half_known(dimm))),
+        ("with corrected errors only", of(&|dimm| is_corrected(dimm) && !is_half_known(dimm))),
+    ];
+    let mut parts: Vec<String> = Vec::new();
+    let mut bad = 0;
+    for (words, dimms) in groups.iter().filter(|(_, dimms)| !dimms.is_empty()) {
+        bad += dimms.len();
+        parts.push(format!("{} {words} ({})", dimms.len(), names(dimms)));
+    }
+    parts.extend(well(&modules, bad));
+    let all = counted(modules.len() as u64, "module", "modules");
+    let mut text = format!("{}: {all}: {}\n", worst.as_str().to_uppercase(), parts.join(", "));
+    let (bad, good): (Vec<&Dimm>, Vec<&Dimm>) =
+        places.into_iter().partition(|dimm| dimm.corrected() > 0 || dimm.uncorrected() > 0);
+    if !bad.is_empty() {
+        let rows = counted(bad.len() as u64, "row has", "rows have");
+        text += &format!("Apart from these {rows} errors whose module is not known: {}\n", names(&bad));
+    }
+    if !good.is_empty() {
+        text +=
+            &format!("{} of counters of several modules, without errors\n", counted(good.len() as u64, "row", "rows"));
+    }
+    text
+}
+
 /// The modules of which no error is known, `bad` others apart: a module whose counts are no more than a lower bound may have had some.
 fn well(modules: &[&Dimm], bad: usize) -> Vec<String> {
-    let clean = modules.iter().filter(|dimm| dimm.corrected_count == 0 && dimm.uncorrected_count == 0);
+    let clean = modules.iter().filter(|dimm| dimm.corrected() == 0 && dimm.uncorrected() == 0);
     let (unknown, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.partition(|dimm| dimm.fidelity == Fidelity::Unknown);
     let (unread, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.into_iter().partition(|dimm| findings::has_unread(dimm));
-    let well = modules.len() - bad - unknown.len() - unread.len();
+    let (unplaced, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.into_iter().partition(|dimm| !dimm.unplaced.is_empty());
+    let (mixed, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.into_iter().partition(|dimm| !dimm.mixed_with.is_empty());
+    let well = modules.len() - bad - unknown.len() - unread.len() - unplaced.len() - mixed.len();
     let words = match clean.iter().all(|dimm| dimm.fidelity == Fidelity::Exact) {
         true => "without errors",
         false => "with no error reported",
@@ -311,6 +330,12 @@ fn well(modules: &[&Dimm], bad: usize) -> Vec<String> {
     }
     if !unread.is_empty() {
         parts.push(format!("{} with counters that cannot be read ({})", unread.len(), names(&unread)));
+    }
+    if !unplaced.is_empty() {
+        parts.push(format!("{} possibly with errors whose module is unknown ({})", unplaced.len(), names(&unplaced)));
+    }
+    if !mixed.is_empty() {
+        parts.push(format!("{} possibly with errors counted of another ({})", mixed.len(), names(&mixed)));
     }
     if well > 0 || parts.is_empty() {
         parts.push(format!("{well} {words}"));
@@ -399,13 +424,13 @@ fn serial(dimm: &Dimm) -> String {
 
 /// Corrected errors, with ≥ where they are no more than a lower bound; a dash where no counter could be read.
 pub fn corrected(dimm: &Dimm) -> String {
-    number(dimm, ErrorSeverity::Corrected, dimm.corrected_count)
+    number(dimm, ErrorSeverity::Corrected, dimm.corrected())
 }
 
-/// Uncorrected errors in the same way, but 0 needs no ≥: each is one report, and no threshold hides it.
+/// Uncorrected errors in the same way, but without one 0 needs no ≥: each is one report, and no threshold hides it.
 pub fn uncorrected(dimm: &Dimm) -> String {
-    match dimm.uncorrected_count {
-        0 if !dimm.is_unread(ErrorSeverity::Uncorrected) => "0".into(),
+    match dimm.uncorrected() {
+        0 if dimm.is_all(ErrorSeverity::Uncorrected) => "0".into(),
         count => number(dimm, ErrorSeverity::Uncorrected, count),
     }
 }
@@ -413,7 +438,7 @@ pub fn uncorrected(dimm: &Dimm) -> String {
 fn number(dimm: &Dimm, severity: ErrorSeverity, count: u64) -> String {
     match (dimm.is_unread(severity), count) {
         (true, 0) => "-".into(),
-        (false, count) if dimm.fidelity == Fidelity::Exact => count.to_string(),
+        (false, count) if dimm.fidelity == Fidelity::Exact && !dimm.unplaced.contains(&severity) => count.to_string(),
         (_, count) => format!("≥{count}"),
     }
 }

@@ -6,7 +6,6 @@ use super::simulate::errors::{Errors, Kind, rate};
 use super::simulate::options::{ErrorOptions, PathOptions};
 use super::simulate::text::{assumed, days};
 use super::simulate::{lines as simulate_lines, load};
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -28,8 +27,6 @@ use surefoot_memory::tune::{
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// The widest counter that is simulated.
-const COUNTER_BITS_MAX: u32 = 32;
 /// Sentences are wrapped here.
 const COLUMNS: usize = 120;
 
@@ -147,12 +144,7 @@ fn find(options: &TuneOptions, root: &Root) -> anyhow::Result<Found> {
     platform.evidence.extend(cores.assumption().map(|said| format!("assumed: {said}; --cores N says it")));
     let mut path = Path {
         mechanism: Mechanism::Polling,
-        counter_bits: options.path.counter_bits.unwrap_or(match platform.counters {
-            Counters::EmptiedByPolls(bits) => bits,
-            // No interval loses what stays in the counter.
-            Counters::KeptByPolls => COUNTER_BITS_MAX,
-            Counters::Unknown => 15,
-        }),
+        counter_bits: options.path.counter_bits.unwrap_or(platform.counters.bits()),
         threshold: 1,
         interval_ns: options.shortest,
         duration_ns: 0,
@@ -302,12 +294,7 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
     let stop = signals::stop_flag()?;
     let mut all_stand = true;
     for step in &steps {
-        let wait = match step.proof {
-            act::Proof::MachineCheckPolls { interval_ns, .. } => {
-                options.verify.unwrap_or(interval_ns.saturating_mul(2).saturating_add(2 * SECOND_NS))
-            }
-            act::Proof::ReadBack => 0,
-        };
+        let wait = step.wait_ns(options.verify);
         if !options.json && wait > 0 {
             writeln!(
                 out,
@@ -317,27 +304,14 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
             )?;
             out.flush()?;
         }
-        // What cannot be recorded is not done.
-        let (begun, mut unusable, mut has_begun) = (deeds::begins(step), None, false);
-        let begin = || {
-            has_begun = true;
-            record.append(&begun).map_err(|why| unusable.insert(why).to_string())
+        let mut said = Ok(());
+        let seen = |outcome: &Applied| {
+            all_stand &= outcome.holds();
+            said = say(options, step, Some(outcome), out);
         };
-        let outcome = act::apply(root, step, Duration::from_nanos(wait), begin, &|| stop.load(Ordering::Relaxed));
-        if let Some(why) = unusable {
-            anyhow::bail!(
-                "{} was not changed, because that cannot be recorded: {why}",
-                surefoot_console::people::path(&step.path)
-            );
-        }
-        all_stand &= matches!(outcome, Applied::Verified { .. } | Applied::ReadBack);
-        say(options, step, Some(&outcome), out)?;
-        // What was not begun is none of this process's deeds, and would hide another's that goes on.
-        if has_begun {
-            record.append(&deeds::ends(&begun, &outcome)).with_context(|| {
-                format!("the outcome of the change of {} is not recorded", surefoot_console::people::path(&step.path))
-            })?;
-        }
+        let is_over = || stop.load(Ordering::Relaxed);
+        deeds::apply(root, step, Duration::from_nanos(wait), &record, &is_over, seen)?;
+        said?;
         if stop.load(Ordering::Relaxed) {
             all_stand = false;
             break;

@@ -2,7 +2,6 @@
 
 mod blocks;
 pub mod describe;
-mod file;
 pub mod lines;
 pub mod options;
 mod report;
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
+use surefoot_daemon::rooms::nic::campaign::result_file::{Part, Report, ResultFile, open_to_read};
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::trial::Lab;
 use surefoot_nic::campaign::whole::Place;
@@ -61,7 +61,7 @@ const PROGRAM_BYTES_MAX: u64 = 4 << 20;
 pub fn golden(choice: &Choice, experiment: &Experiment, seed: u64) -> anyhow::Result<Golden> {
     let Some(path) = &choice.program else { return Ok(Golden::run(experiment, seed)?) };
     let at = || format!("--program: {}", path.display());
-    let file = file::open_to_read(path).with_context(|| format!("--program: cannot read {}", path.display()))?;
+    let file = open_to_read(path).with_context(|| format!("--program: cannot read {}", path.display()))?;
     let mut bytes = Vec::new();
     file.take(PROGRAM_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(at)?;
     ensure!(bytes.len() as u64 <= PROGRAM_BYTES_MAX, "{} has more than {PROGRAM_BYTES_MAX} bytes", at());
@@ -82,13 +82,12 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     let range = range.start as usize..range.end as usize;
     let faults = &all[range.clone()];
     let mut lab = Lab::new(golden);
-    let mut report = report::Report::default();
-    let mut file = options.output.as_deref().map(file::ResultFile::open).transpose()?;
+    let mut report = Report::default();
+    let mut file = options.output.as_deref().map(ResultFile::open).transpose().context("--output")?;
     let done = match &mut file {
         Some(file) => {
-            let part =
-                file::Part { experiment: &experiment, digest, seed: options.seed, all: &all, range: range.clone() };
-            file.resume(&part, &mut report)?
+            let part = Part { experiment: &experiment, digest, seed: options.seed, all: &all, range: range.clone() };
+            file.resume(&part, &mut report).context("--output")?
         }
         None => 0,
     };
@@ -102,7 +101,7 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
         let place_of = Place { number, of: all.len() as u64, experiment: digest };
         let line = FaultLine::of(&lab.record(fault)?, Some(place_of));
         if let Some(file) = &mut file {
-            file.append(&line)?;
+            file.append(&line).context("--output")?;
         } else if options.json {
             output::line(&mut out, &line)?;
         }
@@ -110,9 +109,9 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
         progress.show(place + 1);
     }
     progress.end(&lab, faults.len() - done);
-    report.print(&mut out, options.json)?;
+    report::print(&report, &mut out, options.json)?;
     out.flush()?;
-    Ok(report.outcome())
+    Ok(report::outcome(&report))
 }
 
 /// How far a campaign is, on a terminal.

@@ -103,7 +103,7 @@ impl Health {
         if let Some(name) = &options.interface {
             let is_there = look.interfaces.iter().any(|one| one.name == *name);
             let is_loopback = name == "lo" && self.root.sys("class/net/lo").exists();
-            ensure!(!is_loopback, "--interface lo: the loopback is left out: nothing of it can fail");
+            ensure!(!is_loopback, "--interface lo: the loopback is left out, because it has no hardware");
             let meant = did_you_mean(name, look.interfaces.iter().map(|one| one.name.as_str()));
             ensure!(
                 is_there,

@@ -1,12 +1,12 @@
 //! `surefoot remedy approve`, `pause`, `resume` and `cancel`.
 
 use super::lines::{CaseRow, EverythingLine};
-use super::place::{PlaceOptions, word};
+use super::place::PlaceOptions;
 use clap::Args;
 use std::io::{self, Write};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
-use surefoot_controller::{CaseLine, Reason, words};
+use surefoot_controller::{CaseLine, Reason, word, words};
 use surefoot_remedy::decide::Request;
 
 #[derive(Args)]

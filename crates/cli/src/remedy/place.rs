@@ -1,19 +1,18 @@
-//! Where the cases are: at a server, or in a store that is opened here.
+//! Options that say where the cases are: at a server, or in a store.
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
-use surefoot_controller::{Book, CaseLine, CaseList, CaseStory, Reason, Trail};
-use surefoot_hostfs::privilege::effective_user;
-use surefoot_model::{AuditEntry, one_line};
+use surefoot_controller::{Book, Place};
+use surefoot_model::one_line;
 use surefoot_outside::http::Identity;
 use surefoot_outside::own::Server;
-use surefoot_remedy::Casebook;
-use surefoot_remedy::decide::Request;
+use surefoot_store::cases::Address;
 
 /// Where `remedy serve` listens unless it is told otherwise.
 pub const LISTEN: &str = "127.0.0.1:7078";
+
 /// Which server.
 #[derive(Args, Clone)]
 pub struct ServerOptions {
@@ -62,7 +61,7 @@ pub struct PlaceOptions {
 /// Which store.
 #[derive(Args, Clone)]
 pub struct StoreOptions {
-    /// The store itself instead of a server: sqlite:PATH or postgres://USER@HOST/DATABASE
+    /// The store, without a server in between: sqlite:PATH or postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "STORE")]
     pub store: Option<String>,
     /// The file with the password of --store
@@ -71,20 +70,18 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// The book of the store; `None` where none is named.
+    /// The book of the store, which is made where there is none; `None` where no store is named.
     pub fn book(&self) -> anyhow::Result<Option<Book>> {
+        self.book_by(Book::new)
+    }
+
+    fn book_by(&self, open: impl FnOnce(Address, Option<Arc<str>>) -> Book) -> anyhow::Result<Option<Book>> {
         let Some(store) = &self.store else { return Ok(None) };
         let address = store.parse().context("--store")?;
         let password = self.store_password_file.as_deref().map(surefoot_controller::secret).transpose();
         let password = password.map_err(|why| anyhow!("--store-password-file {why}"))?;
-        Ok(Some(Book::new(address, password.map(Arc::from))))
+        Ok(Some(open(address, password.map(Arc::from))))
     }
-}
-
-/// Where the cases are.
-pub enum Place {
-    Server(Server),
-    Store(Box<Book>),
 }
 
 impl PlaceOptions {
@@ -109,101 +106,11 @@ impl PlaceOptions {
     }
 
     pub fn open(&self) -> anyhow::Result<Place> {
-        Ok(match self.store.book()? {
+        // A store that is mistyped is not an empty one.
+        Ok(match self.store.book_by(Book::existing)? {
             Some(book) => Place::Store(Box::new(book)),
             None => Place::Server(self.server.server()?),
         })
-    }
-}
-
-impl Place {
-    pub fn cases(&mut self, open_only: bool, limit: usize) -> anyhow::Result<CaseList> {
-        match self {
-            Place::Server(server) => {
-                let state = if open_only { "open" } else { "all" };
-                Ok(server.get(&format!("/api/v1/cases?state={state}&limit={limit}"))?)
-            }
-            Place::Store(book) => {
-                let cases = book.cases(open_only, limit)?.iter().map(CaseLine::of).collect();
-                Ok(CaseList::of(cases, open_only, &book.with(|store| store.counts())?))
-            }
-        }
-    }
-
-    pub fn story(&mut self, id: u64) -> anyhow::Result<CaseStory> {
-        match self {
-            Place::Server(server) => Ok(server.get(&format!("/api/v1/cases/{id}"))?),
-            Place::Store(book) => Ok(CaseStory::read(book.as_mut(), id)?),
-        }
-    }
-
-    /// The newest lines of the audit trail, oldest first.
-    pub fn trail(&mut self, limit: usize) -> anyhow::Result<Vec<AuditEntry>> {
-        match self {
-            Place::Server(server) => {
-                let mut trail = server.get::<Trail>("/api/v1/trail")?.trail;
-                trail.drain(..trail.len().saturating_sub(limit));
-                Ok(trail)
-            }
-            Place::Store(book) => Ok(book.trail(0, limit)?),
-        }
-    }
-
-    /// Asks something of a case; the case afterwards.
-    pub fn request(&mut self, id: u64, asked: Request, said: &Reason) -> anyhow::Result<CaseLine> {
-        match self {
-            Place::Server(server) => Ok(server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), said)?),
-            Place::Store(book) => surefoot_controller::meet(book, id, asked, &actor(), said)
-                .map(|case| CaseLine::of(&case))
-                .map_err(|problem| anyhow!("{problem}")),
-        }
-    }
-
-    /// Takes a host's name away from its machine; the outcome in words.
-    pub fn release(&mut self, host: &str, reason: &str) -> anyhow::Result<String> {
-        #[derive(serde::Deserialize)]
-        struct Released {
-            outcome: String,
-        }
-        match self {
-            Place::Server(server) => {
-                let path = format!("/api/v1/hosts/{host}/release");
-                Ok(server.post::<Released>(&path, &said(reason))?.outcome)
-            }
-            Place::Store(book) => Ok(surefoot_controller::release(book, host, &actor(), reason)?),
-        }
-    }
-
-    /// Pauses everything, or lets it go on.
-    pub fn pause(&mut self, is_paused: bool, reason: &str) -> anyhow::Result<()> {
-        match self {
-            Place::Server(server) => {
-                let path = if is_paused { "/api/v1/pause" } else { "/api/v1/resume" };
-                Ok(server.post::<serde_json::Value>(path, &said(reason)).map(drop)?)
-            }
-            Place::Store(book) => Ok(surefoot_controller::pause(book, is_paused, &actor(), reason)?),
-        }
-    }
-}
-
-fn said(reason: &str) -> Reason {
-    Reason { reason: reason.to_owned(), step: None }
-}
-
-/// A user who can write to the store may do everything in it; the trail names the user.
-fn actor() -> String {
-    format!("user {}", effective_user())
-}
-
-/// The word of a request in an address.
-pub fn word(asked: Request) -> &'static str {
-    match asked {
-        Request::Approve => "approve",
-        Request::Pause => "pause",
-        Request::Resume => "resume",
-        Request::Cancel => "cancel",
-        Request::Replaced => "replaced",
-        Request::TestedGood => "tested-good",
     }
 }
 

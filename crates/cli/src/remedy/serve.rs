@@ -51,8 +51,8 @@ pub struct ServeOptions {
     /// Who may do what: tokens, certificates and users with their roles. Without it, root and this user may do everything
     #[arg(long, value_name = "FILE")]
     who: Option<PathBuf>,
-    /// The controller's name in the audit trail
-    #[arg(long, default_value = "")]
+    /// The controller's name in the audit trail [default: the host's name]
+    #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
     /// The host on which this runs, as alerts name it: its steps are done here [default: the node name]
     #[arg(long, value_name = "HOST")]
@@ -156,6 +156,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     let mut is_unheard = false;
     let mut lost_told = 0;
     let mut rivals_told = Vec::new();
+    let mut silent_since: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         if !fleet.is_alive() {
@@ -178,6 +179,9 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             }
             _ => {}
         }
+        if let Some(refused) = fleet.refusals() {
+            surefoot_console::tell!("surefoot remedy: {refused}");
+        }
         let lost = fleet.lost_deed_count();
         if lost > 0 && lost_told == 0 {
             surefoot_console::tell!(
@@ -186,6 +190,20 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         }
         lost_told = lost;
         // A store that does not answer says nothing: what was told stays told.
+        match (fleet.store_error(), silent_since) {
+            (Some(why), None) => {
+                surefoot_console::tell!(
+                    "surefoot remedy: {why}; until the store takes something again, reports and alerts are refused (503)"
+                );
+                silent_since = Some(Instant::now());
+            }
+            (None, Some(since)) => {
+                let seconds = since.elapsed().as_secs();
+                surefoot_console::tell!("surefoot remedy: the store takes reports again, after {seconds} s");
+                silent_since = None;
+            }
+            _ => {}
+        }
         if let Some(rivals) = fleet.rivals() {
             for two in rivals.iter().filter(|two| !rivals_told.contains(*two)) {
                 surefoot_console::tell!(
@@ -209,7 +227,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
                     surefoot_console::tell!("surefoot remedy: policies reloaded");
                     tell_doubts(&fleet);
                 }
-                Err(error) => surefoot_console::tell!("surefoot remedy: {error}; the policies from before go on"),
+                Err(error) => surefoot_console::tell!("surefoot remedy: {error}"),
             }
         }
     }
@@ -224,8 +242,11 @@ fn tell_doubts(fleet: &Fleet) {
     }
 }
 
+/// Device, inode, length and time of the last change of a file, also of its mode.
+type State = (u64, u64, u64, i64, i64);
+
 /// What tells one state of a file from the next.
-fn state_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
+fn state_of(path: &Path) -> Option<State> {
     let about = std::fs::metadata(path).ok()?;
-    Some((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
+    Some((about.dev(), about.ino(), about.len(), about.ctime(), about.ctime_nsec()))
 }

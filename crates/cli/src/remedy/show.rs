@@ -11,7 +11,7 @@ use surefoot_console::table::Table;
 use surefoot_console::units::duration;
 use surefoot_controller::CaseStory;
 use surefoot_hostfs::clock;
-use surefoot_model::{Case, CaseStep, StepState, one_line};
+use surefoot_model::{Case, CaseState, CaseStep, StepState, one_line};
 
 #[derive(Args)]
 pub struct ShowOptions {
@@ -85,9 +85,10 @@ fn facts(story: &CaseStory, place: &str, now_ns: u64) -> Vec<(&'static str, Stri
         (
             "state",
             format!(
-                "{}, since {}",
+                "{}, since {}{}",
                 surefoot_controller::words::label(case.state, case.ends_as),
-                ago(case.state_since_realtime_ns)
+                ago(case.state_since_realtime_ns),
+                if case.is_firing && case.state == CaseState::Returned { "; the alert still holds" } else { "" }
             ),
         ),
         ("waits for", case.waits_for.clone()),

@@ -46,12 +46,17 @@ pub fn print(out: &mut impl Write, state: &State, json: bool) -> io::Result<()> 
 
 /// The modules with errors, and how many have none.
 pub fn table(dimms: &[Dimm]) -> String {
-    let has_errors = |dimm: &&Dimm| dimm.corrected_count > 0 || dimm.uncorrected_count > 0 || dimm.is_over_rate;
+    let has_errors = |dimm: &&Dimm| dimm.corrected() > 0 || dimm.uncorrected() > 0 || dimm.is_over_rate;
     let (bad, others): (Vec<&Dimm>, Vec<&Dimm>) = dimms.iter().partition(has_errors);
-    let unread = others.iter().filter(|dimm| findings::has_unread(dimm)).count() as u64;
-    let well = others.len() as u64 - unread;
+    let (unread, others): (Vec<&Dimm>, Vec<&Dimm>) = others.into_iter().partition(|dimm| findings::has_unread(dimm));
+    let is_unplaced = |dimm: &&Dimm| !dimm.unplaced.is_empty() || !dimm.mixed_with.is_empty();
+    let unplaced = others.iter().copied().filter(is_unplaced).count() as u64;
+    let (unread, well) = (unread.len() as u64, others.len() as u64 - unplaced);
     let words = if bad.is_empty() { ("module", "modules") } else { ("more module", "more modules") };
     let mut text = format!("{}{} without errors\n", of_bad(&bad), counted(well, words.0, words.1));
+    if unplaced > 0 {
+        text += &format!("{} possibly with errors whose module is unknown\n", counted(unplaced, words.0, words.1));
+    }
     if unread > 0 {
         text += &format!("{} with counters that cannot be read\n", counted(unread, words.0, words.1));
     }

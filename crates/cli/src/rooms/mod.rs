@@ -4,11 +4,12 @@
 
 pub mod checkpoint;
 pub mod disturb;
+pub mod findings;
 pub mod memory;
 pub mod nic;
 pub mod remedy;
 
-use crate::args::{Filter, Source, What, can_attach};
+use crate::args::{Filter, RoomName, Source, What, can_attach};
 use crate::checkpoint::options::CheckpointCommand;
 use crate::disturb::DisturbCommand;
 use crate::memory::MemoryCommand;
@@ -19,6 +20,7 @@ use crate::settle;
 use crate::stall::report;
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,11 +31,13 @@ use surefoot_daemon::rooms::{
     remedy as remedies, stall, watch,
 };
 use surefoot_daemon::sources::{Running, Sources, StartError, Statistics};
+use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::{Root, signals};
 use surefoot_interfaces::presence as interfaces_presence;
 use surefoot_memory::{follow, presence};
 use surefoot_model::{Capability, Deed, Event, Report, Room, StreamClock, one_line};
 use surefoot_remedy::checks::CheckFile;
+use surefoot_settings::Live;
 use surefoot_store::history::KeptRecord;
 
 /// The sources that the command line asks for. Keeps this process off the watched cores.
@@ -44,22 +48,28 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
         crate::stall::threads::tell_comm(what.comm.as_deref(), root);
     }
     settle::settle_for(what, root);
-    let mut sources = Sources::new().with("stall", stall::source(root, config));
     let options = what.rooms.for_daemon()?;
-    if !options.checkpoints.is_empty() {
-        sources = sources.with("checkpoint", checkpoints::source(root, options.checkpoints));
+    let (live, held) = (&options.settings, options.settings.now());
+    let set = &held.settings;
+    let stall = match set.stall.watched {
+        true => stall::source(root, config),
+        false => stall::switched_off(root, config, format!("switched off in {}", held.origin("stall.watched"))),
+    };
+    let mut sources = Sources::new().with("stall", stall);
+    if set.checkpoint.watched && !options.checkpoints.is_empty() {
+        sources = sources.with("checkpoint", checkpoints::source(root, options.checkpoints, live));
     }
-    if options.memory.is_any(root) {
-        sources = sources.with("memory", options.memory.source(root));
+    if set.memory.watched && options.memory.is_any(root) {
+        sources = sources.with("memory", options.memory.source(root, live));
     }
-    if interfaces_presence::unsupported(root).is_none() {
-        sources = sources.with("nic", interfaces::source(root));
+    if set.nic.watched && interfaces_presence::unsupported(root).is_none() {
+        sources = sources.with("nic", interfaces::source(root, live));
     }
-    if !options.disturb.directories.is_empty() {
-        sources = sources.with("disturb", experiments::source(&options.disturb));
+    if set.disturb.watched && !options.disturb.directories.is_empty() {
+        sources = sources.with("disturb", experiments::source(&options.disturb, live));
     }
-    sources = sources.with(watch::DEEDS, watch::deeds_source(root));
-    if let Some(checks) = options.remedy.source(root) {
+    sources = sources.with(watch::DEEDS, watch::deeds_source(root, live));
+    if let Some(checks) = options.remedy.source(root).filter(|_| set.remedy.watched) {
         sources = sources.with("remedy", checks);
     }
     Ok(sources)
@@ -150,6 +160,9 @@ pub struct RoomOptions {
     /// The history of a watch, whose reports of memory errors tell of faults.
     #[arg(skip)]
     pub memory_history: Option<PathBuf>,
+    /// What is set of a watch.
+    #[arg(skip)]
+    pub settings: Live,
 }
 
 impl RoomOptions {
@@ -171,7 +184,7 @@ impl RoomOptions {
         let disturb = experiments::Options { directories, is_named, ..experiments::Options::default() };
         let checks = self.checks.as_deref().map(CheckFile::read).transpose()?;
         let remedy = remedies::Options { checks };
-        Ok(Options { checkpoints, memory, disturb, remedy, ..Options::default() })
+        Ok(Options { settings: self.settings.clone(), checkpoints, memory, disturb, remedy, ..Options::default() })
     }
 
     /// What a watch needs to look at them, by the kernel's names.
@@ -274,12 +287,35 @@ pub struct Summary {
     /// Periodic checks.
     pub remedy: remedies::State,
     clock: StreamClock,
+    /// The rooms of which there was anything.
+    seen: BTreeSet<Room>,
+    /// What judges the events; `None` where no findings are asked for.
+    judge: Option<Server>,
 }
 
 impl Summary {
+    /// One that says what the rooms find, too: of what is live as of its recording, by the clock of the events.
+    pub fn judging() -> anyhow::Result<Self> {
+        let mode = Mode::Replay { file: String::new() };
+        let judge = Server::start(Config { port: None, mode, ..Config::default() })?;
+        Ok(Summary { judge: Some(judge), ..Summary::default() })
+    }
+
     /// Adds one event.
     pub fn add(&mut self, event: &Event) {
+        if let Some(judge) = &self.judge {
+            judge.publish(event.clone());
+        }
         self.clock.take(event);
+        self.seen.extend(match event {
+            Event::Window(_) => Some(Room::Stall),
+            Event::Memory(_) => Some(Room::Memory),
+            Event::Checkpoint(_) => Some(Room::Checkpoint),
+            Event::Interface(_) => Some(Room::Nic),
+            Event::Disturb(_) => Some(Room::Disturb),
+            Event::Check(_) => Some(Room::Remedy),
+            _ => None,
+        });
         self.stall.add(event);
         self.memory.take(event);
         self.remedy.take(event);
@@ -291,19 +327,37 @@ impl Summary {
         }
     }
 
+    /// The rooms of which it has anything, in words.
+    pub fn rooms(&self) -> Vec<&'static str> {
+        self.seen.iter().map(|room| room.label()).collect()
+    }
+
     /// Prints the report as the user asked for it.
     pub fn print(&self, out: &mut impl Write, filter: &Filter, json: bool) -> io::Result<()> {
         report::print(out, &self.stall, filter, json)?;
-        memory::print(out, &self.memory, json)?;
-        nic::print(out, &self.nic, json)?;
+        if let Some(judge) = &self.judge {
+            findings::print(out, judge, json)?;
+        }
+        if filter.shows(RoomName::Memory) {
+            memory::print(out, &self.memory, json)?;
+        }
+        if filter.shows(RoomName::Nic) {
+            nic::print(out, &self.nic, json)?;
+        }
         // Without a window it is not known of which time the stream is.
         let time = match self.stall.windows {
             0 => (0, u64::MAX),
             _ => (self.clock.realtime_ns(self.stall.start_ns), self.clock.end_realtime_ns()),
         };
-        disturb::print_between(out, &self.disturb, time, json)?;
-        checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)?;
-        remedy::print(out, &self.remedy, json)?;
+        if filter.shows(RoomName::Disturb) {
+            disturb::print_between(out, &self.disturb, time, json)?;
+        }
+        if filter.shows(RoomName::Checkpoint) {
+            checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)?;
+        }
+        if filter.shows(RoomName::Remedy) {
+            remedy::print(out, &self.remedy, json)?;
+        }
         out.flush()
     }
 }

@@ -121,9 +121,11 @@ pub struct Core<'a> {
 pub struct LostRow<'a> {
     kind: surefoot_model::CauseKind,
     name: &'a str,
-    count: u64,
+    /// `null` where the source knows the time alone, as of steal.
+    count: Option<u64>,
     total_ns: u64,
-    max_ns: u64,
+    /// `null` where the source does not know single occurrences.
+    max_ns: Option<u64>,
     while_idle_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ns: Option<u64>,
@@ -198,9 +200,9 @@ fn row(lost: &Lost) -> LostRow<'_> {
     LostRow {
         kind: lost.cause.kind,
         name: &lost.cause.name,
-        count: lost.count,
+        count: lost.known_count(),
         total_ns: lost.total_ns,
-        max_ns: lost.max_ns,
+        max_ns: lost.known_max_ns(),
         while_idle_ns: lost.while_idle_ns,
         p50_ns: quantile(0.5),
         p99_ns: quantile(0.99),

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
+use surefoot_daemon::rooms::disturb::Discreet;
 use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{CpuId, Event, GapCorrection};
 use surefoot_store::recording::{End, Existing, Reader, Writer};
@@ -21,8 +22,10 @@ pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     settle::settle_for(&options.what, &root);
     let existing = if options.force { Existing::Replace } else { Existing::Refuse };
     let mut writer = Writer::create(&options.output, existing)?;
-    let mut sum = Summary::default();
+    let mut sum = Summary::judging()?;
+    let mut discreet = Discreet::default();
     let collected = report::collect(&root, &options.what, options.interval, options.duration, |event| {
+        let event = if options.with_commands { event } else { discreet.without_commands(event) };
         sum.add(&event);
         writer.append(&event)?;
         // A frame a window or look: what was seen survives the end of this process.
@@ -40,7 +43,10 @@ pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     // What was seen is told even where it could not be kept.
     sum.print(&mut output::patient(), &options.filter, options.json)?;
     let written = written.context("the report is of all that was seen, the recording is not")?;
-    surefoot_console::tell!("{} events in {} ({} bytes)", written.events, options.output.display(), written.bytes);
+    let (path, rooms) = (options.output.display(), sum.rooms().join(", "));
+    let commands =
+        if options.with_commands { "with the command lines of experiments" } else { "without command lines" };
+    surefoot_console::tell!("{} events in {path} ({} bytes): {rooms}; {commands}", written.events, written.bytes);
     if written.dropped_events > 0 {
         surefoot_console::tell!("surefoot: {} events are not in the recording", written.dropped_events);
         return Ok(Outcome::Found);
@@ -70,7 +76,7 @@ pub fn read(path: &Path, mut each: impl FnMut(Event)) -> anyhow::Result<Outcome>
 }
 
 pub fn replay(options: &ReplayOptions) -> anyhow::Result<Outcome> {
-    let mut sum = Summary::default();
+    let mut sum = Summary::judging()?;
     let cores: Option<BTreeSet<CpuId>> = options.cpu.as_ref().map(|cpus| cpus.0.iter().copied().collect());
     let is_wanted = |cpu: CpuId| cores.as_ref().is_none_or(|cores| cores.contains(&cpu));
     let mut recorded = BTreeSet::new();

@@ -2,13 +2,13 @@
 
 use crate::args::{Filter, ReportOptions, STACKS_PER_S, What};
 use crate::rooms::{self, Summary};
-use crate::stall::{lines, threads, who};
+use crate::stall::{lines, threads};
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::lost_time as text;
-use surefoot_console::output;
+use surefoot_console::{output, raisers};
 use surefoot_hostfs::Root;
 use surefoot_model::{CauseKind, CpuId, Event, Lost, Report};
 use surefoot_stall::who::WhoConfig;
@@ -115,7 +115,7 @@ pub fn print(out: &mut impl Write, report: &Report, filter: &Filter, json: bool)
         return who.map_or(Ok(()), |found| lines::who(out, &found));
     }
     out.write_all(text::report(report, wanted).as_bytes())?;
-    who.map_or(Ok(()), |found| write!(out, "\nWho interrupted the cores, {}", who::text(&found)))
+    who.map_or(Ok(()), |found| write!(out, "\nWho interrupted the cores, {}", raisers::text(&found)))
 }
 
 pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
@@ -123,7 +123,7 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     check_workload(&options.what, &root)?;
     let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
     check_times(&options.what, window, Some(options.duration))?;
-    let mut sum = Summary::default();
+    let mut sum = Summary::judging()?;
     collect(&root, &options.what, window, options.duration, |event| {
         sum.add(&event);
         Ok(())

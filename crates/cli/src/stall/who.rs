@@ -1,24 +1,19 @@
 //! `surefoot stall who`.
 
-mod compare;
-mod fix_first;
-mod loops;
-
 use crate::args::{STACKS_PER_S, WhoOptions};
+use crate::settle;
 use crate::stall::{lines, record, report, threads};
-use crate::{running, settle};
-use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use surefoot_console::destination::Destination;
 use surefoot_console::exit::Outcome;
-use surefoot_console::lost_time as text;
-use surefoot_console::table::Table;
-use surefoot_console::units::{counted, duration, percent};
-use surefoot_console::{output, people};
+use surefoot_console::units::duration;
+use surefoot_console::{lost_time, output, people, raisers};
+use surefoot_daemon::running;
 use surefoot_hostfs::{Root, clock, signals};
-use surefoot_model::{CpuId, Event, Interrupt, Notice, Raiser, Timeline, WhoReport};
+use surefoot_model::{CpuId, Event, Notice, Timeline, WhoReport};
 use surefoot_probes::Workload;
 use surefoot_stall::who::{self, WhoConfig, trace};
 use surefoot_stall::{Config, Question, forewarning};
@@ -26,12 +21,6 @@ use surefoot_store::recording::{Existing, Writer};
 
 /// How long to watch unless it is said.
 const LENGTH: Duration = Duration::from_secs(10);
-
-/// Raisers that the text shows of each interrupt.
-const RAISERS_SHOWN: usize = 3;
-
-/// Frames that the text shows of each stack.
-const FRAMES_SHOWN: usize = 8;
 
 /// Slices and arrivals of the timeline that a recording has room for, together.
 const TIMELINE_RECORDED: usize = 20_000;
@@ -78,12 +67,23 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     let found = who::run(&root, &config, length, stop, || {
         surefoot_console::tell!("watching for {length:?}; Ctrl-C ends it early");
     })?;
+    let watched_ns = found.end_ns.saturating_sub(found.start_ns);
+    if let Some(told) = cut_short(watched_ns, length, stop.load(Ordering::Relaxed)) {
+        surefoot_console::tell!("surefoot: {told}");
+    }
     // Whoever watched for an hour gets the result also when the disk is full.
     let printed = print(options, &found, before.as_ref());
     let written = files.write(&found);
     let recorded = recording.map_or(Ok(()), |writer| record(writer, opening, found));
     written.and(recorded)?;
     printed
+}
+
+/// That a watch was much shorter than was asked for, and whether a signal ended it.
+fn cut_short(watched_ns: u64, asked: Duration, is_stopped: bool) -> Option<String> {
+    let is_short = u128::from(watched_ns) * 10 < asked.as_nanos() * 9;
+    let why = if is_stopped { "a signal ended it" } else { "why is not known" };
+    is_short.then(|| format!("it watched for {} of the {asked:?} that were asked for: {why}", duration(watched_ns)))
 }
 
 /// What a running watch has found so far, where it can answer. One that cannot is told of, and does not matter.
@@ -103,7 +103,7 @@ fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option
     let mut found = match running::raisers(&options.run_directory, cpus, root)? {
         Ok(found) => found,
         Err(why) => {
-            surefoot_console::tell!("{why:#}, so this attaches its own programs");
+            surefoot_console::tell!("{why}, so this attaches its own programs");
             return None;
         }
     };
@@ -202,10 +202,10 @@ fn print(options: &WhoOptions, found: &WhoReport, before: Option<&WhoReport>) ->
             lines::comparison(&mut out, comparison)?;
         }
     } else {
-        out.write_all(text(found).as_bytes())?;
+        out.write_all(raisers::text(found).as_bytes())?;
         // Last, because that is what stands above the prompt.
         if let (Some(comparison), Some(path)) = (&comparison, &options.compare) {
-            out.write_all(compare::text(comparison, &surefoot_console::people::path(path)).as_bytes())?;
+            out.write_all(raisers::compare::text(comparison, &surefoot_console::people::path(path)).as_bytes())?;
         }
     }
     out.flush()?;
@@ -237,7 +237,9 @@ impl Files {
 
     fn write(self, found: &WhoReport) -> anyhow::Result<()> {
         if let Some(folded) = self.folded {
-            folded.write(|out| out.write_all(people::clean(&self::folded(&text::on_one_line(found))).as_bytes()))?;
+            folded.write(|out| {
+                out.write_all(people::clean(&raisers::folded(&lost_time::on_one_line(found))).as_bytes())
+            })?;
         }
         let Some((file, timeline)) = self.trace.zip(found.timeline.as_ref()) else { return Ok(()) };
         let path = file.path().display().to_string();
@@ -281,194 +283,16 @@ fn is_small(timeline: &Timeline) -> bool {
         && serde_json::to_vec(timeline).is_ok_and(|json| json.len() <= TIMELINE_RECORDED_BYTES)
 }
 
-/// One line per stack and its count, root first, for flame-graph tools.
-fn folded(found: &WhoReport) -> String {
-    let mut text = String::new();
-    for interrupt in &found.interrupts {
-        for raiser in &interrupt.raisers {
-            let mut frames = vec![format!("core {}", interrupt.cpu), interrupt.cause.to_string()];
-            frames.push(format!("{}-{}", raiser.comm, raiser.tid));
-            frames.extend(raiser.user_stack.iter().rev().cloned());
-            frames.extend(raiser.kernel_stack.iter().rev().map(|frame| format!("{frame}_[k]")));
-            if raiser.kernel_stack.is_empty() && !raiser.function.is_empty() {
-                frames.push(raiser.function.clone());
-            }
-            let line: Vec<String> = frames.iter().map(|frame| frame.replace([';', '\n'], "_")).collect();
-            text += &format!("{} {}\n", line.join(";"), raiser.count);
-        }
-    }
-    text
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The report for people.
-pub fn text(found: &WhoReport) -> String {
-    let found = &text::on_one_line(found);
-    let mut text = String::new();
-    let mut table = Table::new(
-        &["core", "interrupt", "count", "per s", "inside", "with entry", "of lost", "p50", "p99", "max", "handler"],
-        &[1, 10],
-    );
-    for interrupt in &found.interrupts {
-        let rate = interrupt.count as f64 * 1e9 / found.duration_ns().max(1) as f64;
-        table.row(vec![
-            interrupt.cpu.to_string(),
-            interrupt.cause.to_string(),
-            interrupt.count.to_string(),
-            format!("{rate:.1}"),
-            duration(interrupt.total_ns),
-            interrupt.entry_exit_ns.map_or("-".to_owned(), |ns| duration(interrupt.total_ns.saturating_add(ns))),
-            percent(interrupt.share_of_lost_ppm, 1_000_000),
-            duration(interrupt.p50_ns),
-            duration(interrupt.p99_ns),
-            duration(interrupt.max_ns),
-            interrupt.handler.clone(),
-        ]);
+    #[test]
+    fn a_watch_that_was_cut_short_says_so() {
+        let asked = Duration::from_secs(5);
+        assert_eq!(cut_short(4_990_000_000, asked, true), None);
+        let told = |is_stopped| cut_short(2_500_000, asked, is_stopped).unwrap_or_default();
+        assert_eq!(told(true), "it watched for 2.50 ms of the 5s that were asked for: a signal ended it");
+        assert!(told(false).ends_with("why is not known"));
     }
-    text += &format!("{} of watching\n\n", duration(found.duration_ns()));
-    text += &fix_first::text(found);
-    text += &table.text();
-    text += &fix_first::entry_exit(found);
-    for interrupt in found.interrupts.iter().filter(|interrupt| has_more(interrupt)) {
-        text += &format!("\ncore {}, {}\n", interrupt.cpu, interrupt.cause);
-        for detail in &interrupt.detail {
-            text += &format!("  {detail}\n");
-        }
-        for intruder in &interrupt.intruders {
-            text += &format!("  {}\n", fix_first::intruder(intruder));
-        }
-        let raisers = told_apart(&interrupt.raisers);
-        for (count, raiser) in raisers.iter().take(RAISERS_SHOWN) {
-            text += &format!("  {count} x {raiser}");
-        }
-        if let Some(rest) = raisers.get(RAISERS_SHOWN..).filter(|rest| !rest.is_empty()) {
-            let count: u64 = rest.iter().map(|(count, _)| count).sum();
-            text += &match rest.len() {
-                1 => format!("  and 1 more raiser, {}\n", counted(count, "time", "times")),
-                more => format!("  and {more} more raisers, {count} times together\n"),
-            };
-        }
-        if interrupt.unknown_raisers > 0 {
-            text += &format!("  {} arrivals have no known raiser\n", interrupt.unknown_raisers);
-        }
-        for advice in &interrupt.advice {
-            text += &match fix_first::place(found, advice) {
-                Some(place) => format!("  Advice: {place} of \"Fix first\" ({})\n", advice.rule),
-                None => {
-                    format!("  Advice: {}\n    because {}\n    see {}\n", advice.remedy, advice.evidence, advice.source)
-                }
-            };
-        }
-    }
-    text += &loops::text(found);
-    text += "\n";
-    text += &closing(found);
-    text
-}
-
-/// The costliest interrupts with their first raiser, a line each.
-pub fn summary(found: &WhoReport, rows: usize) -> String {
-    let mut costliest: Vec<&Interrupt> =
-        found.interrupts.iter().filter(|interrupt| !interrupt.raisers.is_empty()).collect();
-    costliest.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.total_ns));
-    let mut table = Table::new(&["core", "interrupt", "count", "total", "raised by"], &[1, 4]);
-    for interrupt in costliest.iter().take(rows) {
-        let first = &interrupt.raisers[0];
-        let raiser = format!("{} x {}", first.count, raiser_line(first));
-        table.row(vec![
-            interrupt.cpu.to_string(),
-            interrupt.cause.to_string(),
-            interrupt.count.to_string(),
-            duration(interrupt.total_ns),
-            raiser,
-        ]);
-    }
-    if costliest.is_empty() { "no raiser seen\n".to_owned() } else { table.text() }
-}
-
-fn has_more(interrupt: &Interrupt) -> bool {
-    !interrupt.raisers.is_empty()
-        || !interrupt.detail.is_empty()
-        || !interrupt.intruders.is_empty()
-        || !interrupt.advice.is_empty()
-}
-
-/// The raisers as the text tells them apart, most frequent first: stacks that differ only in frames that are not shown
-/// are one.
-fn told_apart(raisers: &[Raiser]) -> Vec<(u64, String)> {
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let mut rows: Vec<(u64, String)> = Vec::new();
-    for raiser in raisers {
-        let text = raiser_text(raiser);
-        match places.get(&text) {
-            Some(&place) => rows[place].0 = rows[place].0.saturating_add(raiser.count),
-            None => {
-                places.insert(text.clone(), rows.len());
-                rows.push((raiser.count, text));
-            }
-        }
-    }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.0));
-    rows
-}
-
-/// A raiser without its count and stacks.
-fn raiser_line(raiser: &Raiser) -> String {
-    let mut text = raiser.comm.clone();
-    if raiser.tid > 0 {
-        text += &format!(" (thread {}", raiser.tid);
-        text += &if raiser.pid > 0 { format!(" of process {})", raiser.pid) } else { ")".to_owned() };
-    }
-    if !raiser.syscall.is_empty() {
-        text += &format!(" in {}", raiser.syscall);
-    }
-    if !raiser.function.is_empty() {
-        text += &format!(": {}", raiser.function);
-    }
-    if !raiser.wakee.is_empty() {
-        text += &format!(", waking {}", raiser.wakee);
-    }
-    text + &format!(" [{}]", raiser.certainty.label())
-}
-
-fn raiser_text(raiser: &Raiser) -> String {
-    let mut text = format!("{}\n", raiser_line(raiser));
-    for (label, stack) in [("kernel", &raiser.kernel_stack), ("user", &raiser.user_stack)] {
-        if stack.is_empty() {
-            continue;
-        }
-        let mut frames: Vec<&str> = stack.iter().take(FRAMES_SHOWN).map(String::as_str).collect();
-        if stack.len() > FRAMES_SHOWN {
-            frames.push("...");
-        }
-        text += &format!("    {label}: {}\n", frames.join(" < "));
-    }
-    text
-}
-
-fn closing(found: &WhoReport) -> String {
-    let mut text = String::new();
-    if found.called_count > 0 {
-        text += &format!(
-            "Called functions joined exactly to their raiser: {} of {} ({}).\n",
-            found.joined_count,
-            found.called_count,
-            percent(found.joined_count, found.called_count)
-        );
-    }
-    if found.records_dropped > 0 || found.marks_lost > 0 {
-        text += &format!("Lost: {} records, {} marks.\n", found.records_dropped, found.marks_lost);
-    }
-    if found.records_without_stack > 0 {
-        text += &format!(
-            "Without a stack, because their core raised too many: {} of {} records (--stacks-per-s).\n",
-            found.records_without_stack, found.records
-        );
-    }
-    for missing in &found.missing {
-        text += &format!("Missing: {missing}\n");
-    }
-    for notice in &found.notices {
-        text += &format!("Notice: {}\n", notice.text);
-    }
-    text + &text::cost(&found.cost, found.duration_ns())
 }

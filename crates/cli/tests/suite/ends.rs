@@ -14,6 +14,13 @@ fn run(words: &[&str]) -> (Option<i32>, String) {
     (status.code(), String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap())
 }
 
+/// A job that has begun, and saved nothing yet.
+fn began(config: Config) -> Checkpointer {
+    let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+    job.restart().unwrap();
+    job
+}
+
 /// Files below a directory.
 fn count(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -67,7 +74,7 @@ fn a_dead_job_is_drained_listed_and_removed_and_a_running_one_is_left_alone() {
     assert!(code == Some(2) && said.contains(".."), "{said}");
 
     // By age, also of a job that never came to its first save.
-    drop(Checkpointer::open(config, Box::new(Alone)).unwrap());
+    drop(began(config));
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(9 * 86_400);
     fs::File::open(memory.join("heat/17")).unwrap().set_modified(past).unwrap();
     let (code, said) = run(&["remove", "--older-than", "8d", "--yes", "--in", memory_text, "--json"]);
@@ -223,7 +230,7 @@ fn the_timer_of_a_retention_is_one_and_its_service_removes_what_is_old() {
         let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    drop(Checkpointer::open(Config::new("old", home.path(), None), Box::new(Alone)).unwrap());
+    drop(began(Config::new("old", home.path(), None)));
     let (code, said) = retain();
     assert!(code == Some(0) && home.path().join("old").exists(), "{said}");
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(31 * 86_400);
@@ -236,10 +243,10 @@ fn the_timer_of_a_retention_is_one_and_its_service_removes_what_is_old() {
 #[test]
 fn a_name_with_a_newline_begins_no_line_of_remove() {
     let home = tempfile::tempdir().unwrap();
-    drop(Checkpointer::open(Config::new("plain", home.path(), None), Box::new(Alone)).unwrap());
+    drop(began(Config::new("plain", home.path(), None)));
     let hostile = "x\nroot: removed, 9 GB given back\n\u{1b}[2J";
     fs::rename(home.path().join("plain"), home.path().join(hostile)).unwrap();
-    drop(Checkpointer::open(Config::new("good", home.path(), None), Box::new(Alone)).unwrap());
+    drop(began(Config::new("good", home.path(), None)));
     fs::create_dir(home.path().join("good").join(hostile)).unwrap();
     let home_text = home.path().to_str().unwrap();
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
@@ -287,7 +294,7 @@ fn a_plan_assumes_what_a_job_assumes_and_says_so() {
     let words = ["Note: assumed, as a job does by default", "every 24.0 h", "every 7.00 d,", "no older than 60.0 min"];
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
     assert!(
-        said.contains("copy stays young") && said.contains("--memory-mtbf-s, --durable-mtbf-s, --staleness-max-s"),
+        said.contains("copy stays young") && said.contains("--memory-mtbf, --durable-mtbf, --staleness-max"),
         "{said}"
     );
     let told = ["plan", "--size", "8GB", "--memory-mtbf-s", "9", "--durable-mtbf-s", "99", "--staleness-max-s", "none"];
@@ -295,4 +302,235 @@ fn a_plan_assumes_what_a_job_assumes_and_says_so() {
     assert!(code == Some(0) && !said.contains("assumed") && !said.contains("copy stays young"), "{said}");
     let (_, said) = run(&["plan", "--size", "8GB", "--json", "--memory-mtbf-s", "9"]);
     assert!(said.contains("\"assumed\":[\"durable_mtbf_s\",\"staleness_max_s\"]"), "{said}");
+}
+
+/// A directory on a disk, where the target folder is on one.
+fn on_disk() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A job of two ranks whose checkpoints are in memory and on the SSD; what its end does is `ends`.
+fn in_both_tiers(memory: &Path, ssd: &Path, ends: impl Fn(&mut Checkpointer) + Sync) {
+    let ends = &ends;
+    std::thread::scope(|scope| {
+        for group in thread_group(2, None) {
+            scope.spawn(move || {
+                let mut settings = Settings::of(&Surroundings::default(), "pair", memory).unwrap();
+                for (name, value) in
+                    [("durable", ssd.to_str().unwrap()), ("policy", "every:1"), ("durable.allow_memory", "yes")]
+                {
+                    settings.set(name, value).unwrap();
+                }
+                let is_root = group.rank() == 0;
+                let mut job = Checkpointer::open(settings.config().clone(), Box::new(group)).unwrap();
+                if is_root {
+                    job.publish_settings(settings.told());
+                }
+                fs::write(job.route_file("state").unwrap(), [7u8; 100_000]).unwrap();
+                for _ in 0..3 {
+                    job.checkpoint().unwrap();
+                    job.wait_for_copies().unwrap();
+                }
+                ends(&mut job);
+            });
+        }
+    });
+}
+
+/// Directories in one whose names begin so.
+fn within(directory: &Path, begin: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(begin)).collect()
+}
+
+#[test]
+fn what_a_job_had_and_has_no_more_is_said_and_is_no_success() {
+    let gone = |path: PathBuf| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+    type Harm<'a> = &'a dyn Fn(&Path, &Path);
+    let ranks = |memory: &Path, _: &Path| within(memory, "rank-").into_iter().for_each(gone);
+    let ranks_and_nodes = |memory: &Path, ssd: &Path| {
+        ranks(memory, ssd);
+        gone(memory.join("nodes"));
+    };
+    let one_rank = |memory: &Path, _: &Path| gone(memory.join("rank-00001"));
+    let one_rank_and_nodes = |memory: &Path, ssd: &Path| {
+        one_rank(memory, ssd);
+        gone(memory.join("nodes"));
+    };
+    let generations = |_: &Path, ssd: &Path| within(ssd, "00000").into_iter().for_each(gone);
+    let newest = |_: &Path, ssd: &Path| within(ssd, "0000000003-").into_iter().for_each(gone);
+    let marks = |_: &Path, ssd: &Path| within(ssd, "00000").into_iter().for_each(|one| gone(one.join("commit")));
+    let tier = |_: &Path, ssd: &Path| gone(ssd.to_owned());
+    let cases: [(&str, Harm<'_>, &str); 8] = [
+        ("all ranks in memory", &ranks, "lost: job pair had checkpoints in memory here, and none is left"),
+        ("and the file of nodes", &ranks_and_nodes, "its journal says that number 3 was saved there"),
+        ("one rank in memory", &one_rank, "1 of them should be here and is not: rank 1"),
+        ("and the file of nodes, too", &one_rank_and_nodes, "it is not known on which node it is: rank 1"),
+        ("all on the SSD", &generations, "had complete checkpoints here, and none is left"),
+        ("the newest on the SSD", &newest, "number 3 was complete there"),
+        ("all marks on the SSD", &marks, "had complete checkpoints here, and none is left"),
+        ("the job's directory on the SSD", &tier, "number 3 was complete there"),
+    ];
+    for (what, harm, words) in cases {
+        let home = on_disk();
+        let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+        [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        in_both_tiers(&memory, &ssd, |_| {});
+        let (memory_text, ssd_text) = (memory.to_str().unwrap(), ssd.to_str().unwrap());
+        for command in ["list", "verify"] {
+            let (code, said) = run(&[command, memory_text, ssd_text]);
+            assert!(code == Some(0) && !said.contains("lost:"), "before {what}: {said}");
+        }
+        harm(&memory.join("pair"), &ssd.join("pair"));
+        for command in ["list", "verify", "scrub"] {
+            let (code, said) = run(&[command, memory_text, ssd_text]);
+            assert!(code == Some(1) && said.contains(words), "{what}: {command}: {said}");
+            let (code, lines) = run(&[command, memory_text, ssd_text, "--json"]);
+            let is_line = lines.contains("\"type\":\"lost\"") || lines.contains("\"type\":\"missing\"");
+            assert!(code == Some(1) && is_line, "{what}: {command}: {lines}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_of_a_tier_that_is_not_looked_at_is_missed_where_it_is_gone() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let memory_text = memory.to_str().unwrap();
+    assert_eq!(run(&["verify", memory_text]).0, Some(0), "what is there and was not asked for is as it may be");
+    // It is there, under another name.
+    let moved = home.path().join("moved");
+    fs::rename(&ssd, &moved).unwrap();
+    let (code, said) = run(&["verify", memory_text, moved.to_str().unwrap()]);
+    assert!(code == Some(0) && !said.contains("lost:"), "{said}");
+    fs::rename(&moved, &ssd).unwrap();
+    fs::remove_dir_all(ssd.join("pair")).unwrap();
+    let (code, said) = run(&["verify", memory_text]);
+    assert!(code == Some(1) && said.contains(&format!("{}/pair: lost", ssd.display())), "{said}");
+}
+
+#[test]
+fn what_a_completed_job_left_may_be_taken_away() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |job| drop(job.complete().unwrap()));
+    within(&memory.join("pair"), "rank-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    within(&ssd.join("pair"), "00000").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    let (code, said) = run(&["verify", memory.to_str().unwrap(), ssd.to_str().unwrap()]);
+    assert!(code == Some(0) && !said.contains("lost:"), "{said}");
+}
+
+#[test]
+fn a_manifest_that_is_gone_leaves_its_bytes_unknown_and_its_place_in_the_order() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let [newest] = &within(&ssd.join("pair"), "0000000003-")[..] else { panic!("one") };
+    fs::remove_file(newest.join("rank-00001.manifest")).unwrap();
+    let rows = || {
+        let (_, said) = run(&["list", ssd.to_str().unwrap(), "--json"]);
+        said.lines().filter(|line| line.contains("\"type\":\"generation\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(rows()[0].contains("\"payload_bytes\":null"), "{:?}", rows());
+    assert!(rows()[1].contains("\"payload_bytes\":200000"), "{:?}", rows());
+    fs::remove_file(newest.join("rank-00000.manifest")).unwrap();
+    assert!(rows()[0].contains("\"generation\":3,") && rows()[1].contains("\"generation\":2,"), "{:?}", rows());
+}
+
+#[test]
+fn a_job_that_never_saved_has_no_newest_checkpoint() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut job = Checkpointer::open(Config::new("young", memory.path(), None), Box::new(Alone)).unwrap();
+    assert!(job.restart().unwrap().is_none());
+    let (code, said) = run(&["list", memory.path().to_str().unwrap()]);
+    assert!(code == Some(0) && said.contains("No checkpoints found."), "{said}");
+    let row = said.lines().find(|line| line.starts_with("young")).unwrap();
+    assert!(row.ends_with("-  running"), "{row}");
+    let (_, said) = run(&["list", memory.path().to_str().unwrap(), "--json"]);
+    assert!(said.contains("\"newest_realtime_ns\":null,\"age_s\":null"), "{said}");
+}
+
+#[test]
+fn who_only_reads_leaves_nothing_behind() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let read = |name: &'static str, with: &'static str| {
+        std::thread::scope(|scope| {
+            for group in thread_group(2, None) {
+                let (memory, ssd) = (&memory, &ssd);
+                scope.spawn(move || {
+                    let mut settings = Settings::of(&Surroundings::default(), name, memory).unwrap();
+                    let ssd = if with == "both" { ssd.to_str().unwrap() } else { "none" };
+                    settings.set("durable", ssd).unwrap();
+                    settings.set("durable.allow_memory", "yes").unwrap();
+                    let is_root = group.rank() == 0;
+                    let mut job = Checkpointer::open(settings.config().clone(), Box::new(group)).unwrap();
+                    if is_root {
+                        job.publish_settings(settings.told());
+                    }
+                    let found = job.open_resized().unwrap();
+                    job.finish().unwrap();
+                    assert_eq!(found.is_some(), name == "pair");
+                });
+            }
+        });
+    };
+    read("no/such", "both");
+    assert_eq!([&memory, &ssd].map(|base| fs::read_dir(base).unwrap().count()), [0, 0]);
+    in_both_tiers(&memory, &ssd, |_| {});
+    let kept = ["settings.json", "journal.jsonl"].map(|name| memory.join("pair").join(name));
+    let before = kept.each_ref().map(|path| fs::read(path).unwrap());
+    read("pair", "memory");
+    assert_eq!(kept.each_ref().map(|path| fs::read(path).unwrap()), before, "the settings stay those of the job's run");
+}
+
+/// What is asked for is in none of the two, and the reason is said.
+#[test]
+fn a_drain_and_a_restore_say_what_the_job_had() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    two_ranks(&memory, &ssd, 2);
+    within(&memory.join("pair"), "rank-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    let memory_text = memory.to_str().unwrap();
+    let to = home.path().join("out");
+    let restore = ["restore", memory_text, "--job", "pair", "--to", to.to_str().unwrap()];
+    for words in [&["drain", "pair", "--memory", memory_text][..], &restore] {
+        let (code, said) = run(words);
+        assert!(code == Some(2) && said.contains("had checkpoints in memory here, and none is left"), "{said}");
+    }
+}
+
+#[test]
+fn a_drain_of_one_job_leaves_those_of_near_names_alone() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let names = ["train", "train-2", "train/2", "trai", "a/train"];
+    for (at, name) in names.into_iter().enumerate() {
+        let mut config = Config::new(name, &memory, None);
+        config.policy = Policy::Fixed(Fixed::Memory);
+        let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+        fs::write(job.route_file("state").unwrap(), vec![7u8; 10_000 * (at + 1)]).unwrap();
+        (0..=at).for_each(|_| assert!(job.checkpoint().unwrap().generation.is_some()));
+    }
+    let others = |base: &Path| ["train-2", "train/2", "trai", "a/train"].map(|name| count(&base.join(name)));
+    let before = others(&memory);
+    let (memory_text, ssd_text) = (memory.to_str().unwrap(), ssd.to_str().unwrap());
+    let (code, said) = run(&["drain", "train", "--memory", memory_text, "--durable", ssd_text]);
+    assert!(code == Some(0) && said.contains("Generation 1 of"), "{said}");
+    assert_eq!((others(&memory), others(&ssd)), (before, [0; 4]));
+    let (_, said) = run(&["list", ssd_text, "--json"]);
+    let rows: Vec<&str> = said.lines().filter(|line| line.contains("\"type\":\"generation\"")).collect();
+    assert!(
+        rows.len() == 1 && rows[0].contains("\"job\":\"train\",") && rows[0].contains("\"payload_bytes\":10000,"),
+        "{said}"
+    );
+    let (code, said) = run(&["drain", "trian", "--memory", memory_text]);
+    assert!(code == Some(2) && said.contains("--memory DIR") && said.contains("did you mean 'trai'?"), "{said}");
 }

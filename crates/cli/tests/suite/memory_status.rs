@@ -195,7 +195,8 @@ fn a_recorded_trace_tells_the_fault_and_the_worst_stands_first() {
     let first = text.lines().next().unwrap();
     assert_eq!(
         first,
-        "CRITICAL: 16 modules: 1 lost data (mc2/dimm2), 2 with corrected errors only (03A10004, 03A10007), 13 without errors"
+        "CRITICAL: 16 modules: 1 lost data (mc2/dimm2), 2 with corrected errors only (03A10004, 03A10007), \
+         2 possibly with errors whose module is unknown (03A10005, 03A10006), 11 without errors"
     );
     for words in [
         "03A10004 (DIMM_C1): row fault (certain)",
@@ -283,4 +284,23 @@ fn a_counter_that_cannot_be_read_shows_as_a_dash_and_not_as_no_error() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .find(|line| line["type"] == "controller");
     assert_eq!(controller.unwrap()["uncorrected_count"], Value::Null, "{lines}");
+}
+
+/// A module with corrected errors whose counter of uncorrected ones is gone may have lost data.
+#[test]
+fn what_is_half_known_is_not_only_corrected() {
+    let tree = fixture("intel-icelake-16dimm");
+    let controller = tree.path().join("sys/devices/system/edac/mc/mc1");
+    let whole = stdout(&status(tree.path(), &[]));
+    assert!(whole.contains("with corrected errors only"), "{whole}");
+    std::fs::remove_file(controller.join("ue_count")).unwrap();
+    for module in std::fs::read_dir(&controller).unwrap() {
+        let counter = module.unwrap().path().join("dimm_ue_count");
+        if counter.exists() {
+            std::fs::remove_file(counter).unwrap();
+        }
+    }
+    let said = stdout(&status(tree.path(), &[]));
+    assert!(said.contains("with corrected errors, others not known"), "{said}");
+    assert!(!said.contains("with corrected errors only"), "{said}");
 }

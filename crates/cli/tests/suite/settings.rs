@@ -99,6 +99,7 @@ fn a_job_shows_what_its_program_said_when_it_was_opened() {
     wished.set("health_file", "/nowhere/health.json").unwrap();
     let mut job = Checkpointer::open(wished.config().clone(), Box::new(Alone)).unwrap();
     job.publish_settings(wished.told());
+    job.restart().unwrap();
     assert_eq!(job.take_notices(), Vec::<String>::new());
     for directory in [tier.path().to_owned(), tier.path().join("train")] {
         let said = text(&settings(&[], &[directory.to_str().unwrap()]));

@@ -68,6 +68,7 @@ fn found(timeline: bool) -> WhoReport {
         count: 9,
         kernel_stack: vec!["flush_tlb_mm_range".into(), "__x64_sys_munmap".into()],
         user_stack: vec!["munmap".into(), "close_counter".into()],
+        is_sum: false,
     };
     raiser.kernel_stack.extend((0..7).map(|depth| format!("entry_{depth}")));
     let mut deeper = Raiser { count: 4, ..raiser.clone() };
@@ -194,7 +195,13 @@ fn a_recording_of_an_earlier_release_replays_with_the_words_of_today() {
     for word in [r#""kind":"hypervisor""#, r#""verdict":"hypervisor_"#] {
         assert!(said.contains(word), "{word}");
     }
+    // The subject of a finding is the host.
+    let said: String = said.lines().filter(|line| !line.starts_with(r#"{"type":"finding""#)).collect();
     assert!(!said.contains(r#""kind":"host""#) && !said.contains(r#""verdict":"host_"#));
+    let text = stdout(&output(surefoot("stall replay").arg(&recording)));
+    for word in ["lost", "while idle", "unexplained", "waited", "untraced"] {
+        assert!(text.lines().any(|line| line.starts_with(&format!("  {word} "))), "the legend has {word}: {text}");
+    }
     let of_kind = |kinds: &str| stdout(&output(surefoot("stall replay --kinds").arg(kinds).arg(&recording)));
     assert_eq!(of_kind("host"), of_kind("hypervisor"), "the former word still selects");
 }

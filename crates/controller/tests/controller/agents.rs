@@ -105,7 +105,7 @@ impl Lab {
             version: Health::VERSION,
             updated_realtime_ns: since.as_nanos() as u64,
             host: "node1".into(),
-            headline: Headline { severity: Severity::Critical, sentence: "It is bad.".into() },
+            headline: Headline::new(Severity::Critical, "It is bad."),
             data_age_ns: None,
             rooms: rooms.into_iter().map(|(room, findings)| (room, RoomHealth::of(findings))).collect(),
             parts: Vec::new(),
@@ -500,6 +500,49 @@ fn an_agent_on_an_unknown_machine_is_heard_and_gets_no_order_of_a_known_one() {
     let (status, said) =
         wire.ask.post("/api/v1/findings", r#"{"host": "node1", "machine": {"system": "uninitialized"}}"#);
     assert!(status == 400 && said.to_string().contains("no ID of a machine"), "{status} {said}");
+}
+
+#[test]
+fn a_report_of_an_unknown_machine_ends_nothing_that_the_known_one_found() {
+    let lab = Lab::new();
+    let fleet = lab.setup.start();
+    let wire = lab.wire(&fleet);
+    let report = |machine: serde_json::Value, severity: &str| {
+        let finding = json!({"key": "memory/rate/dimm/A1", "room": "memory", "rule": "rate", "subject": {"kind": "dimm", "name": "A1"},
+            "severity": severity, "certainty": "certain", "sentence": "It has errors.", "since_realtime_ns": 1});
+        json!({"host": "node1", "machine": machine, "findings": [finding], "findings_left_out": {"memory": 0}})
+            .to_string()
+    };
+    let own = || serde_json::to_value(machine('1')).unwrap();
+    let send = |body: &str| {
+        let (status, said) = wire.ask.post("/api/v1/findings", body);
+        assert_eq!(status, 200, "{said}");
+    };
+    let firing = || {
+        // The counts are those of a moment ago.
+        std::thread::sleep(Duration::from_millis(2_100));
+        let (_, metrics) = wire.ask.get_text("/metrics");
+        metrics.lines().find_map(|line| line.strip_prefix("surefoot_remedy_alerts_firing ")).unwrap().to_owned()
+    };
+    send(&report(own(), "critical"));
+    assert_eq!(firing(), "1");
+    send(&report(json!({}), "ok"));
+    assert_eq!(firing(), "1", "nobody knows whose word it is");
+    send(&report(own(), "ok"));
+    assert_eq!(firing(), "0");
+}
+
+#[test]
+fn a_refused_machine_that_asks_all_the_time_does_not_silence_the_one_with_the_name() {
+    let lab = Lab::new();
+    let fleet = lab.setup.start();
+    let wire = lab.wire(&fleet);
+    let mut own = lab.agent(Path::new("/nowhere"));
+    own.round(&wire, None).unwrap();
+    let rival = json!({"host": "node1", "machine": machine('2'), "findings": []}).to_string();
+    let statuses: Vec<u16> = (0..260).map(|_| wire.ask.post("/api/v1/findings", &rival).0).collect();
+    assert!(statuses.contains(&429) && !statuses.contains(&200), "{statuses:?}");
+    own.round(&wire, None).unwrap();
 }
 
 /// The image was made of a machine whose agent had orders.

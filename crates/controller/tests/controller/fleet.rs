@@ -73,7 +73,13 @@ fn people_pause_and_cancel_and_a_wrong_policy_changes_nothing() {
     ask.until(1, "needs_approval", |case| case["state"] == "needs_approval");
     assert_eq!(ask.get("/api/v1/cases?limit=1").1["is_paused"], false);
     assert_eq!(ask.post("/api/v1/cases/1/dance", "").0, 404);
-    assert_eq!(ask.post("/api/v1/cases/77/cancel", "").0, 404);
+    let (status, none) = ask.post("/api/v1/cases/77/cancel", "");
+    assert_eq!(
+        (status, &none["error"]),
+        (404, &json!("there is no case 77; `surefoot remedy cases --all` lists the cases"))
+    );
+    let (status, none) = ask.get("/api/v1/case");
+    assert!(status == 404 && none.to_string().contains("did you mean '/api/v1/cases'?"), "{none}");
     assert_eq!(ask.post("/api/v1/cases/1/cancel", "").0, 200);
     ask.until(1, "cancelled", |case| case["state"] == "cancelled");
     assert_eq!(ask.post("/api/v1/cases/1/approve", "").0, 409);
@@ -103,6 +109,10 @@ fn each_role_does_its_own_and_nobody_else_does_anything() {
     assert!(has("policy.toml") && has("read.token"), "a token that is replaced is to count: {watched:?}");
     let findings = |host: &str| json!({"host": host, "findings": []}).to_string();
     let alerts = webhook("node1", "resolved", 1);
+    let agent = Ask::of(&fleet).with_token("agent-0123456789abcdef");
+    assert_eq!(agent.post("/api/v1/findings", &findings("node2")).0, 403, "it speaks for node1 alone");
+    let (_, trail) = Ask::of(&fleet).with_token("read-0123456789abcdef").get("/api/v1/trail");
+    assert!(trail.to_string().contains("does not speak for host node2"), "{trail}");
     // Which roles may: 409 and 404 come after the question who asks.
     let all: [(&str, &str, &str, &[&str]); 7] = [
         ("POST", "/api/v1/alertmanager", &alerts, &["report"]),
@@ -124,10 +134,197 @@ fn each_role_does_its_own_and_nobody_else_does_anything() {
             assert_eq!(Ask::of(&fleet).with_token(token).ask(method, path, body).0, 401, "'{token}' {path}");
         }
     }
-    let agent = Ask::of(&fleet).with_token("agent-0123456789abcdef");
-    assert_eq!(agent.post("/api/v1/findings", &findings("node2")).0, 403, "it speaks for node1 alone");
     let (_, trail) = Ask::of(&fleet).get("/api/v1/trail");
     assert!(trail.to_string().contains("\"refused\""), "{trail}");
+}
+
+/// Alertmanager takes a message that was answered with 200 for delivered, and drops it.
+#[test]
+fn an_alert_that_is_refused_is_in_the_trail_the_log_and_the_metrics_with_its_reason() {
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    assert_eq!(fleet.refusals(), None);
+    let one =
+        |labels: serde_json::Value| json!({"status": "firing", "labels": labels, "startsAt": "2026-01-01T00:00:00Z"});
+    let mut many: serde_json::Map<String, serde_json::Value> =
+        (0..256).map(|number| (format!("l{number}"), json!("x"))).collect();
+    many.insert("host".into(), json!("n1"));
+    let alerts = json!([
+        one(many.into()),
+        one(json!({"alertname": "Long", "host": "n1", "zone": "z".repeat(70_000)})),
+        one(json!({"alertname": "Homeless"})),
+        one(json!({"alertname": 5, "host": "n1"})),
+    ]);
+    let body = json!({"version": "4", "truncatedAlerts": 5, "alerts": alerts}).to_string();
+    let (status, answer) = ask.post("/api/v1/alertmanager", &body);
+    assert_eq!((status, &answer["refused"]), (200, &json!(4)), "{answer}");
+    let (_, trail) = ask.get("/api/v1/trail");
+    let lines: Vec<_> =
+        trail["trail"].as_array().unwrap().iter().filter(|line| line["action"] == "not_taken").cloned().collect();
+    assert_eq!((lines.len(), &lines[0]["target"]), (1, &json!("9 alerts")), "{trail}");
+    let told = fleet.refusals().unwrap();
+    for why in [
+        "it has 257 labels",
+        "alert 'Long': its label 'zone'",
+        "alert 'Homeless': it has neither",
+        "not written as",
+        "left 5 alerts",
+    ] {
+        assert!(lines[0]["reason"].as_str().unwrap().contains(why), "{why}: {lines:?}");
+        assert!(told.contains(why), "{told}");
+    }
+    assert!(told.starts_with("9 alerts or findings were refused"), "{told}");
+    let (_, metrics) = ask.get_text("/metrics");
+    for (reason, count) in [("labels", 2), ("host", 1), ("format", 1), ("truncated", 5), ("status", 0)] {
+        let line = format!("surefoot_remedy_refused_total{{reason=\"{reason}\"}} {count}");
+        assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");
+    }
+    // However many come, the log has a line a minute and the trail what its rate allows; the rest is counted.
+    for _ in 0..40 {
+        assert_eq!(ask.post("/api/v1/alertmanager", &body).0, 200);
+    }
+    assert_eq!(fleet.refusals(), None);
+    let (_, metrics) = ask.get_text("/metrics");
+    assert!(!metrics.contains("surefoot_remedy_refused_unnoted_total 0"), "{metrics}");
+    assert!(metrics.contains("surefoot_remedy_refused_total{reason=\"truncated\"} 205"), "{metrics}");
+}
+
+/// What is taken must be there after a restart.
+#[test]
+fn a_store_that_is_deleted_under_the_server_takes_nothing_more_and_is_put_back_from_what_was_saved() {
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    assert_eq!(ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
+    ask.until(1, "there", |case| case["host"] == "node1");
+    assert_eq!(fleet.store_error(), None);
+    let store = setup.store_file();
+    let folder = store.parent().unwrap();
+    for ending in ["", "-wal", "-shm"] {
+        std::fs::remove_file(format!("{}{ending}", store.display())).unwrap();
+    }
+    let (status, answer) = ask.post("/api/v1/alertmanager", &webhook("node2", "firing", 2));
+    assert!(status == 503 && answer.to_string().contains("was deleted"), "{status} {answer}");
+    let findings = json!({"host": "node3", "findings": []}).to_string();
+    assert_eq!(ask.post("/api/v1/findings", &findings).0, 503);
+    let (status, answer) = ask.get("/api/v1/cases");
+    assert!(status == 503 && answer.to_string().contains("is saved in"), "{status} {answer}");
+    let (_, metrics) = ask.get_text("/metrics");
+    assert!(metrics.contains("surefoot_remedy_store_up 0"), "{metrics}");
+    assert!(!metrics.contains("surefoot_remedy_store_errors_total 0"), "{metrics}");
+    let told = fleet.store_error().unwrap();
+    assert!(told.contains("was deleted") && told.contains("start it again"), "{told}");
+    assert!(!store.exists(), "no empty store is made in its place");
+    fleet.stop();
+    let saved = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let saved: Vec<_> = saved.filter(|path| path.display().to_string().contains(".saved-")).collect();
+    assert_eq!(saved.len(), 1, "{saved:?}");
+    std::fs::rename(&saved[0], &store).unwrap();
+    let fleet = setup.start();
+    let (status, cases) = Ask::of(&fleet).get("/api/v1/cases?state=all");
+    assert!(status == 200 && cases.to_string().contains("node1") && !cases.to_string().contains("node2"), "{cases}");
+}
+
+/// A right ends when its line goes, or its token, whatever else is wrong.
+#[test]
+fn a_right_that_is_taken_away_is_gone_whatever_else_is_wrong() {
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
+    let line = |name: &str| {
+        let token = setup.secret(&format!("{name}.token"), &format!("{name}-0123456789abcdef"));
+        format!("[[who]]\nname = \"{name}\"\nroles = [\"read\"]\ntoken_file = \"{}\"\n", token.display())
+    };
+    let [anna, berta, clara] = ["anna", "berta", "clara"].map(line);
+    let fleet = setup.who(&[&*anna, &*berta, &*clara].concat()).start();
+    let may =
+        |name: &str| Ask::of(&fleet).with_token(&format!("{name}-0123456789abcdef")).get("/api/v1/cases").0 == 200;
+    assert!(may("anna") && may("berta") && may("clara"));
+    setup.policy("[[policy]]\nsteps = [\"dance\"]\n");
+    setup.who(&[&*berta, &*clara].concat());
+    let error = fleet.reload().unwrap_err().to_string();
+    assert!(error.contains("dance") && error.ends_with("the policies from before go on"), "{error}");
+    assert!(!may("anna") && may("berta") && may("clara"));
+    // A token that is gone: its user loses the right, and holds up nobody else's loss.
+    std::fs::remove_file(setup.secret("berta.token", "")).unwrap();
+    setup.who(&berta);
+    let error = fleet.reload().unwrap_err().to_string();
+    assert!(error.contains("berta") && error.contains("may do nothing") && error.contains("dance"), "{error}");
+    assert!(!may("anna") && !may("berta") && !may("clara"));
+    setup.secret("berta.token", "berta-0123456789abcdef");
+    setup.policy("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
+    fleet.reload().unwrap();
+    assert!(may("berta") && !may("clara"));
+}
+
+/// A file of users that cannot be read keeps no token going that was deleted or changed.
+#[test]
+fn a_token_that_is_taken_away_is_gone_whatever_is_wrong_with_the_file_of_users() {
+    type Break<'a> = &'a dyn Fn(&Setup);
+    let broken: [(&str, Break<'_>); 4] = [
+        ("expected", &|setup| _ = setup.who("[[who]")),
+        ("No such file", &|setup| std::fs::remove_file(setup.who("").config().who.unwrap()).unwrap()),
+        ("needs a name and roles", &|setup| _ = setup.who("[[who]]\nname = \"\"\nroles = []\n")),
+        ("known by the same", &|setup| {
+            _ = setup.who("[[who]]\nname = \"x\"\nroles = [\"read\"]\nuid = 1\n".repeat(2).as_str())
+        }),
+    ];
+    for (why, break_it) in broken {
+        let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
+        let line = |name: &str| {
+            let token = setup.secret(&format!("{name}.token"), &format!("{name}-0123456789abcdef"));
+            format!("[[who]]\nname = \"{name}\"\nroles = [\"read\"]\ntoken_file = \"{}\"\n", token.display())
+        };
+        let lines = ["anna", "berta", "clara", "dora", "emil"].map(line);
+        let fleet = setup.who(&lines.concat()).start();
+        let may_by = |token: &str| Ask::of(&fleet).with_token(token).get("/api/v1/cases").0 == 200;
+        let may = |name: &str| may_by(&format!("{name}-0123456789abcdef"));
+        break_it(&setup);
+        std::fs::remove_file(setup.secret("anna.token", "")).unwrap();
+        setup.secret("berta.token", "another-0123456789abcdef");
+        // Two by one token: who shows it cannot be told.
+        setup.secret("dora.token", "emil-0123456789abcdef");
+        let error = fleet.reload().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        assert!(!may("anna") && !may("berta") && !may("dora") && !may("emil"), "{why}");
+        assert!(may("clara") && may_by("another-0123456789abcdef"), "{why}");
+        let (keep, gone) = error.split_once("these have none any more").unwrap();
+        assert!(["berta", "clara"].iter().all(|name| keep.contains(&format!("{name} (token in"))), "{error}");
+        assert!(
+            ["anna (", "dora (another user", "emil (another user"].iter().all(|name| gone.contains(name)),
+            "{error}"
+        );
+        // Gone is gone, also the next time; and what is mended counts again.
+        fleet.reload().unwrap_err();
+        assert!(!may("anna") && may("clara"));
+        setup.secret("anna.token", "anna-0123456789abcdef");
+        setup.secret("dora.token", "dora-0123456789abcdef");
+        setup.who(&lines.concat());
+        fleet.reload().unwrap();
+        assert!(may("anna") && may("dora") && may("emil") && !may("berta"));
+    }
+}
+
+/// Whoever can write the file of users can give himself every right.
+#[test]
+fn nobody_has_rights_by_a_file_of_users_that_others_can_write() {
+    use std::os::unix::fs::PermissionsExt;
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
+    let token = setup.secret("anna.token", "anna-0123456789abcdef");
+    let line = format!("[[who]]\nname = \"anna\"\nroles = [\"read\"]\ntoken_file = \"{}\"\n", token.display());
+    let fleet = setup.who(&line).start();
+    let anna = Ask::of(&fleet).with_token("anna-0123456789abcdef");
+    assert_eq!(anna.get("/api/v1/cases").0, 200);
+    let who = setup.config().who.unwrap();
+    for mode in [0o620, 0o602] {
+        std::fs::set_permissions(&who, std::fs::Permissions::from_mode(mode)).unwrap();
+        let error = fleet.reload().unwrap_err().to_string();
+        assert!(error.contains("only root and the user of this server have rights"), "{error}");
+        assert_eq!(anna.get("/api/v1/cases").0, 401, "{mode:o}");
+        assert_eq!(Ask::of(&fleet).get("/api/v1/cases").0, 200, "they could change the file anyway");
+        setup.who(&line);
+        fleet.reload().unwrap();
+        assert_eq!(anna.get("/api/v1/cases").0, 200);
+    }
 }
 
 #[test]
@@ -146,6 +343,57 @@ fn hostile_requests_are_refused_and_cost_little() {
     let answered = client.read_exact(&mut answer).is_ok();
     assert!(sent < 50 || answered && &answer == b"HTTP/1.1 413", "{sent} MiB, {answer:?}");
     assert!(begun.elapsed() < Duration::from_secs(60));
+    // Every address that takes a body: too long in chunks, and chunks that break off or are none.
+    let paths = [
+        "alertmanager",
+        "findings",
+        "answers",
+        "pause",
+        "resume",
+        "cases/1/approve",
+        "cases/1/pause",
+        "cases/1/resume",
+        "cases/1/cancel",
+        "cases/1/replaced",
+        "cases/1/tested-good",
+        "hosts/n1/release",
+    ];
+    let listed = ask.get("/api/v1").1;
+    let posts = listed["addresses"].as_array().unwrap().iter();
+    let posts = posts.filter(|one| one["path"].as_str().is_some_and(|path| path.starts_with("POST "))).count();
+    assert_eq!(paths.len(), posts + 1, "pause and resume share a line: {listed}");
+    for path in paths {
+        let head = format!(
+            "POST /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
+        let megabytes = if path == "alertmanager" { 17 } else { 2 };
+        // The answer comes before the body ends, whether the rest is sent or not.
+        let long = format!("{head}{}", piece.repeat(megabytes));
+        let (status, answer) = ask.raw(&long);
+        assert_eq!(status, 413, "{path}: {answer}");
+        for rest in ["nonsense\r\n", "5\r\n{}\r\n\r\n0\r\n\r\n"] {
+            let (status, answer) = ask.raw(&format!("{head}{rest}"));
+            assert_eq!(status, 400, "{path} {rest:?}: {answer}");
+        }
+    }
+    // Bytes that are no text, in every address: as a part of the path, and in the query.
+    for one in listed["addresses"].as_array().unwrap() {
+        let (method, paths) = one["path"].as_str().unwrap().split_once(' ').unwrap();
+        for path in paths.split(", ") {
+            let filled = path.replace("{id}", "1%ff").replace("{host}", "n%ff");
+            let queried = format!("{}?limit=%ff", path.replace("{id}", "1").replace("{host}", "n1"));
+            for path in [filled.as_str(), queried.as_str(), "/%ff"] {
+                if !path.contains("%ff") {
+                    continue;
+                }
+                let request = format!(
+                    "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+                );
+                let (status, answer) = ask.raw(&request);
+                assert!(status == 400 && answer.contains("UTF-8"), "{method} {path}: {status} {answer}");
+            }
+        }
+    }
     // Deep, long and absurd.
     for (body, status) in [
         ("[".repeat(1_000_000), 400),

@@ -78,6 +78,11 @@ impl Setup {
         tables.concat()
     }
 
+    /// The file of its store.
+    pub fn store_file(&self) -> PathBuf {
+        self.home.path().join("cases.sqlite")
+    }
+
     pub fn store(self, store: &str) -> Setup {
         Setup { store: store.to_owned(), ..self }
     }

@@ -6,7 +6,7 @@
 //! same with the address in the file `page-url`, which only the daemon's user can read: it works once, for one user, and for a
 //! day. Whoever may remove that file (root, the daemon's user) takes back with it all that it let in; a new one follows.
 
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::keep::run_directory::{Readers, RunDirectory};
 use axum::http::{HeaderMap, header};
 use schemars::JsonSchema;
@@ -76,6 +76,8 @@ pub(crate) struct Access {
     /// The daemon's own user, where nobody else looks like him.
     own: Option<u32>,
     group: Option<String>,
+    /// What is shown is no machine's: nobody is to be kept from it.
+    is_made_up: bool,
     keys: Mutex<Keys>,
     /// The file with the address, once the port is known.
     file: Mutex<Option<(Arc<RunDirectory>, String)>>,
@@ -101,7 +103,8 @@ impl Access {
     pub(crate) fn new(config: &Config) -> Self {
         let (root, group) = (Root::host(), config.page_group.clone());
         let own = Some(effective_user()).filter(|&own| own != peer::unknown_user(&root));
-        Access { root, own, group, keys: Mutex::default(), file: Mutex::default() }
+        let is_made_up = matches!(config.mode, Mode::Demo { .. });
+        Access { root, own, group, is_made_up, keys: Mutex::default(), file: Mutex::default() }
     }
 
     /// Publishes an address that opens the page once.
@@ -160,7 +163,7 @@ impl Access {
             let is_member = |group: &String| peer::users_of_group(&self.root, group).contains(&uid);
             uid == 0 || Some(uid) == self.own || self.group.as_ref().is_some_and(is_member)
         };
-        let sees_all = peer.uid.is_some_and(is_of_user) || self.has_cookie(peer, headers);
+        let sees_all = self.is_made_up || peer.uid.is_some_and(is_of_user) || self.has_cookie(peer, headers);
         Viewer { uid: peer.uid, sees_all }
     }
 

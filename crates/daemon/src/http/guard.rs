@@ -3,7 +3,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use surefoot_http::ApiError;
-use surefoot_http::guard::{dress, is_local, is_of_another_site};
+use surefoot_http::guard::{dress, is_local, is_of_another_site, readable};
 
 /// Refuses what only a hostile page would send, and dresses every answer.
 ///
@@ -35,5 +35,5 @@ fn refusal(request: &Request) -> Option<Response> {
         let text = "this address is not for other web sites to use; open it yourself";
         return Some(ApiError::new(StatusCode::FORBIDDEN, text).into_response());
     }
-    None
+    readable(request.uri()).err().map(IntoResponse::into_response)
 }

@@ -1,24 +1,19 @@
-//! /metrics: the families of all rooms, in OpenMetrics.
+//! /metrics: the families of all rooms.
 
 use super::access::Viewer;
+use super::series::{Claim, Series, Value};
+use crate::config::Mode;
 use crate::keep::board::Findings;
 use crate::keep::shared::Shared;
-use crate::keep::stream::Moment;
-use crate::rooms::Room;
+use axum::http::HeaderMap;
 use axum::response::Response;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use std::collections::BTreeSet;
-use std::fmt::{self, Error};
-use std::sync::Arc;
 use surefoot_http::ApiError;
 use surefoot_http::metrics::{self, Label};
-use surefoot_model::{Finding, Severity};
+use surefoot_model::{Finding, Room, Severity};
 
 /// Findings that have a series of their own: the most urgent.
-const FINDINGS_MAX: usize = 100;
+const FINDINGS_MAX: usize = 40;
 /// Characters of a subject's name in a label.
 const NAME_CHARACTERS_MAX: usize = 128;
 
@@ -26,75 +21,57 @@ const NAME_CHARACTERS_MAX: usize = 128;
 ///
 /// # Errors
 /// Never in practice: the text goes to memory.
-pub(crate) fn answer(shared: &Shared, viewer: Viewer) -> Result<Response, ApiError> {
+pub(crate) fn answer(shared: &Shared, viewer: Viewer, asked: &HeaderMap) -> Result<Response, ApiError> {
     let moment = shared.moment();
-    let findings = shared.findings_for(&moment, viewer);
-    let mut registry = Registry::with_prefix("surefoot");
-    registry.register_collector(Box::new(Scrape {
-        rooms: shared.rooms.clone(),
-        trusted: shared.trusted.clone(),
-        viewer,
-        moment,
-        findings,
-    }));
-    metrics::answer(&registry)
-}
-
-struct Scrape {
-    rooms: Vec<Arc<dyn Room>>,
-    trusted: BTreeSet<u32>,
-    viewer: Viewer,
-    moment: Moment,
-    findings: Findings,
-}
-
-impl fmt::Debug for Scrape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scrape").field("findings", &self.findings).finish_non_exhaustive()
+    let mut series = Series::new(shared.extent);
+    for room in &shared.rooms {
+        series.of_room(room.room());
+        room.series(&moment, viewer, &mut series);
+        let is_watched = room.why_not_watched(&moment).is_none();
+        let help = "Whether the room looks at anything; where it does not, its other series are absent.";
+        series.gauge("watch_room_watched", help).add(&[("room", room.room().as_str())], is_watched);
     }
+    series.of_room(Room::Watch);
+    findings(shared, &shared.findings_for(&moment, viewer), &mut series);
+    let build = series.info("build", "The version of Surefoot.");
+    let version = ("version", env!("CARGO_PKG_VERSION"));
+    match moment.mode {
+        Mode::Demo { .. } => build.add(&[version, ("data", "demo")], Value::Info),
+        _ => build.add(&[version], Value::Info),
+    }
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(series.within_budget()));
+    metrics::answer(&registry, asked)
 }
 
-impl Collector for Scrape {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
-        let encoder = &mut encoder;
-        for room in &self.rooms {
-            room.series(&self.moment, self.viewer, encoder)?;
+fn findings(shared: &Shared, findings: &Findings, series: &mut Series) {
+    let family = series.gauge("findings", "Findings that hold now, by room and severity.");
+    for room in shared.rooms.iter().map(|room| room.room()) {
+        for severity in Severity::ALL {
+            let is_of = |finding: &&Finding| finding.room == room && finding.severity == severity;
+            let count = findings.all.iter().filter(is_of).count();
+            family.add(&[("room", room.as_str()), ("severity", severity.as_str())], count as u64);
         }
-        self.findings(encoder)?;
-        let help = "The version of Surefoot.";
-        let mut metric = encoder.encode_descriptor("build", help, None, MetricType::Info)?;
-        metric.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
     }
-}
-
-impl Scrape {
-    fn findings(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let help = "Findings that hold now, by room and severity.";
-        let mut family = encoder.encode_descriptor("findings", help, None, MetricType::Gauge)?;
-        for room in self.rooms.iter().map(|room| room.room()) {
-            for severity in Severity::ALL {
-                let is_of = |finding: &&Finding| finding.room == room && finding.severity == severity;
-                let count = self.findings.all.iter().filter(is_of).count();
-                let labels: &[Label<'_>] = &[("room", room.as_str()), ("severity", severity.as_str())];
-                family.encode_family(&labels)?.encode_gauge(&(count as u64))?;
-            }
-        }
-        let help = "Each finding above ok, the most urgent first: 1 is a notice, 2 a warning, 3 critical.";
-        let mut family = encoder.encode_descriptor("finding_severity", help, None, MetricType::Gauge)?;
-        // What others write must not make series without end.
-        let is_trusted = |finding: &&Finding| finding.uid.is_none_or(|uid| self.trusted.contains(&uid));
-        let above_ok = self.findings.all.iter().filter(|finding| finding.severity > Severity::Ok);
-        let told = above_ok.filter(is_trusted).take(FINDINGS_MAX);
-        for finding in told {
-            let name: String = finding.subject.name.chars().take(NAME_CHARACTERS_MAX).collect();
-            let labels: &[Label<'_>] = &[
-                ("room", finding.room.as_str()),
-                ("rule", &finding.rule),
-                ("subject", finding.subject.kind.as_str()),
-                ("name", &name),
-            ];
-            family.encode_family(&labels)?.encode_gauge(&u64::from(finding.severity as u8))?;
-        }
-        Ok(())
+    let help = "A finding above ok that holds now, with its severity and certainty; the most urgent ones.";
+    let family = series.findings("finding", help);
+    // What others write must not make series without end.
+    let is_trusted = |finding: &&Finding| finding.uid.is_none_or(|uid| shared.trusted.contains(&uid));
+    let above_ok = || findings.all.iter().filter(|finding| finding.severity > Severity::Ok);
+    let told = above_ok().filter(is_trusted).take(FINDINGS_MAX);
+    let mut told_count = 0;
+    for (place, finding) in told.enumerate() {
+        let subject: String = finding.subject.to_string().chars().take(NAME_CHARACTERS_MAX).collect();
+        let labels: &[Label<'_>] = &[
+            ("room", finding.room.as_str()),
+            ("rule", &finding.rule),
+            ("subject", &subject),
+            ("severity", finding.severity.as_str()),
+            ("certainty", finding.certainty.as_str()),
+        ];
+        family.of(Claim(place), labels, true);
+        told_count = place + 1;
     }
+    let help = "Findings above ok without a series: over the limit, or of a user who is not trusted.";
+    series.gauge("findings_without_series", help).add(&[], (above_ok().count() - told_count) as u64);
 }

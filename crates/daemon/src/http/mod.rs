@@ -8,6 +8,7 @@ mod overview;
 mod page;
 mod past;
 mod routes;
+pub(crate) mod series;
 
 pub(crate) use routes::router;
 pub use routes::unconnected;

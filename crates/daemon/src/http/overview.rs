@@ -1,13 +1,15 @@
 //! `/api/v1/overview`: what all rooms find, a card for each.
 
 use super::access::{AccessView, Viewer};
+use crate::config::{Mode, Stop};
 use crate::keep::shared::Shared;
 use crate::rooms::Chart;
+use crate::rooms::rules::{self, Next};
 use crate::rooms::stall::{Origin, OriginMode};
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::SCHEMA;
-use surefoot_model::{Finding, Headline, HostDescription, Severity};
+use surefoot_hostfs::cpus;
+use surefoot_model::{Finding, Headline, HostDescription, SCHEMA, Severity};
 
 /// Findings of one card: the most urgent.
 const FINDINGS_PER_ROOM_MAX: usize = 100;
@@ -32,6 +34,8 @@ pub(crate) struct Overview {
     access: AccessView,
     /// In the order of the page.
     rooms: Vec<Card>,
+    /// Where to look in a demo; empty otherwise.
+    tour: Vec<Stop>,
 }
 
 /// What one room finds.
@@ -48,16 +52,27 @@ struct Card {
     /// Why it is not watched, and what to do; empty where it is.
     why: String,
     /// The most urgent first, those that are well at the end.
-    findings: Vec<Finding>,
+    findings: Vec<Told>,
     /// Findings beyond those.
     findings_left_out: u64,
     chart: Option<Chart>,
+}
+
+/// A finding, with what to run on its account.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ToldFinding")]
+struct Told {
+    #[serde(flatten)]
+    finding: Finding,
+    /// `null` where no command helps.
+    next: Option<Next>,
 }
 
 impl Overview {
     pub(crate) fn of(shared: &Shared, viewer: Viewer) -> Self {
         let moment = shared.moment().seen_by(viewer);
         let findings = shared.findings_for(&moment, viewer);
+        let cores = moment.host.as_ref().map_or(String::new(), |host| cpus::format_list(&host.cpus));
         let card = |room: &std::sync::Arc<dyn crate::rooms::Room>| {
             let kind = room.room();
             let mut own: Vec<Finding> = findings.all.iter().filter(|finding| finding.room == kind).cloned().collect();
@@ -65,6 +80,7 @@ impl Overview {
             own.truncate(FINDINGS_PER_ROOM_MAX);
             let why = room.why_not_watched(&moment);
             let severity = own.first().map_or(Severity::Ok, |worst| worst.severity);
+            let told = |finding: Finding| Told { next: rules::next(&finding, &cores), finding };
             Card {
                 room: kind,
                 title: kind.label(),
@@ -72,12 +88,13 @@ impl Overview {
                 needs_action: severity.needs_action(),
                 is_watched: why.is_none(),
                 why: why.unwrap_or_default(),
-                findings: own,
+                findings: own.into_iter().map(told).collect(),
                 findings_left_out: left_out,
                 chart: room.chart(&moment, viewer),
             }
         };
         let origin = Origin::of(&moment.mode);
+        let tour = if let Mode::Demo { tour } = &moment.mode { tour.clone() } else { Vec::new() };
         Overview {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
@@ -88,6 +105,7 @@ impl Overview {
             headline: findings.headline.clone(),
             access: shared.access.view(viewer),
             rooms: shared.rooms.iter().map(card).collect(),
+            tour,
             host: moment.host,
         }
     }

@@ -1,6 +1,7 @@
 //! `/api/v1/history`: what the history kept of a stretch of the past.
 
 use super::access::Viewer;
+use crate::config::Mode;
 use crate::keep::shared::Shared;
 use crate::rooms::stall::{PastGapView, PastWindowView};
 use axum::http::{StatusCode, Uri};
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use surefoot_hostfs::clock;
-use surefoot_http::{ApiError, SCHEMA, json, parameters, reply};
-use surefoot_model::{ClockChange, Finding, Headline, JournalEntry, Room, Severity, Subject};
+use surefoot_http::{ApiError, json, parameters, reply};
+use surefoot_model::{ClockChange, Finding, Headline, JournalEntry, Room, SCHEMA, Severity, Subject};
 use surefoot_store::history::{GapFilter, KeptClockChange, KeptFinding, KeptRecord, Resolution, View};
 
 /// The windows of one answer, as JSON.
@@ -41,10 +42,11 @@ pub(crate) async fn answer(shared: Arc<Shared>, viewer: Viewer, uri: &Uri) -> Re
         return Err(ApiError::new(StatusCode::FORBIDDEN, shared.access.view(viewer).why));
     }
     let permit = shared.large_answer(viewer).await?;
+    let mode = shared.moment().mode;
     // Reading a file would hold up all other clients on the server's one thread.
     let reading = tokio::task::spawn_blocking(move || match &shared.history {
         Some(history) => history
-            .read(|view| question.answer(view))
+            .read(|view| question.answer(view, &mode))
             .unwrap_or_else(|why| Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why))),
         None => Err(ApiError::new(StatusCode::NOT_FOUND, "no history is kept")),
     });
@@ -88,7 +90,7 @@ impl Question {
     }
 
     /// The answer as JSON. Windows become text one by one, so that a long range needs no more memory than its answer.
-    fn answer(&self, view: &View) -> Result<String, ApiError> {
+    fn answer(&self, view: &View, mode: &Mode) -> Result<String, ApiError> {
         let (windows, unknown_windows) = self.windows(view)?;
         let of_store = |error: surefoot_store::Error| unreadable(&error.to_string());
         let filter = GapFilter { range: Some(self.range_ns()), limit: ANSWER_GAPS_MAX, ..GapFilter::default() };
@@ -100,7 +102,7 @@ impl Question {
         let held = newest(&findings.rows, ANSWER_FINDINGS_MAX);
         let answer = PastAnswer {
             schema: SCHEMA,
-            headline: headline_of(held),
+            headline: mode.worded(headline_of(held)),
             from_s: self.from_s,
             to_s: self.to_s,
             resolution: self.resolution.into(),
@@ -188,7 +190,7 @@ fn headline_of(held: &[KeptFinding]) -> Headline {
     });
     if each.is_empty() {
         let sentence = "The history has no findings in this range.".to_owned();
-        return Headline { severity: Severity::Notice, sentence };
+        return Headline::new(Severity::Notice, sentence);
     }
     let findings: Vec<Finding> = each.into_values().map(|one| one.finding.clone()).collect();
     Headline::of(&findings)

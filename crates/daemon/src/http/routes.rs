@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use surefoot_http::connections::Peer;
 use surefoot_http::unconnected::Unconnected;
-use surefoot_http::{ApiError, SCHEMA, echo, page, parameters, reply};
-use surefoot_model::Capability;
+use surefoot_http::{ApiError, echo, page, parameters, reply};
+use surefoot_model::{Capability, SCHEMA, did_you_mean};
 use tokio::sync::OwnedSemaphorePermit;
 
 type Answer = Result<Response, ApiError>;
@@ -28,7 +28,7 @@ type Answer = Result<Response, ApiError>;
 const OWN: [(&str, &str); 8] = [
     ("/", "The page."),
     (access::PATH, "Lets a browser in that has the key of `page-url`."),
-    ("/metrics", "OpenMetrics, for Prometheus."),
+    ("/metrics", "Metrics for Prometheus, in OpenMetrics or its older text format."),
     (INDEX, "Every address of this server."),
     ("/api/v1/overview", "What all rooms find, a card for each."),
     ("/api/v1/capabilities", "What works on this host."),
@@ -68,7 +68,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v1/history", get(history))
         .route("/api/v1/events", get(live))
         .route(access::PATH, get(open).head(only_looked_at))
-        .route("/metrics", get(openmetrics));
+        .route("/metrics", get(scraped));
     let mut known: Vec<Listed> = OWN.iter().map(|&(path, about)| Listed { path, about }).collect();
     for route in shared.rooms.iter().flat_map(|room| Arc::clone(room).routes()) {
         known.push(Listed { path: route.path, about: route.about });
@@ -204,12 +204,17 @@ async fn live(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Vi
     events::events(&shared, viewer, &headers)
 }
 
-async fn openmetrics(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>) -> Answer {
-    metrics::answer(&shared, viewer)
+async fn scraped(
+    State(shared): State<Arc<Shared>>,
+    Extension(viewer): Extension<Viewer>,
+    headers: HeaderMap,
+) -> Answer {
+    metrics::answer(&shared, viewer, &headers)
 }
 
 fn unknown(uri: &Uri, known: &[Listed]) -> ApiError {
     let paths: Vec<&str> = known.iter().map(|listed| listed.path).collect();
-    let text = format!("nothing is at {}; there are {}", echo(uri.path()), paths.join(", "));
+    let meant = did_you_mean(uri.path(), paths.iter().copied());
+    let text = format!("nothing is at {}; there are {}{meant}", echo(uri.path()), paths.join(", "));
     ApiError::new(StatusCode::NOT_FOUND, text)
 }

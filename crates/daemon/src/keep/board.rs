@@ -16,14 +16,15 @@ pub(crate) struct Board {
 
 impl Board {
     /// Takes all findings of a moment in the place of those before: sorts them by urgency, cuts them to their limit, and
-    /// gives each the time since when it holds at this severity. Returns how many were cut.
-    pub(crate) fn take(&mut self, findings: &mut Vec<Finding>, now_realtime_ns: u64) -> usize {
+    /// gives each the time since when it holds at this severity. Returns how many were cut. `now_realtime_ns` is when a new one begins;
+    /// `None` for a recording, of which only the end is judged: since when it held there is not known, and stays 0.
+    pub(crate) fn take(&mut self, findings: &mut Vec<Finding>, now_realtime_ns: Option<u64>) -> usize {
         let mut known = BTreeMap::new();
         for finding in &mut *findings {
             let since_ns = match self.known.get(&finding.key) {
                 _ if finding.since_realtime_ns > 0 => finding.since_realtime_ns,
                 Some(&(severity, since_ns)) if severity == finding.severity => since_ns,
-                _ => now_realtime_ns,
+                _ => now_realtime_ns.unwrap_or(0),
             };
             finding.since_realtime_ns = since_ns;
         }
@@ -74,13 +75,22 @@ mod tests {
             board.take(&mut findings, now);
             findings[0].since_realtime_ns
         };
+        let mut since = |severity, now| since(severity, Some(now));
         assert_eq!(since(Severity::Notice, 10), 10);
         assert_eq!(since(Severity::Notice, 20), 10);
         assert_eq!(since(Severity::Warning, 30), 30);
         assert_eq!(since(Severity::Warning, 40), 30);
         let mut told = vec![finding("a", Severity::Warning).since(5)];
-        board.take(&mut told, 50);
+        board.take(&mut told, Some(50));
         assert_eq!(told[0].since_realtime_ns, 5, "who knows better says so");
+    }
+
+    #[test]
+    fn of_a_recording_it_is_not_known_since_when_a_finding_holds() {
+        let mut findings = vec![finding("a", Severity::Notice), finding("b", Severity::Notice).since(7)];
+        Board::default().take(&mut findings, None);
+        let since: Vec<u64> = findings.iter().map(|finding| finding.since_realtime_ns).collect();
+        assert_eq!(since, [0, 7]);
     }
 
     #[test]
@@ -88,14 +98,14 @@ mod tests {
         let mut board = Board::default();
         let mut findings: Vec<Finding> = (0..600).map(|job| finding(&job.to_string(), Severity::Notice)).collect();
         findings.push(finding("bad", Severity::Critical));
-        assert_eq!(board.take(&mut findings, 1), 101);
+        assert_eq!(board.take(&mut findings, Some(1)), 101);
         assert_eq!((findings.len(), &*findings[0].subject.name), (500, "bad"));
     }
 
     #[test]
     fn of_two_findings_with_one_key_the_more_urgent_stays() {
         let mut findings = vec![finding("a", Severity::Notice), finding("a", Severity::Critical)];
-        assert_eq!(Board::default().take(&mut findings, 1), 1);
+        assert_eq!(Board::default().take(&mut findings, Some(1)), 1);
         assert_eq!(findings.iter().map(|finding| finding.severity).collect::<Vec<_>>(), [Severity::Critical]);
     }
 

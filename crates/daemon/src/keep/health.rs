@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn health(updated_s: u64, sentence: &str, data_age_ns: Option<u64>) -> Health {
-        let headline = Headline { severity: Severity::Notice, sentence: sentence.into() };
+        let headline = Headline::new(Severity::Notice, sentence);
         let (version, updated_realtime_ns) = (Health::VERSION, updated_s * 1_000_000_000);
         Health {
             version,
@@ -199,7 +199,7 @@ mod tests {
         };
         let findings: Vec<Finding> = (0..20).map(finding).collect();
         let rooms = BTreeMap::from([(surefoot_model::Room::Checkpoint, RoomHealth::of(findings))]);
-        let headline = Headline { severity: Severity::Warning, sentence: String::new() };
+        let headline = Headline::new(Severity::Warning, "");
         let (version, host) = (Health::VERSION, String::new());
         let part = |number: usize| Part {
             kind: SubjectKind::Dimm,

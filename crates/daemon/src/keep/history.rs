@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use surefoot_http::lock;
 use surefoot_model::{Event, Finding, HostDescription};
+use surefoot_settings::Live;
 use surefoot_store::history::{self as store, Limits, View};
 
 /// Events that may wait for the history, and memory for them.
@@ -29,6 +30,9 @@ const COMMIT_PERIOD: Duration = Duration::from_secs(1);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LAST: Duration = Duration::from_secs(60);
 
+/// How long an event of a made-up day waits for room in the queue.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(5);
+
 /// What waits for the history.
 enum Item {
     Event(Arc<Event>),
@@ -38,7 +42,8 @@ enum Item {
 
 /// The way to the history's thread, and a way to read.
 pub(crate) struct History {
-    path: PathBuf,
+    /// `None` where it is in memory.
+    path: Option<PathBuf>,
     queue: Queue<Item>,
     view: Mutex<Option<View>>,
     /// Why the history is not being written; `None` while it is.
@@ -47,6 +52,24 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn new(path: PathBuf) -> Self {
+        History::of(Some(path))
+    }
+
+    /// One of a made-up day, which is told as fast as it can be written, and leaves no file.
+    pub(crate) fn in_memory() -> Self {
+        History::of(None)
+    }
+
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.path.is_none()
+    }
+
+    /// How long events wait for room: those of a host never hold up the watch.
+    fn patience(&self) -> Duration {
+        if self.is_in_memory() { MEMORY_PATIENCE } else { Duration::ZERO }
+    }
+
+    fn of(path: Option<PathBuf>) -> Self {
         let trouble = Some("it is being opened".to_owned());
         let queue = Queue::new(QUEUE_EVENTS_MAX, QUEUE_BYTES_MAX);
         History { path, queue, view: Mutex::new(None), trouble: Mutex::new(trouble) }
@@ -56,7 +79,7 @@ impl History {
     pub(crate) fn offer(&self, event: &Arc<Event>, drops: &Drops) {
         // Capabilities are of the moment; the history has no place for them.
         let kept = matches!(**event, Event::Capabilities { .. })
-            || self.queue.push(Item::Event(Arc::clone(event)), event.held_bytes(), Duration::ZERO);
+            || self.queue.push(Item::Event(Arc::clone(event)), event.held_bytes(), self.patience());
         if !kept {
             drops.history.fetch_add(1, Ordering::Relaxed);
         }
@@ -67,7 +90,7 @@ impl History {
     pub(crate) fn offer_findings(&self, now_realtime_ns: u64, findings: &[Finding]) {
         let bytes = findings.iter().map(|finding| size_of_val(finding) + finding.key.len() + finding.sentence.len());
         let item = Item::Findings(now_realtime_ns, findings.to_vec());
-        self.queue.push(item, bytes.sum(), Duration::ZERO);
+        self.queue.push(item, bytes.sum(), self.patience());
     }
 
     /// Lets the history's thread write what waits and end.
@@ -84,6 +107,7 @@ impl History {
             dropped_before_trouble: 0,
             troubled: false,
             notice_given: false,
+            past_gone: false,
             notice: Seldom::default(),
         };
         let mut pause = RETRY_FIRST;
@@ -113,9 +137,28 @@ impl History {
             Some(view) => Ok(read(view)),
             None => {
                 let why = lock(&self.trouble).clone().unwrap_or_default();
-                Err(format!("the history {} cannot be read now: {why}", self.path.display()))
+                let path = self.path.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default();
+                Err(format!("the history{path} cannot be read now: {why}"))
             }
         }
+    }
+}
+
+/// What bounds the history, as it is set now.
+fn limits_of(live: &Live) -> Limits {
+    let held = live.now();
+    let of = &held.settings.history;
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Limits {
+        size_bytes_max: of.size,
+        second_spans_kept_s: of.seconds_for.as_secs(),
+        minute_spans_kept_s: of.minutes_for.as_secs(),
+        gaps_per_day_max: count(of.gaps_per_day),
+        notices_max: count(of.notices),
+        findings_max: count(of.findings),
+        records_max: count(of.records),
+        body_bytes_max: count(of.record_size),
+        waiting_bytes_max: count(of.waiting_size),
     }
 }
 
@@ -136,12 +179,17 @@ struct Writer<'a> {
     dropped_before_trouble: u64,
     troubled: bool,
     notice_given: bool,
+    /// The file with what was kept before is gone.
+    past_gone: bool,
     notice: Seldom,
 }
 
 impl Writer<'_> {
     fn open(&mut self) -> surefoot_store::Result<store::History> {
-        let open = store::History::open(&self.history.path, Limits::default())?;
+        let open = match &self.history.path {
+            Some(path) => store::History::open(path, limits_of(&self.shared.settings))?,
+            None => store::History::in_memory(Limits::default())?,
+        };
         *lock(&self.history.view) = Some(open.open_view()?);
         self.dropped_counted = 0;
         Ok(open)
@@ -164,10 +212,15 @@ impl Writer<'_> {
                 Err(error) => {
                     self.failed(&error);
                     if !matches!(error, surefoot_store::Error::HistoryWrite { .. }) {
+                        self.count_dropped(&open);
                         *lock(&self.history.view) = None;
                         return End::Broken;
                     }
                 }
+            }
+            // What is set may have changed.
+            if let Err(error) = open.set_limits(limits_of(&self.shared.settings)) {
+                self.failed(&error);
             }
             result = match self.history.queue.pop(COMMIT_PERIOD) {
                 Popped::Item(Item::Event(event)) => open.record(&event),
@@ -204,6 +257,7 @@ impl Writer<'_> {
         if !std::mem::replace(&mut self.troubled, true) {
             self.dropped_before_trouble = self.shared.drops.history.load(Ordering::Relaxed);
         }
+        self.past_gone |= matches!(error, surefoot_store::Error::Gone { .. });
         *lock(&self.history.trouble) = Some(error.to_string());
         if self.notice.is_due() {
             self.notice_given = true;
@@ -218,7 +272,11 @@ impl Writer<'_> {
         *lock(&self.history.trouble) = None;
         if std::mem::take(&mut self.notice_given) {
             let dropped = self.shared.drops.history.load(Ordering::Relaxed) - self.dropped_before_trouble;
-            self.shared.notice(format!("The history is being written again; {dropped} events are not in it."));
+            let past = match std::mem::take(&mut self.past_gone) {
+                true => ", nor is what the file that is gone kept",
+                false => "",
+            };
+            self.shared.notice(format!("The history is being written again; {dropped} events are not in it{past}."));
         }
     }
 

@@ -1,5 +1,6 @@
 use crate::config::Config;
 use crate::http::access::{Access, Viewer};
+use crate::http::series::Extent;
 use crate::keep::board::{Board, Findings};
 use crate::keep::drops::{Dropped, Drops, Seldom};
 use crate::keep::history::History;
@@ -7,13 +8,14 @@ use crate::keep::stream::{Moment, Stream};
 use crate::rooms::{self, Room, Taken};
 use crate::sources::Statistics;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, peer::Holder};
 use surefoot_http::lock;
 use surefoot_http::shares::{Limits, Shares};
 use surefoot_model::{Event, Finding, Headline, Notice};
+use surefoot_settings::Live;
 use tokio::sync::{Semaphore, broadcast};
 
 /// Own notices that wait for the caller to take them.
@@ -67,14 +69,20 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     pub(crate) history: Option<History>,
     pub(crate) sources: Statistics,
+    /// What is set.
+    pub(crate) settings: Live,
     /// Users whose word of their jobs reaches `health.json` and has series of its own.
     pub(crate) trusted: BTreeSet<u32>,
+    /// How much a scrape of the metrics tells.
+    pub(crate) extent: Extent,
     /// The rooms, in the order of the page.
     pub(crate) rooms: Vec<Arc<dyn Room>>,
     live: Mutex<Option<broadcast::Sender<LiveEvent>>>,
     queue_notice: Mutex<Seldom>,
     /// The server's own notices that nobody has taken yet.
     own_notices: Mutex<VecDeque<Notice>>,
+    /// When the findings were folded last, `CLOCK_MONOTONIC`; 0 before the first time.
+    pub(crate) folded_ns: AtomicU64,
     stream: Mutex<Stream>,
     board: Mutex<Board>,
 }
@@ -91,11 +99,14 @@ impl Shared {
             access: Access::new(config),
             history,
             sources: config.sources.clone(),
+            settings: config.rooms.settings.clone(),
             trusted: config.trusted.iter().copied().chain([0, effective_user()]).collect(),
+            extent: config.metrics,
             live: Mutex::new(Some(broadcast::channel(LIVE_EVENTS_MAX).0)),
             queue_notice: Mutex::default(),
             own_notices: Mutex::default(),
-            stream: Mutex::new(Stream::new(config.mode.clone())),
+            folded_ns: AtomicU64::default(),
+            stream: Mutex::new(Stream::new(config.mode.clone(), config.rooms.settings.clone())),
             board: Mutex::default(),
         }
     }
@@ -106,6 +117,11 @@ impl Shared {
         self.remember(&event);
         if let Some(history) = &self.history {
             history.offer(&event, &self.drops);
+            // A made-up day is told faster than it passes: what was found in it is kept window by window.
+            if history.is_in_memory() && matches!(*event, Event::Window(_)) {
+                let moment = self.moment();
+                history.offer_findings(moment.now_realtime_ns, &self.findings(&moment).all);
+            }
         }
     }
 
@@ -190,15 +206,15 @@ impl Shared {
     /// What all rooms find at a moment, the most urgent first.
     pub(crate) fn findings(&self, moment: &Moment) -> Findings {
         let mut all: Vec<Finding> = self.rooms.iter().flat_map(|room| room.findings(moment)).collect();
-        let cut = lock(&self.board).take(&mut all, moment.now_realtime_ns);
+        let cut = lock(&self.board).take(&mut all, (!moment.is_replay()).then_some(moment.now_realtime_ns));
         self.drops.findings.store(cut as u64, Ordering::Relaxed);
-        Findings { headline: Headline::of(&all), all }
+        Findings { headline: moment.mode.headline_of(&all), all }
     }
 
     /// What of that a viewer may see.
     pub(crate) fn findings_for(&self, moment: &Moment, viewer: Viewer) -> Findings {
         let all = viewer.seen(self.findings(moment).all);
-        Findings { headline: Headline::of(&all), all }
+        Findings { headline: moment.mode.headline_of(&all), all }
     }
 
     /// The turns of one user; those that nobody has or waits for are forgotten.
@@ -217,7 +233,8 @@ impl Shared {
         if lock(&self.board).has_news(&findings.all) {
             let public: Vec<Finding> =
                 findings.all.iter().filter(|one| one.uid.is_none()).cloned().map(Finding::for_everybody).collect();
-            self.tell(News::Findings { all: findings.headline.clone(), public: Headline::of(&public) });
+            let public = self.stream().mode().headline_of(&public);
+            self.tell(News::Findings { all: findings.headline.clone(), public });
         }
     }
 
@@ -228,6 +245,12 @@ impl Shared {
 
     fn stream(&self) -> MutexGuard<'_, Stream> {
         lock(&self.stream)
+    }
+
+    /// What a thread that hangs in the middle of its work would do to the others.
+    #[cfg(test)]
+    pub(crate) fn hang(&self) -> impl Drop {
+        lock(&self.board)
     }
 }
 

@@ -5,19 +5,17 @@ use crate::http::access::Viewer;
 use crate::keep::ring::Ring;
 use std::sync::Arc;
 use surefoot_hostfs::clock;
-use surefoot_model::{Capability, Event, HostDescription, Notice, StreamClock};
+use surefoot_model::{Capability, Event, HostDescription, Notice, Room, StreamClock};
+use surefoot_settings::{Effective, Live, Reload, SETTINGS};
 
 /// Notices that are kept, and memory for them.
 const NOTICES_MAX: usize = 100;
 const NOTICES_BYTES_MAX: usize = 1 << 20;
 
-/// Without new data for so long, nothing is known about the host any more; or for so many windows, if those are longer.
-const STALE_NS: u64 = 10_000_000_000;
-const STALE_WINDOWS: u64 = 3;
-
 /// The stream so far.
 pub(crate) struct Stream {
     mode: Mode,
+    settings: Live,
     host: Option<HostDescription>,
     capabilities: Vec<Capability>,
     notices: Ring,
@@ -32,6 +30,10 @@ pub(crate) struct Stream {
 #[derive(Clone)]
 pub(crate) struct Moment {
     pub(crate) mode: Mode,
+    /// What is set.
+    pub(crate) settings: Arc<Effective>,
+    /// How the last reload of the settings went.
+    pub(crate) reload: Reload,
     /// The number of the newest live event before this moment.
     pub(crate) sequence: u64,
     /// Now on the clock of the events; in a replay the end of the data.
@@ -50,10 +52,11 @@ pub(crate) struct Moment {
 }
 
 impl Stream {
-    pub(crate) fn new(mode: Mode) -> Self {
+    pub(crate) fn new(mode: Mode, settings: Live) -> Self {
         let notices = Ring::new(NOTICES_MAX, NOTICES_BYTES_MAX);
         Stream {
             mode,
+            settings,
             host: None,
             capabilities: Vec::new(),
             notices,
@@ -80,18 +83,28 @@ impl Stream {
         false
     }
 
+    /// Where the events come from.
+    pub(crate) fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
     /// Now on the clock of the events. A recording's time stands still at its end.
     pub(crate) fn now_ns(&self) -> u64 {
         match self.mode {
             Mode::Live => clock::monotonic_ns(),
-            Mode::Replay { .. } => self.clock.newest_ns.unwrap_or(0),
+            Mode::Replay { .. } | Mode::Demo { .. } => self.clock.newest_ns.unwrap_or(0),
         }
     }
 
     pub(crate) fn moment(&self) -> Moment {
         let now_ns = self.now_ns();
+        let settings = self.settings.now();
+        let of = &settings.settings.watch;
+        let stale_ns = u64::try_from(of.stale_after.as_nanos()).unwrap_or(u64::MAX);
+        let window_ns = self.window.map_or(0, |(length_ns, _)| length_ns);
         Moment {
             mode: self.mode.clone(),
+            reload: self.settings.last_reload(),
             sequence: self.sequence,
             now_ns,
             now_realtime_ns: self.realtime_ns(now_ns),
@@ -100,9 +113,8 @@ impl Stream {
                 .map(|(_, end_ns)| end_ns)
                 .or(self.clock.newest_ns)
                 .map(|newest_ns| now_ns.saturating_sub(newest_ns)),
-            stale_ns: self
-                .window
-                .map_or(STALE_NS, |(length_ns, _)| length_ns.saturating_mul(STALE_WINDOWS).max(STALE_NS)),
+            stale_ns: window_ns.saturating_mul(of.stale_windows).max(stale_ns),
+            settings,
             host: self.host.clone(),
             capabilities: self.capabilities.clone(),
             clock: self.clock.clone(),
@@ -120,6 +132,14 @@ impl Stream {
 }
 
 impl Moment {
+    /// Why a room is not watched, where it is switched off.
+    pub(crate) fn switched_off(&self, room: Room) -> Option<String> {
+        let switch = SETTINGS.iter().find(|one| one.key.strip_suffix(".watched") == Some(room.as_str()))?;
+        let (key, is_watched) = (switch.key, switch.value_in(&self.settings.settings)? == "true");
+        let is_off = !is_watched && !self.is_replay();
+        is_off.then(|| format!("switched off in {} ({key} = false)", self.settings.origin(key)))
+    }
+
     /// The notices, oldest first.
     pub(crate) fn notices(&self) -> impl DoubleEndedIterator<Item = &Notice> {
         self.notices.iter().filter_map(|event| if let Event::Notice(notice) = &**event { Some(notice) } else { None })
@@ -136,7 +156,7 @@ impl Moment {
         self
     }
 
-    /// Whether this is a recording.
+    /// Whether this is a recording, of a host or made up.
     pub(crate) fn is_replay(&self) -> bool {
         self.mode != Mode::Live
     }

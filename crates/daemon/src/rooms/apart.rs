@@ -6,6 +6,8 @@
 
 use super::checkpoint::Looker;
 use super::disturb::{Experiments, Journals};
+use super::memory::{Begin, Tree};
+use super::shown;
 use crate::sources::End;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,11 +25,16 @@ use std::time::{Duration, Instant};
 use surefoot_hostfs::helper_process::{self, HelperProcess, Hung, activity};
 use surefoot_hostfs::privilege::Capabilities;
 use surefoot_hostfs::{Root, shed};
+use surefoot_memory::rate::Limit;
+use surefoot_memory::watch::Pace;
+use surefoot_model::one_line;
 
 /// How often a child that has not answered is checked.
 const WAIT: Duration = Duration::from_millis(250);
 /// A child that has used no processor time for this long, and is not runnable, hangs.
 const STILL: Duration = Duration::from_secs(10);
+/// How long a look may still take after the watch was asked to end.
+const LAST: Duration = Duration::from_secs(1);
 /// A directory that did not answer is left alone for this long, and for as long as a process hangs on it.
 const REST: Duration = Duration::from_secs(60);
 /// The longest line of a child: a few times what a look may hold.
@@ -59,6 +66,22 @@ pub(super) enum Question {
     Checkpoints(Vec<Vec<u8>>),
     /// For journals of experiments. A new child is told how far they were read before.
     Experiments(Vec<Vec<u8>>, Option<Journals>),
+    /// For memory errors in a recorded tree. A new child is told where to go on; `is_last` asks for the last look.
+    Memory {
+        /// One, or none while it does not answer.
+        trees: Vec<Vec<u8>>,
+        begin: Option<Box<Begin>>,
+        /// How often it looks, and the rate that it bears.
+        pace: Pace,
+        limit: Limit,
+        is_last: bool,
+    },
+    /// For what files have gained.
+    Lines {
+        /// One, or none while it does not answer.
+        files: Vec<Vec<u8>>,
+        from: shown::From,
+    },
 }
 
 /// A line of a child.
@@ -89,6 +112,8 @@ pub fn look_apart() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut looker = Looker::new(Root::host(), Vec::new());
     let mut experiments = Experiments::default();
+    let mut tree = Tree::default();
+    let mut files = shown::Files::default();
     for question in BufReader::new(&socket).lines() {
         match serde_json::from_str(&question?)? {
             Question::Checkpoints(directories) => {
@@ -101,6 +126,14 @@ pub fn look_apart() -> io::Result<()> {
                     let events = experiments.look(begins);
                     (events, experiments.journals())
                 })?;
+            }
+            Question::Memory { trees, begin, pace, limit, is_last } => {
+                let (trees, begin) = (paths_of(trees), begin.map(|begin| *begin));
+                answer(&socket, |begins| tree.look(&trees, begin, (pace, limit), is_last, begins))?;
+            }
+            Question::Lines { files: paths, from } => {
+                let paths = paths_of(paths);
+                answer(&socket, |begins| files.read_on(&paths, from, begins))?;
             }
         }
     }
@@ -123,7 +156,28 @@ fn answer<A: Serialize>(mut socket: &UnixStream, look: impl FnOnce(&mut dyn FnMu
     say(&Line::Seen(Box::new(seen)))
 }
 
+/// What ends the wait for a look.
+pub(super) trait Ends {
+    fn is_asked_for(&self) -> bool;
+}
+
+impl Ends for End {
+    fn is_asked_for(&self) -> bool {
+        End::is_asked_for(self)
+    }
+}
+
+/// A look that somebody waits for who cannot ask for its end: only its deadline ends it.
+pub(super) struct Never;
+
+impl Ends for Never {
+    fn is_asked_for(&self) -> bool {
+        false
+    }
+}
+
 /// Looks of a child into directories.
+#[derive(Debug)]
 pub(super) struct Apart<A> {
     /// The purpose of the child, after "the process that".
     purpose: &'static str,
@@ -133,6 +187,7 @@ pub(super) struct Apart<A> {
 }
 
 /// A directory that did not answer.
+#[derive(Debug)]
 struct Silent {
     directory: PathBuf,
     /// The child that hangs there.
@@ -149,6 +204,7 @@ impl Silent {
     }
 }
 
+#[derive(Debug)]
 struct Running<A> {
     process: HelperProcess,
     questions: UnixStream,
@@ -174,7 +230,7 @@ impl<A: DeserializeOwned + Send + 'static> Apart<A> {
     /// child is new.
     pub(super) fn look(
         &mut self,
-        end: &End,
+        end: &impl Ends,
         question: impl Fn(&[PathBuf], bool) -> Question,
     ) -> Result<Option<A>, String> {
         helper_process::reap();
@@ -209,6 +265,17 @@ impl<A: DeserializeOwned + Send + 'static> Apart<A> {
     pub(super) fn directories(&self) -> impl Iterator<Item = (&Path, bool)> {
         let silent: Vec<&Path> = self.silent().collect();
         self.directories.iter().map(move |path| (path.as_path(), silent.contains(&path.as_path())))
+    }
+
+    /// What to say while one of them does not answer.
+    pub(super) fn problem(&self) -> Option<String> {
+        let directory = self.silent().next()?;
+        let others = match self.silent.len() {
+            1 => String::new(),
+            count => format!(" ({count} such directories)"),
+        };
+        let path = one_line(&directory.to_string_lossy());
+        Some(format!("{path}: {SILENT}{others}; check its server or unmount it"))
     }
 
     /// Those that did not answer.
@@ -250,13 +317,14 @@ impl<A: DeserializeOwned + Send + 'static> Running<A> {
     }
 
     /// Asks for a look, and waits until the answer comes or the child ends or hangs.
-    fn ask(&mut self, question: &Question, end: &End) -> Heard<A> {
+    fn ask(&mut self, question: &Question, end: &impl Ends) -> Heard<A> {
         let mut question = serde_json::to_vec(question).unwrap_or_default();
         question.push(b'\n');
         if self.questions.write_all(&question).is_err() {
             return Heard::Gone;
         }
         let (mut at, mut still_since, mut used) = (None, Instant::now(), None);
+        let begun = Instant::now();
         loop {
             match self.lines.recv_timeout(WAIT) {
                 Ok(Line::Seen(seen)) => return Heard::Seen(seen),
@@ -264,7 +332,7 @@ impl<A: DeserializeOwned + Send + 'static> Running<A> {
                 Err(RecvTimeoutError::Disconnected) => return Heard::Gone,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if end.is_asked_for() {
+            if end.is_asked_for() && begun.elapsed() >= LAST {
                 return Heard::Ends;
             }
             let (runs, now) = activity(self.process.pid());

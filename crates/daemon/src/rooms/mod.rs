@@ -11,28 +11,32 @@ pub mod memory;
 pub mod nic;
 pub mod remedy;
 pub mod rules;
+pub mod shown;
 pub mod stall;
 pub(crate) mod turns;
 pub mod watch;
 
 use crate::config::Config;
 use crate::http::access::Viewer;
+use crate::http::series::Series;
 use crate::keep::drops::Drops;
 use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
 use axum::body::Bytes;
 use axum::http::Uri;
-use prometheus_client::encoding::DescriptorEncoder;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use surefoot_http::ApiError;
 use surefoot_model::{Event, Finding, Part};
+use surefoot_settings::Live;
 
 /// What the rooms are told at the start, each a field of its own where it needs one.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// What is set of the watch.
+    pub settings: Live,
     /// Directories of checkpoints that a source looks into: of a tier, of a job, or anything above.
     pub checkpoints: Vec<PathBuf>,
     /// Where memory errors are looked for.
@@ -90,15 +94,7 @@ pub(crate) trait Room: Send + Sync {
     }
 
     /// Writes its metric families, whose names begin with the room's, without what the viewer may not see.
-    ///
-    /// # Errors
-    /// Never in practice: the text goes to memory.
-    fn series(
-        &self,
-        moment: &Moment,
-        viewer: Viewer,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> Result<(), std::fmt::Error>;
+    fn series(&self, moment: &Moment, viewer: Viewer, series: &mut Series);
 
     /// Its addresses under /api/v1.
     fn routes(self: Arc<Self>) -> Vec<Route>;

@@ -2,6 +2,8 @@
 //!
 //! A finding is made from its rule alone, so none is missing in the list.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use surefoot_model::{Finding, Room, Severity, Subject};
 
 /// What one kind of finding means, for whoever gets it.
@@ -19,6 +21,44 @@ pub struct Rule {
     pub since: &'static str,
     /// What a person does about it; empty where nothing is to be done.
     pub to_do: &'static str,
+    /// The command to run next, and what it changes. `{name}` stands for the subject's name, `{cores}` for the list of cores.
+    pub next: Option<(&'static str, &'static str)>,
+}
+
+/// The command that goes on from a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Next {
+    /// As a shell takes it.
+    pub command: String,
+    /// What running it changes, and what it shows.
+    pub effect: String,
+}
+
+/// What to run next on account of a finding, on a host with these cores; `None` where no command helps.
+pub fn next(finding: &Finding, cores: &str) -> Option<Next> {
+    let (command, effect) = of(finding)?.next.filter(|_| finding.severity > Severity::Ok)?;
+    let command = command.replace("{cores}", &in_shell(cores)).replace("{name}", &in_shell(&finding.subject.name));
+    Some(Next { command, effect: effect.to_owned() })
+}
+
+/// The rule that a finding was made from; `None` for one of another release.
+pub fn of(finding: &Finding) -> Option<&'static Rule> {
+    let is_named = |rule: &Rule| match rule.name.strip_suffix('-') {
+        Some(_) => finding.rule.starts_with(rule.name),
+        None => finding.rule == rule.name,
+    };
+    // A rule's own name goes before one that only begins like it: `problems-left-out` before `problems-`.
+    let own = all().filter(|rule| rule.room == finding.room && is_named(rule));
+    own.max_by_key(|rule| (!rule.name.ends_with('-'), rule.name.len()))
+}
+
+/// A word as a shell takes it.
+fn in_shell(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@,+".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 impl Rule {
@@ -48,7 +88,7 @@ impl Rule {
 
 /// Declares the rules of a room, each as a constant, and all of them as `RULES`.
 macro_rules! rules {
-    ($room:ident: $($constant:ident = $name:expr, [$($severity:ident),+], $meaning:expr, since $since:expr, to_do $to_do:expr;)+) => {
+    ($room:ident: $($constant:ident = $name:expr, [$($severity:ident),+], $meaning:expr, since $since:expr, to_do $to_do:expr $(, next $command:expr, $effect:expr)?;)+) => {
         $(pub(in crate::rooms) const $constant: $crate::rooms::rules::Rule = $crate::rooms::rules::Rule {
             room: surefoot_model::Room::$room,
             name: $name,
@@ -56,10 +96,13 @@ macro_rules! rules {
             meaning: $meaning,
             since: $since,
             to_do: $to_do,
+            next: $crate::rooms::rules::rules!(@next $($command, $effect)?),
         };)+
         /// Every rule of this room.
         pub(in crate::rooms) const RULES: &[&$crate::rooms::rules::Rule] = &[$(&$constant),+];
     };
+    (@next) => { None };
+    (@next $command:expr, $effect:expr) => { Some(($command, $effect)) };
 }
 pub(super) use rules;
 
@@ -124,6 +167,9 @@ mod tests {
             if !rule.to_do.is_empty() {
                 write!(text, "\n*What to do:* {}\n", rule.to_do).unwrap();
             }
+            if let Some((command, effect)) = rule.next {
+                write!(text, "\n*Run next:* `{command}`. {effect}\n").unwrap();
+            }
         }
         text
     }
@@ -158,9 +204,40 @@ mod tests {
     }
 
     #[test]
+    fn the_next_command_names_the_subject_as_a_shell_takes_it() {
+        let hung = |name: &str, severity| {
+            let subject = Subject::new(surefoot_model::SubjectKind::Interface, name);
+            Finding::new(Room::Nic, "hung", subject, severity, "It hangs.")
+        };
+        let command = |finding: &Finding| next(finding, "0-3").unwrap().command;
+        let ends = |name: &str| command(&hung(name, Severity::Critical));
+        assert_eq!(ends("eth0.7"), "surefoot nic health --interface eth0.7 --recover");
+        assert_eq!(ends("a b'$(c)"), r"surefoot nic health --interface 'a b'\''$(c)' --recover");
+        assert_eq!(next(&hung("eth0", Severity::Ok), "0"), None, "nothing is wrong");
+        let lost = Finding::new(Room::Stall, "lost-time", Subject::host(), Severity::Warning, "It is lost.");
+        assert_eq!(command(&lost), "surefoot stall who --cpu 0-3 --duration 10s");
+        let foreign = Finding { rule: "of-a-later-release".to_owned(), ..lost };
+        assert_eq!(next(&foreign, "0"), None);
+    }
+
+    /// `problems-` goes with any name, `problems-left-out` is a rule of its own.
+    #[test]
+    fn a_finding_is_of_the_rule_that_names_most_of_it() {
+        let rule = |name: &str| {
+            let finding = Finding::new(Room::Checkpoint, name, Subject::host(), Severity::Notice, "It is.");
+            of(&finding).map(|rule| rule.name)
+        };
+        assert_eq!(rule("problems"), Some("problems"));
+        assert_eq!(rule("problems-1000"), Some("problems-"));
+        assert_eq!(rule("problems-left-out"), Some("problems-left-out"));
+        assert_eq!(rule("problem"), None);
+    }
+
+    #[test]
     #[should_panic(expected = "is never Critical")]
     fn a_severity_that_the_document_does_not_know_is_a_bug() {
-        let rule = all().find(|rule| rule.severities == [Severity::Ok]).unwrap();
+        let is_it = |rule: &&Rule| rule.severities == [Severity::Ok] && !rule.name.ends_with('-');
+        let rule = all().find(is_it).unwrap();
         rule.finding(Subject::host(), Severity::Critical, "It is bad.");
     }
 }

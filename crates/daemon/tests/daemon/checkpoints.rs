@@ -88,7 +88,8 @@ impl Watched {
 }
 
 fn watched(config: Config, root: &Root) -> Watched {
-    let sources = Sources::new().with("checkpoint", checkpoint::source(root, config.rooms.checkpoints.clone()));
+    let sources = Sources::new()
+        .with("checkpoint", checkpoint::source(root, config.rooms.checkpoints.clone(), &config.rooms.settings));
     let statistics = sources.statistics();
     let server = Arc::new(Server::start(Config { sources: statistics.clone(), ..config }).unwrap());
     let stop: &'static AtomicBool = Box::leak(Box::default());
@@ -308,8 +309,10 @@ fn metrics_and_health_know_the_age_of_the_durable_copy() {
     assert!(worst.subject.name.starts_with("job-") && !health().contains("bound/to-age"), "{worst:?}");
     assert!(!health().contains("'wing'"), "a job without a bound, that runs no more");
     assert_eq!(
-        is(r#"surefoot_finding_severity{room="checkpoint",rule="durable",subject="job",name="bound/to-age"}"#),
-        2.0
+        is(
+            r#"surefoot_finding{room="checkpoint",rule="durable",subject="job bound/to-age",severity="warning",certainty="certain"}"#
+        ),
+        1.0
     );
     drop(running);
     wait_for("the end of the job in health.json", || (!health().contains(words) && !health().is_empty()).then_some(()));

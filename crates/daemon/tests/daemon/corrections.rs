@@ -52,6 +52,8 @@ fn a_clock_that_was_set_is_told_of_and_each_time_is_as_it_was_shown() {
     server.publish(Event::Window(busy_window(end_ns)));
     let told = live.next_that(|message| message.event == "clock").json();
     assert_eq!(told["realtime_offset_ns"], realtime_offset_ns);
+    // The second window was published after what was just told.
+    assert!(server.settle(std::time::Duration::from_secs(60)));
     let snapshot = get_json(address(&server), "/api/v1/snapshot");
     assert_eq!(snapshot["clock_changes"], json!([change]));
     let overview = get_json(address(&server), "/api/v1/overview");

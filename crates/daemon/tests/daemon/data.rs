@@ -127,6 +127,7 @@ pub fn raiser(certainty: Certainty, comm: &str, tid: u32, count: u64) -> Raiser 
         count,
         kernel_stack: vec!["flush_tlb_mm_range".into(), "__x64_sys_munmap".into()],
         user_stack: vec!["munmap".into(), "close_counter".into(), "main".into()],
+        is_sum: false,
     }
 }
 

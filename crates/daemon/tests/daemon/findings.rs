@@ -281,7 +281,20 @@ fn a_source_that_does_not_know_lengths_claims_none() {
         &[],
         Severity::Warning,
         "Core 0 is 100 % busy and lost 60 ms per second, 6.0 % of that, most of it to softirqs; \
-         how long single interruptions were is not visible here.",
+         how long single interruptions were is not known.",
+    );
+}
+
+/// Steal is a sum alone; the timer's interrupts are seen one by one beside it.
+#[test]
+fn a_kind_without_lengths_does_not_hide_those_that_are_known() {
+    let stolen = Lost::new(Cause::new(CauseKind::Hypervisor, "steal"), 0, 60_000_000, 0);
+    check(
+        vec![core(0, 0, vec![stolen, timer(250)], 0)],
+        &[],
+        Severity::Warning,
+        "Core 0 is 100 % busy and lost 61 ms per second, 6.1 % of that, most of it to the hypervisor (at least; steal time misses some); \
+         no other interruption longer than 4.0 us (timer); of hypervisor time only the sum is known.",
     );
 }
 
@@ -295,7 +308,7 @@ fn a_source_that_counts_in_steps_gives_no_share_of_a_few_of_them() {
         &[],
         Severity::Ok,
         "Core 0 is 1.0 % busy and lost 10 ms, counted in steps of 10 ms; \
-         how long single interruptions were is not visible here.",
+         how long single interruptions were is not known.",
     );
 }
 

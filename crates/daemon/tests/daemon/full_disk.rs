@@ -91,3 +91,38 @@ fn fill(directory: &Path) -> PathBuf {
     }
     path
 }
+
+/// The file is begun anew, and it is said what is not in it.
+#[test]
+fn a_history_that_is_deleted_under_the_watch_is_said_and_begun_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.sqlite");
+    let server = Server::start(Config { history: Some(path.clone()), ..Config::default() }).unwrap();
+    server.publish(Event::Host(HostDescription { realtime_offset_ns: realtime_offset_ns(), ..host() }));
+    server.publish(Event::Window(busy_window(monotonic_ns())));
+    let count = || {
+        let answer = get(address(&server), "/api/v1/history?resolution=second");
+        (answer.status == 200).then(|| answer.json()["windows"].as_array().unwrap().len())
+    };
+    wait_for("the first window", || count().filter(|count| *count == 1));
+    for ending in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(directory.path().join(format!("history.sqlite{ending}")));
+    }
+    let notices = || {
+        let kept = get_json(address(&server), "/api/v1/snapshot?range_s=1");
+        kept["notices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["text"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    wait_for("the notice", || notices().into_iter().find(|text| text.contains("was deleted or moved away")));
+    wait_for("a new file", || path.exists().then_some(()));
+    // What comes from now on is in it, and the window before is not.
+    wait_for("the next window", || {
+        server.publish(Event::Window(busy_window(monotonic_ns())));
+        count().filter(|count| *count >= 1)
+    });
+    wait_for("the word that it goes on", || notices().into_iter().find(|text| text.contains("is being written again")));
+}

@@ -37,7 +37,11 @@ fn what_was_published_can_be_asked_for_and_is_there_after_a_restart() {
         let answer = get(address(server), "/api/v1/history?resolution=second");
         (answer.status == 200).then(|| get_json(address(server), "/api/v1/history?resolution=second"))
     };
-    let past = wait_for("the history", || ask(&server).filter(|past| past["notices"].as_array().unwrap().len() == 1));
+    // What was published together may be written in several transactions.
+    let has = |past: &Value, what: &str, count: usize| past[what].as_array().unwrap().len() == count;
+    let past = wait_for("the history", || {
+        ask(&server).filter(|past| has(past, "notices", 1) && has(past, "windows", 5) && has(past, "gaps", 1))
+    });
     assert_eq!(past["resolution"], "second");
     let windows = past["windows"].as_array().unwrap();
     assert_eq!(windows.len(), 5);

@@ -2,7 +2,7 @@ use crate::client::{Answer, address, get, get_json, wait_for};
 use crate::data::{SECOND_NS, busy_window, core, gap, lost, untraced_gap, who, window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-use surefoot_daemon::{Config, Server};
+use surefoot_daemon::{Config, Detail, Extent, Server};
 use surefoot_hostfs::clock::monotonic_ns;
 use surefoot_model::{CauseKind, Certainty, Event, Verdict};
 use surefoot_testkit::not_run::not_run;
@@ -88,6 +88,12 @@ fn check_labels(series: &str) {
     }
 }
 
+/// A server whose metrics tell this much.
+fn detailed(detail: Detail) -> Server {
+    let metrics = Extent { detail, ..Extent::default() };
+    Server::start(Config { metrics, ..Config::default() }).unwrap()
+}
+
 #[test]
 fn an_empty_server_has_valid_metrics() {
     let server = Server::start(Config::default()).unwrap();
@@ -101,7 +107,8 @@ fn an_empty_server_has_valid_metrics() {
 
 #[test]
 fn the_sums_are_those_of_all_windows() {
-    let server = Server::start(Config { keep_windows: 2, ..Config::default() }).unwrap();
+    let metrics = Extent { detail: Detail::Cause, ..Extent::default() };
+    let server = Server::start(Config { keep_windows: 2, metrics, ..Config::default() }).unwrap();
     for _ in 0..10 {
         server.publish(Event::Window(busy_window(monotonic_ns().max(SECOND_NS))));
     }
@@ -114,15 +121,26 @@ fn the_sums_are_those_of_all_windows() {
         ("surefoot_stall_core_seconds_total{cpu=\"0\",state=\"user\"}", 9.99),
         ("surefoot_stall_core_seconds_total{cpu=\"1\",state=\"kernel\"}", 0.0),
         ("surefoot_stall_core_seconds_total{cpu=\"1\",state=\"unexplained\"}", 0.0),
-        ("surefoot_stall_lost_seconds_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 0.02),
-        ("surefoot_stall_lost_events_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 1_000.0),
-        ("surefoot_stall_lost_max_seconds{cpu=\"0\",kind=\"timer\",name=\"local_timer\"}", 4e-6),
-        ("surefoot_stall_untimed_interrupts_total{cpu=\"1\",row=\"HYP\"}", 70.0),
+        ("surefoot_stall_cause_lost_seconds_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 0.02),
+        ("surefoot_stall_core_lost_seconds_total{cpu=\"1\",kind=\"softirq\"}", 0.02),
+        ("surefoot_stall_lost_seconds_total{kind=\"timer\"}", 0.02),
+        ("surefoot_stall_lost_while_idle_seconds_total", 0.0),
+        ("surefoot_stall_time_seconds_total{state=\"user\"}", 19.96),
+        ("surefoot_stall_cores", 2.0),
+        ("surefoot_stall_cause_lost_events_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 1_000.0),
+        ("surefoot_stall_cause_lost_max_seconds{cpu=\"0\",kind=\"timer\",name=\"local_timer\"}", 4e-6),
+        ("surefoot_stall_core_untimed_interrupts_total{cpu=\"1\",row=\"HYP\"}", 70.0),
+        ("surefoot_stall_untimed_row_interrupts_total{row=\"HYP\"}", 70.0),
+        ("surefoot_stall_untimed_interrupts_total", 70.0),
         (
-            "surefoot_stall_gaps_total{cpu=\"0\",source=\"timer_lateness\",verdict=\"traced\",certainty=\"certain\"}",
+            "surefoot_stall_core_gaps_total{cpu=\"0\",source=\"timer_lateness\",verdict=\"traced\",certainty=\"certain\"}",
             2.0,
         ),
-        ("surefoot_stall_gaps_total{cpu=\"1\",source=\"timer_lateness\",verdict=\"smi\",certainty=\"certain\"}", 1.0),
+        (
+            "surefoot_stall_core_gaps_total{cpu=\"1\",source=\"timer_lateness\",verdict=\"smi\",certainty=\"certain\"}",
+            1.0,
+        ),
+        ("surefoot_stall_gaps_total{source=\"timer_lateness\",verdict=\"smi\",certainty=\"certain\"}", 1.0),
         ("surefoot_stall_gap_duration_seconds_bucket{le=\"0.000001\"}", 1.0),
         ("surefoot_stall_gap_duration_seconds_bucket{le=\"0.00005\"}", 2.0),
         ("surefoot_stall_gap_duration_seconds_bucket{le=\"10.0\"}", 2.0),
@@ -132,6 +150,9 @@ fn the_sums_are_those_of_all_windows() {
         ("surefoot_watch_probe_seconds_total{probe=\"on_irq_entry\"}", 0.001_5),
         ("surefoot_watch_probe_runs_total{probe=\"on_irq_entry\"}", 5_000.0),
         ("surefoot_watch_probe_missed_total{probe=\"on_irq_entry\"}", 20.0),
+        ("surefoot_watch_programs_seconds_total", 0.001_5),
+        ("surefoot_watch_program_runs_total", 5_000.0),
+        ("surefoot_watch_program_missed_total", 20.0),
         ("surefoot_watch_process_cpu_seconds_total", 0.03),
         ("surefoot_watch_resident_bytes", f64::from(20 << 20)),
         ("surefoot_watch_map_bytes", f64::from(1 << 20)),
@@ -157,7 +178,7 @@ fn the_sums_are_those_of_all_windows() {
 
 #[test]
 fn raisers_are_counted_by_how_sure_they_are_and_never_by_name() {
-    let server = Server::start(Config::default()).unwrap();
+    let server = detailed(Detail::Core);
     let (_, before) = scrape(&server, 0);
     assert!(!before.keys().any(|series| series.contains("raise")), "nobody watches raisers");
     for second in 1..=2 {
@@ -166,12 +187,13 @@ fn raisers_are_counted_by_how_sure_they_are_and_never_by_name() {
     let (_, samples) = scrape(&server, 2);
     let found = |cpu: u32, kind: &str, raiser: &str| {
         let labels = format!("cpu=\"{cpu}\",kind=\"{kind}\",raiser=\"{raiser}\"");
-        samples.get(&format!("surefoot_stall_raised_interrupts_total{{{labels}}}")).copied()
+        samples.get(&format!("surefoot_stall_core_raised_interrupts_total{{{labels}}}")).copied()
     };
     assert_eq!(found(1, "tlb_shootdown", "certain"), Some(40.0), "a report counts from the start, and is not added");
     assert_eq!(found(1, "tlb_shootdown", "probable"), Some(2.0));
     assert_eq!(found(1, "tlb_shootdown", "unknown"), Some(3.0));
     assert_eq!(found(0, "timer", "certain"), Some(9.0));
+    assert_eq!(samples["surefoot_stall_raised_interrupts_total{raiser=\"certain\"}"], 58.0);
     assert_eq!(samples["surefoot_stall_raiser_records_lost_total"], 3.0);
     assert!(!samples.keys().any(|series| series.contains("stats")));
     server.stop();
@@ -182,21 +204,21 @@ const GAP_EDGES: [&str; 5] = ["0.000001", "0.00002", "0.001", "1.0", "+Inf"];
 
 #[test]
 fn names_from_the_machine_are_escaped_and_limited() {
-    let server = Server::start(Config::default()).unwrap();
+    let server = detailed(Detail::Cause);
     let mut rows = vec![lost(CauseKind::DeviceInterrupt, "a\"b\\c\nd}{,=#", 1, 1_000)];
     rows.extend((0..300).map(|number| lost(CauseKind::KernelThread, &format!("kworker/{number}"), 1, 1_000)));
     server.publish(Event::Window(window(2 * SECOND_NS, vec![core(0, 0, rows, 0)])));
     let (_, samples) = scrape(&server, 1);
-    let odd = r#"surefoot_stall_lost_events_total{cpu="0",kind="device_interrupt",name="a\"b\\c\nd}{,=#"}"#;
+    let odd = r#"surefoot_stall_cause_lost_events_total{cpu="0",kind="device_interrupt",name="a\"b\\c\nd}{,=#"}"#;
     assert_eq!(samples[odd], 1.0);
     let threads: Vec<_> = samples
         .iter()
         .filter(|(series, _)| {
-            series.starts_with("surefoot_stall_lost_events_total") && series.contains("kernel_thread")
+            series.starts_with("surefoot_stall_cause_lost_events_total") && series.contains("kernel_thread")
         })
         .collect();
     assert_eq!(threads.len(), 65, "64 names, and one for the others");
-    let other = r#"surefoot_stall_lost_events_total{cpu="0",kind="kernel_thread",name="other"}"#;
+    let other = r#"surefoot_stall_cause_lost_events_total{cpu="0",kind="kernel_thread",name="other"}"#;
     assert_eq!(samples[other], 236.0);
     server.stop();
 }
@@ -206,7 +228,7 @@ fn prometheus_itself_reads_the_metrics() {
     if Command::new("promtool").arg("--version").output().is_err() {
         return not_run("metrics::prometheus_itself_reads_the_metrics", "promtool is not installed");
     }
-    let server = Server::start(Config::default()).unwrap();
+    let server = detailed(Detail::Cause);
     server.publish(Event::Window(busy_window(monotonic_ns().max(SECOND_NS))));
     server.publish(Event::Gap(gap(0, 0, 30_000)));
     let odd = lost(CauseKind::DeviceInterrupt, "a\"b\\c\nd}{,=#é", 1, 1_000);

@@ -169,6 +169,14 @@ fn a_source_without_single_durations_has_no_percentiles() {
     });
     assert_eq!(report["causes"][0]["p50_ns"], Value::Null);
     assert_eq!(report["causes"][0]["p99_ns"], Value::Null);
+    // Steal has a time and no occurrences: how often it came is unknown, and not 0.
+    assert_eq!((&report["causes"][0]["count"], &report["causes"][0]["max_ns"]), (&Value::Null, &Value::Null));
+    let answer = get(address(&server), "/metrics");
+    let metrics = answer.text();
+    assert!(metrics.contains("surefoot_stall_lost_seconds_total{kind=\"hypervisor\"} 0.01"), "{metrics}");
+    for series in ["surefoot_stall_lost_events_total{", "surefoot_stall_lost_max_seconds{"] {
+        assert!(!metrics.contains(series), "{series}: {metrics}");
+    }
     server.stop();
 }
 
@@ -321,6 +329,22 @@ fn other_web_sites_may_link_to_the_page_but_not_use_its_data() {
 }
 
 #[test]
+fn escapes_that_are_no_text_are_refused_at_every_address() {
+    let server = Server::start(Config::default()).unwrap();
+    let listed = get_json(address(&server), "/api/v1");
+    let paths: Vec<&str> =
+        listed["addresses"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    assert!(paths.len() > 10, "{listed}");
+    for path in paths.into_iter().chain(["/nowhere", "/app.js"]) {
+        for path in [format!("{path}?x=%ff"), format!("{path}?%C3=1"), format!("{path}%ff")] {
+            let answer = get(address(&server), &path);
+            assert!(answer.status == 400 && answer.error().contains("UTF-8"), "{path}: {}", answer.status);
+        }
+    }
+    server.stop();
+}
+
+#[test]
 fn nothing_can_be_changed() {
     let server = Server::start(Config::default()).unwrap();
     let ask = |method: &str, path: &str| {
@@ -390,6 +414,8 @@ fn capabilities_and_the_missing_history_have_their_own_addresses() {
     let answer = get(address(&server), "/api/v1/history");
     assert_eq!(answer.status, 404);
     assert!(answer.error().contains("no history is kept"));
+    let answer = get(address(&server), "/api/v1/snapshop");
+    assert!(answer.status == 404 && answer.error().ends_with("did you mean '/api/v1/snapshot'?"), "{}", answer.error());
     server.stop();
 }
 

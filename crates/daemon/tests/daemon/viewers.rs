@@ -168,7 +168,7 @@ fn damaged() -> Generation {
         taken_realtime_ns: Some(1),
         ranks_here: 1,
         ranks: 1,
-        payload_bytes: 1,
+        payload_bytes: Some(1),
         stored_bytes: 1,
         protection: "shard".into(),
         directory: private("directory"),

@@ -33,7 +33,7 @@ pub struct Effect {
     pub high: f64,
     /// How often an interval made like this holds the truth: below 0.95 where there are too few pairs.
     pub confidence: f64,
-    /// The interval does not hold 1.
+    /// The interval excludes 1.
     pub is_shown: bool,
     /// The least ratio above 1 that four of five experiments like this one would show; its reciprocal below 1.
     pub detectable: f64,

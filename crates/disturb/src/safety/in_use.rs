@@ -1,11 +1,12 @@
 //! Whether a host looks as if others needed it: the one place where that is decided.
 //!
 //! Each row is something that a person would look at, and is told in words. None of them proves anything; together with a
-//! switch they keep somebody from stopping the wrong machine.
+//! switch they keep somebody from stopping the wrong machine. What cannot be read is a row too: the busiest hosts have the longest tables.
 
 use std::collections::BTreeSet;
 use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
-use surefoot_hostfs::{Root, cpus, tasks};
+use surefoot_hostfs::tasks::{self, TaskStat};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::Digits;
 
 /// Programs that run where others rely on the machine, and what they say.
@@ -38,14 +39,22 @@ const PEOPLE: std::ops::RangeInclusive<u32> = 1_000..=59_999;
 const LOAD_PER_CORE: f64 = 0.7;
 /// Connections from elsewhere to ports that this host serves.
 const SERVED_MAX: usize = 4;
-/// Lines of a table of connections that are looked at.
-const CONNECTIONS_MAX: usize = 100_000;
+/// The longest table of connections that is read: about 100,000 of them.
+const TABLE_BYTES_MAX: u64 = 16 << 20;
 
 /// What says that this host is in use, each in words; nothing where nothing does.
 pub fn evidence(root: &Root, own_user: u32) -> Vec<String> {
     let mut found = Vec::new();
-    programs(root, &mut found);
-    users(root, own_user, &mut found);
+    match tasks::processes(root) {
+        Ok((processes, may_be_more)) => {
+            programs(&processes, &mut found);
+            users(root, &processes, own_user, &mut found);
+            if may_be_more {
+                found.push(format!("it has more processes than the {} that are looked at", processes.len()));
+            }
+        }
+        Err(error) => found.push(format!("its processes are not seen: {error}")),
+    }
     load(root, &mut found);
     served(root, &mut found);
     if root.is_host() {
@@ -64,16 +73,16 @@ fn unseen(namespaces: &Namespaces, found: &mut Vec<String>) {
     }
 }
 
-fn programs(root: &Root, found: &mut Vec<String>) {
-    let names: BTreeSet<String> = tasks::processes(root).into_iter().map(|(_, stat)| stat.name).collect();
-    let told = PROGRAMS.iter().filter(|(program, _)| names.contains(*program));
+fn programs(processes: &[(u32, TaskStat)], found: &mut Vec<String>) {
+    let names: BTreeSet<&str> = processes.iter().map(|(_, stat)| stat.name.as_str()).collect();
+    let told = PROGRAMS.iter().filter(|(program, _)| names.contains(program));
     found.extend(told.map(|(program, words)| format!("{program} runs: {words}")));
 }
 
-fn users(root: &Root, own_user: u32, found: &mut Vec<String>) {
-    let users: BTreeSet<u32> = tasks::processes(root)
-        .into_iter()
-        .filter_map(|(pid, _)| tasks::user(root, pid))
+fn users(root: &Root, processes: &[(u32, TaskStat)], own_user: u32, found: &mut Vec<String>) {
+    let users: BTreeSet<u32> = processes
+        .iter()
+        .filter_map(|(pid, _)| tasks::user(root, *pid))
         .filter(|user| PEOPLE.contains(user) && *user != own_user)
         .collect();
     if users.len() > OTHER_USERS_MAX {
@@ -82,8 +91,11 @@ fn users(root: &Root, own_user: u32, found: &mut Vec<String>) {
 }
 
 fn load(root: &Root, found: &mut Vec<String>) {
-    let text = root.read(root.proc("loadavg")).unwrap_or_default();
-    let Some(load) = text.split(' ').next().and_then(|word| word.real()) else { return };
+    let text = root.read(root.proc("loadavg"));
+    let Some(load) = text.ok().and_then(|text| text.split(' ').next()?.real()) else {
+        found.push("its load cannot be read from /proc/loadavg".to_owned());
+        return;
+    };
     let cores = cpus::online(root).map_or(1, |cores| cores.len().max(1));
     if load > LOAD_PER_CORE * cores as f64 {
         found.push(format!("the load is {load:.1} on {cores} core{}", if cores == 1 { "" } else { "s" }));
@@ -94,10 +106,18 @@ fn load(root: &Root, found: &mut Vec<String>) {
 fn served(root: &Root, found: &mut Vec<String>) {
     const ESTABLISHED: &str = "01";
     const LISTENS: &str = "0A";
-    let text = ["net/tcp", "net/tcp6"].map(|file| root.read(root.proc(file)).unwrap_or_default());
+    let text = ["net/tcp", "net/tcp6"].map(|file| match root.read_up_to(root.proc(file), TABLE_BYTES_MAX) {
+        Ok(text) => text,
+        // A kernel without IPv6 has no table of it.
+        Err(error) if error.is_absent() => String::new(),
+        Err(error) => {
+            found.push(format!("its connections are not all seen: {error}"));
+            String::new()
+        }
+    });
     // Address and port of both ends, and the state.
     let rows = || {
-        text.iter().flat_map(|text| text.lines().skip(1).take(CONNECTIONS_MAX)).filter_map(|line| {
+        text.iter().flat_map(|text| text.lines().skip(1)).filter_map(|line| {
             let mut words = line.split_ascii_whitespace().skip(1);
             let (own, other, state) = (words.next()?, words.next()?, words.next()?);
             Some((own.rsplit_once(':')?.1, other.rsplit_once(':')?.0, state))
@@ -190,6 +210,14 @@ mod tests {
             let tree = quiet().file("proc/net/tcp", table(other));
             evidence(&Root::at(tree.path()), 0)
         };
+        // More than 16 MiB: the busiest host must not look like an idle one.
+        let tree = quiet().file("proc/net/tcp6", table("0600A8C0").repeat(60_000));
+        let said = evidence(&Root::at(tree.path()), 0);
+        assert!(said.len() == 1 && said[0].contains("not all seen") && said[0].contains("tcp6"), "{said:?}");
+        let unread = quiet().file("proc/loadavg", "?");
+        assert_eq!(evidence(&Root::at(unread.path()), 0), ["its load cannot be read from /proc/loadavg"]);
+        let said = evidence(&Root::at(HostTree::new().path()), 0);
+        assert!(said[0].starts_with("its processes are not seen"), "{said:?}");
         assert_eq!(served("0600A8C0"), ["6 connections from other hosts are served"]);
         assert_eq!(served("0100007F"), Vec::<String>::new());
     }

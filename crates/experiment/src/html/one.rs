@@ -36,9 +36,9 @@ fn result(one: &Experiment, effect: &ExperimentEffect) -> String {
     let mut page = String::new();
     let metric = &effect.metric;
     let verdict = if effect.effect_shown && effect.confidence < CONFIDENCE_ENOUGH {
-        "The interval does not hold 1; but 6 pairs of runs are needed to show an effect.".to_owned()
+        "The interval excludes 1; but 6 pairs of runs are needed to show an effect.".to_owned()
     } else if effect.effect_shown {
-        "An effect is shown: the interval does not hold 1.".to_owned()
+        "An effect is shown: the interval excludes 1.".to_owned()
     } else {
         let mut words = said(one);
         words.replace_range(..1, "N");

@@ -63,10 +63,10 @@ pub fn of(effect: &ExperimentEffect) -> String {
     } else if effect.effect_shown && effect.confidence < CONFIDENCE_ENOUGH {
         let percent = effect.confidence * 100.0;
         format!(
-            "The interval does not hold 1; but it is one of {percent:.1} %, and 6 pairs of runs are needed to show an effect.\n"
+            "The interval excludes 1; but it is one of {percent:.1} %, and 6 pairs of runs are needed to show an effect.\n"
         )
     } else if effect.effect_shown {
-        "An effect is shown: the interval does not hold 1.\n".to_owned()
+        "An effect is shown: the interval excludes 1.\n".to_owned()
     } else {
         let least = effect.minimum_detectable_ratio;
         format!(

@@ -20,7 +20,7 @@ pub struct Findings {
     pub file_bytes: u64,
     /// Bytes that it has now.
     pub found_bytes: u64,
-    /// Pages of both that were read.
+    /// Pages that were read: of the file, of parity, and of the room that fills the last row.
     pub pages_read: u64,
     /// Pages that the kernel refused to read.
     pub pages_refused: u64,
@@ -44,6 +44,11 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Pages of the file when it was protected.
+    pub fn file_pages(&self) -> u64 {
+        self.file_bytes.div_ceil(PAGE_BYTES as u64)
+    }
+
     /// Whether the file is, byte by byte, what was protected.
     pub fn is_file_whole(&self) -> bool {
         self.file_pages_bad == 0 && self.rows_lost == 0 && self.file_bytes == self.found_bytes

@@ -28,10 +28,19 @@ pub struct Directory {
 pub enum Kind {
     /// A directory.
     Directory,
+    /// A symbolic link.
+    Link,
     /// Something else.
     Other,
     /// The file system does not say.
     Unknown,
+}
+
+impl Kind {
+    /// Whether it may be a directory.
+    pub fn may_be_directory(self) -> bool {
+        matches!(self, Kind::Directory | Kind::Unknown)
+    }
 }
 
 impl Directory {
@@ -166,6 +175,7 @@ fn entry(bytes: &[u8]) -> Option<(&[u8], Kind, usize)> {
     let name = &name[..name.iter().position(|&byte| byte == 0)?];
     let kind = match bytes[TYPE_AT] {
         libc::DT_DIR => Kind::Directory,
+        libc::DT_LNK => Kind::Link,
         libc::DT_UNKNOWN => Kind::Unknown,
         _ => Kind::Other,
     };

@@ -95,14 +95,22 @@ impl Storage for Disk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o600);
-        let file =
-            options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(Named::of(path)?)?;
-        // SAFETY: the descriptor is open; no memory is passed.
-        match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-            0 => Ok(Box::new(file)),
-            _ => Err(io::Error::last_os_error()),
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).mode(0o600);
+            let named = Named::of(path)?;
+            let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(&named)?;
+            // SAFETY: the descriptor is open; no memory is passed.
+            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // Whoever held it may have removed it meanwhile; then it keeps nobody away.
+            let number = |found: &fs::Metadata| (found.dev(), found.ino());
+            match fs::symlink_metadata(&named) {
+                Ok(found) if number(&found) == number(&file.metadata()?) => return Ok(Box::new(file)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
     }
 

@@ -294,10 +294,12 @@ fn at_least_written(root: &Root, drive: &Identity, numbers: &BTreeSet<DeviceNumb
     let since_boot = counters::since_boot_bytes(root, &drive.name).unwrap_or(0);
     match file_systems.max(since_boot) {
         0 => None,
-        bytes if bytes == file_systems => {
-            Some(Sourced::new(bytes, DriveSource::FileSystem, "at least: since the file systems were made"))
-        }
-        bytes => Some(Sourced::new(bytes, DriveSource::SinceBoot, "at least: since the machine started")),
+        bytes if bytes == file_systems => Some(Sourced::new(
+            bytes,
+            DriveSource::FileSystem,
+            "a lower bound: counted since the file systems were made",
+        )),
+        bytes => Some(Sourced::new(bytes, DriveSource::SinceBoot, "a lower bound")),
     }
 }
 

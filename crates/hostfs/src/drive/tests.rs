@@ -150,7 +150,7 @@ fn without_privilege_the_kernels_counts_remain_and_say_what_they_are() {
     assert_eq!((nvme.value, nvme.source), (512_000_000_000, DriveSource::SinceBoot));
     let sata = written("sda").unwrap();
     assert_eq!((sata.value, sata.source), (3_072_000_000, DriveSource::FileSystem));
-    assert!(!nvme.source.covers_life() && sata.detail.starts_with("at least"));
+    assert!(!nvme.source.covers_life() && sata.detail.starts_with("a lower bound"));
     assert_eq!(written("vda"), None);
     let drive = &report.drives[0];
     assert!(drive.notes[0].contains("CAP_SYS_ADMIN") && drive.percent_used.is_none(), "{drive:?}");

@@ -10,6 +10,8 @@ const ACKNOWLEDGE: u16 = 4;
 const ALL: u16 = 0x300;
 /// `NLM_F_ACK_TLVS`: the acknowledgement says more in attributes.
 const HAS_WORDS: u16 = 0x200;
+/// `NLM_F_DUMP_INTR`: things came or went while the list was made.
+const IS_INTERRUPTED: u16 = 0x10;
 /// `NLM_F_CAPPED`: the acknowledgement does not hold the request.
 const IS_CAPPED: u16 = 0x100;
 /// `NLMSG_ERROR` and `NLMSG_DONE`.
@@ -22,7 +24,7 @@ const KIND_MASK: u16 = 0x3fff;
 
 /// The header of a message, and that of generic netlink behind it.
 const HEADER_BYTES: usize = 16;
-const GENERIC_BYTES: usize = 4;
+pub(super) const GENERIC_BYTES: usize = 4;
 
 /// Attributes that are being written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +45,9 @@ impl Attributes {
         self.bytes(kind, &number.to_ne_bytes())
     }
 
-    fn bytes(mut self, kind: u16, bytes: &[u8]) -> Self {
+    /// With these bytes.
+    #[must_use]
+    pub(super) fn bytes(mut self, kind: u16, bytes: &[u8]) -> Self {
         // Names of devices and reporters are far shorter; what is not is cut, and the kernel then knows no such name.
         let bytes = &bytes[..bytes.len().min(4096)];
         self.0.extend((4 + bytes.len() as u16).to_ne_bytes());
@@ -68,25 +72,32 @@ pub struct Question {
 impl Question {
     /// The bytes of the question to a family.
     pub(super) fn bytes(&self, family: u16, version: u8, sequence: u32) -> Vec<u8> {
-        let length = (HEADER_BYTES + GENERIC_BYTES + self.attributes.0.len()) as u32;
-        let mut bytes = length.to_ne_bytes().to_vec();
-        bytes.extend(family.to_ne_bytes());
-        let flags = REQUEST | if self.is_for_all { ALL } else { ACKNOWLEDGE };
-        bytes.extend(flags.to_ne_bytes());
-        bytes.extend(sequence.to_ne_bytes());
-        // The kernel fills in who asks.
-        bytes.extend(0u32.to_ne_bytes());
-        bytes.extend([self.command, version, 0, 0]);
-        bytes.extend(&self.attributes.0);
-        bytes
+        request(family, self.is_for_all, sequence, &[self.command, version, 0, 0], &self.attributes)
     }
+}
+
+/// The bytes of a request: its header, that of its kind (a multiple of 4 bytes), and its attributes.
+pub(super) fn request(kind: u16, is_for_all: bool, sequence: u32, header: &[u8], attributes: &Attributes) -> Vec<u8> {
+    let length = (HEADER_BYTES + header.len() + attributes.0.len()) as u32;
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    let flags = REQUEST | if is_for_all { ALL } else { ACKNOWLEDGE };
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    // The kernel fills in who asks.
+    bytes.extend(0u32.to_ne_bytes());
+    bytes.extend(header);
+    bytes.extend(&attributes.0);
+    bytes
 }
 
 /// One message of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
-    /// A thing: its attributes.
-    Thing(Vec<u8>),
+    /// A thing: the kind of its message and what stands behind the header.
+    Thing(u16, Vec<u8>),
+    /// The list that this is part of changed while it was made: something may be missing.
+    Interrupted,
     /// The end of the answer.
     End,
     /// A refusal: the kernel's number and, where it has some, its words.
@@ -105,6 +116,9 @@ pub(super) fn parts(mut datagram: &[u8], sequence: u32) -> Option<Vec<Part>> {
         let (kind, flags) = (number16(message, 4)?, number16(message, 6)?);
         if number32(message, 8)? == sequence {
             let body = &message[HEADER_BYTES..];
+            if flags & IS_INTERRUPTED != 0 && kind != ERROR {
+                parts.push(Part::Interrupted);
+            }
             parts.push(match kind {
                 ERROR => refusal(body, flags)?,
                 // A list that failed in its middle says so at its end.
@@ -112,7 +126,7 @@ pub(super) fn parts(mut datagram: &[u8], sequence: u32) -> Option<Vec<Part>> {
                     Some(number) if number != 0 => Part::Refused(number, String::new()),
                     _ => Part::End,
                 },
-                _ => Part::Thing(body.get(GENERIC_BYTES..)?.to_vec()),
+                _ => Part::Thing(kind, body.to_vec()),
             });
         }
         datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -201,8 +215,8 @@ mod tests {
         let question = Question { command: 52, is_for_all: false, attributes: attributes_written };
         let bytes = question.bytes(0x14, 1, 9);
         let parts = parts(&bytes, 9).unwrap();
-        let [Part::Thing(body)] = parts.as_slice() else { panic!("{parts:?}") };
-        let read: Vec<(u16, &[u8])> = attributes(body).collect();
+        let [Part::Thing(0x14, body)] = parts.as_slice() else { panic!("{parts:?}") };
+        let read: Vec<(u16, &[u8])> = attributes(&body[GENERIC_BYTES..]).collect();
         assert_eq!((read[0].0, string(read[0].1)), (1, "pci".to_owned()));
         assert_eq!((read[1].0, unsigned(read[1].1)), (3, Some(7)));
     }
@@ -227,7 +241,7 @@ mod tests {
         datagram.extend(message(DONE, 0, 5, &[0; 4]));
         assert_eq!(parts(&datagram, 5).unwrap(), [Part::End]);
         assert_eq!(parts(&[1, 2, 3], 5), None);
-        assert_eq!(parts(&message(9, 0, 5, &[]), 5), None, "no header of generic netlink");
+        assert_eq!(parts(&message(DONE, IS_INTERRUPTED, 5, &[0; 4]), 5).unwrap(), [Part::Interrupted, Part::End]);
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Generic netlink: questions to a family of the kernel, such as `devlink`, and what it answers.
+//! Netlink: questions to a generic family of the kernel, such as `devlink`, and to its [routing], and what they answer.
 //!
 //! Written out rather than taken from a library: a handful of questions need two hundred lines, whose every length is checked, where
 //! the libraries bring tens of thousands or are young.
@@ -7,6 +7,7 @@
 //! `act` of `crates/interfaces` alone.
 
 mod message;
+pub mod routing;
 mod socket;
 
 pub use message::{Attributes, Question, attributes, string, unsigned};
@@ -81,24 +82,47 @@ impl<T: Transport> Family<T> {
     /// [`Error::System`], with the kernel's own words where it has some.
     pub fn ask(&mut self, question: &Question, action: &str) -> Result<Vec<Vec<u8>>, Error> {
         self.sequence = self.sequence.wrapping_add(1);
-        let sent = self.transport.send(&question.bytes(self.id, self.version, self.sequence));
-        sent.map_err(|source| failed(action, source))?;
-        let mut things = Vec::new();
-        for _ in 0..DATAGRAMS_MAX {
-            let datagram = self.transport.receive().map_err(|source| failed(action, source))?;
-            let parts = message::parts(&datagram, self.sequence);
-            let parts = parts.ok_or_else(|| failed(action, io::ErrorKind::InvalidData.into()))?;
-            for part in parts {
-                match part {
-                    Part::Thing(attributes) if things.len() < THINGS_MAX => things.push(attributes),
-                    Part::Thing(_) => return Err(failed(action, io::ErrorKind::FileTooLarge.into())),
-                    Part::End => return Ok(things),
-                    Part::Refused(number, words) => return Err(refused(action, number, &words)),
-                }
+        let request = question.bytes(self.id, self.version, self.sequence);
+        let answer = exchange(&mut self.transport, &request, self.sequence, THINGS_MAX, action)?;
+        let attributes = |(_, body): (u16, Vec<u8>)| body.get(message::GENERIC_BYTES..).map(<[u8]>::to_vec);
+        let things: Option<Vec<Vec<u8>>> = answer.things.into_iter().map(attributes).collect();
+        things.ok_or_else(|| failed(action, io::ErrorKind::InvalidData.into()))
+    }
+}
+
+/// What the kernel answered.
+struct Answer {
+    /// The kind of each message, and what stands behind its header.
+    things: Vec<(u16, Vec<u8>)>,
+    /// Whether the list changed while it was made, so that something may be missing.
+    is_interrupted: bool,
+}
+
+/// Sends a request and takes the answer to its end.
+fn exchange(
+    transport: &mut impl Transport,
+    request: &[u8],
+    sequence: u32,
+    things_max: usize,
+    action: &str,
+) -> Result<Answer, Error> {
+    transport.send(request).map_err(|source| failed(action, source))?;
+    let mut answer = Answer { things: Vec::new(), is_interrupted: false };
+    for _ in 0..DATAGRAMS_MAX {
+        let datagram = transport.receive().map_err(|source| failed(action, source))?;
+        let parts = message::parts(&datagram, sequence);
+        let parts = parts.ok_or_else(|| failed(action, io::ErrorKind::InvalidData.into()))?;
+        for part in parts {
+            match part {
+                Part::Thing(kind, body) if answer.things.len() < things_max => answer.things.push((kind, body)),
+                Part::Thing(..) => return Err(failed(action, io::ErrorKind::FileTooLarge.into())),
+                Part::Interrupted => answer.is_interrupted = true,
+                Part::End => return Ok(answer),
+                Part::Refused(number, words) => return Err(refused(action, number, &words)),
             }
         }
-        Err(failed(action, io::ErrorKind::FileTooLarge.into()))
     }
+    Err(failed(action, io::ErrorKind::FileTooLarge.into()))
 }
 
 fn refused(action: &str, number: i32, words: &str) -> Error {

@@ -14,7 +14,7 @@ const SOL_NETLINK: i32 = 270;
 const CAP_ACK: i32 = 10;
 const EXT_ACK: i32 = 11;
 
-/// A socket of generic netlink.
+/// A socket of netlink.
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,
@@ -22,14 +22,25 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens one to the kernel.
+    /// Opens one to the kernel's generic families.
     ///
     /// # Errors
     /// [`Error::System`] where the kernel gives none.
     pub fn open() -> Result<Self, Error> {
+        Self::of(libc::NETLINK_GENERIC)
+    }
+
+    /// Opens one to the kernel's routing, of the network namespace of this thread.
+    ///
+    /// # Errors
+    /// [`Error::System`] where the kernel gives none.
+    pub fn to_routing() -> Result<Self, Error> {
+        Self::of(libc::NETLINK_ROUTE)
+    }
+
+    fn of(protocol: i32) -> Result<Self, Error> {
         // SAFETY: the call takes three numbers and returns a descriptor of its own or -1.
-        let socket =
-            unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_GENERIC) };
+        let socket = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
         if socket < 0 {
             return Err(Error::last_system("open a netlink socket", ""));
         }

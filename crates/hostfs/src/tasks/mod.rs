@@ -5,7 +5,7 @@ mod stat;
 pub use stat::TaskStat;
 
 use crate::cpus::parse_list;
-use crate::settings::{TEXT_LIMIT_BYTES, numbered};
+use crate::settings::{MOST_ENTRIES, TEXT_LIMIT_BYTES, numbered};
 use crate::{Error, Root};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,10 +25,16 @@ pub fn kernel_threads(root: &Root) -> Vec<u32> {
         .collect()
 }
 
-/// Every process that can be seen, with its first thread's stat; empty where /proc cannot be listed.
-pub fn processes(root: &Root) -> Vec<(u32, TaskStat)> {
-    let pids = numbered(&root.proc(""), "").unwrap_or_default().into_iter().take(NUMBERS_MAX);
-    pids.filter_map(|pid| Some((pid, TaskStat::of_process(root, pid)?))).collect()
+/// Every process that can be seen, with its first thread's stat, and whether these may not be all: /proc has more entries than are
+/// listed.
+///
+/// # Errors
+/// [`Error::Read`] where /proc cannot be listed.
+pub fn processes(root: &Root) -> Result<(Vec<(u32, TaskStat)>, bool), Error> {
+    let pids = numbered(&root.proc(""), "")?;
+    // Beside processes /proc has some hundred files.
+    let may_be_more = pids.len() + 1_000 >= MOST_ENTRIES;
+    Ok((pids.into_iter().filter_map(|pid| Some((pid, TaskStat::of_process(root, pid)?))).collect(), may_be_more))
 }
 
 /// The real user of a process; `None` when it has ended.

@@ -1,6 +1,7 @@
 //! What the files of a host say of its interfaces. Reading changes nothing.
 
 pub mod routes;
+mod sessions;
 
 use crate::Error;
 use std::fs;
@@ -51,18 +52,20 @@ pub fn names(root: &Root, only: Option<&str>) -> Result<(Vec<String>, u64), Erro
     Ok((names, left_out))
 }
 
-/// Why work hangs on other interfaces of the same device: what is done to the device is done to them.
+/// Why work depends on other interfaces of the same device: what is done to the device is done to them.
 pub fn carried_beside(root: &Root, name: &str) -> Vec<Carried> {
     let folder = root.sys("class/net");
     let device = |name: &str| fs::canonicalize(folder.join(name).join("device")).ok();
-    let Some(own) = device(name) else { return Vec::new() };
-    let beside = |(other, _): &(String, Vec<Carried>)| other != name && device(other).is_some_and(|of| of == own);
-    let carried = routes::carried(root).into_iter().filter(beside);
-    carried
-        .flat_map(|(other, reasons)| {
-            reasons.into_iter().map(move |one| Carried::new(one.kind, format!("{}, on {other}", one.what)))
-        })
-        .collect()
+    if !has_device(root, name) {
+        return Vec::new();
+    }
+    let carried = routes::carried(root);
+    let Some(own) = device(name) else { return carried.unread() };
+    let beside = carried.of_all(|other| other != name && device(other).is_some_and(|of| of == own));
+    let beside = beside.into_iter().flat_map(|(other, reasons)| {
+        reasons.into_iter().map(move |one| Carried::new(one.kind, format!("{}, on {other}", one.what)))
+    });
+    beside.chain(carried.unread()).collect()
 }
 
 /// Whether there is a device below the interface.
@@ -83,7 +86,7 @@ pub fn interface(root: &Root, name: &str) -> Option<Interface> {
         has_carrier: number(root, &folder.join("carrier")).map(|carrier| carrier == 1),
         speed_mbit_per_s: number(root, &folder.join("speed")).filter(|speed| !SPEEDS_UNKNOWN.contains(speed)),
         tx_timeout_count: tx_timeouts(root, &folder),
-        carrier_change_count: number(root, &folder.join("carrier_changes")).unwrap_or(0),
+        carrier_change_count: number(root, &folder.join("carrier_changes")),
         counters: counters(root, &folder.join("statistics")),
         ..Interface::default()
     })
@@ -181,7 +184,7 @@ mod tests {
         let one = interface(&root, "eth0").unwrap();
         assert_eq!((one.driver.as_deref(), one.device.as_deref()), (Some("e1000e"), Some("pci/0000:00:03.0")));
         assert!(one.is_up && one.has_carrier == Some(true) && one.speed_mbit_per_s.is_none());
-        assert_eq!((one.tx_timeout_count, one.carrier_change_count), (Some(3), 4));
+        assert_eq!((one.tx_timeout_count, one.carrier_change_count), (Some(3), Some(4)));
         assert_eq!(
             (one.counters.rx_packets, one.counters.rx_crc_errors, one.counters.tx_packets),
             (Some(100), Some(7), None)
@@ -246,6 +249,8 @@ mod tests {
             .file("proc/net/route", routes)
             .folder("sys/class/net/bond0/lower_eth1")
             .folder("sys/devices/0000:00:04.0")
+            .folder("sys/class/net/eth1")
+            .folder("sys/class/net/eth2")
             .link("sys/class/net/eth1/device", "../../../devices/0000:00:03.0")
             .link("sys/class/net/eth2/device", "../../../devices/0000:00:04.0");
         let root = Root::at(tree.path());

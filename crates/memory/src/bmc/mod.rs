@@ -92,11 +92,10 @@ fn is_same(dimm: &Dimm, counted: &Counted) -> bool {
 
 fn add(dimm: &mut Dimm, counted: &Counted, source: MemorySource) {
     let (corrected, uncorrected) = (counted.corrected.unwrap_or(0), counted.uncorrected.unwrap_or(0));
-    if corrected > dimm.corrected_count || uncorrected > dimm.uncorrected_count {
+    if corrected > dimm.corrected() || uncorrected > dimm.uncorrected() {
         dimm.fidelity = Fidelity::LowerBound;
     }
-    dimm.corrected_count = dimm.corrected_count.max(corrected);
-    dimm.uncorrected_count = dimm.uncorrected_count.max(uncorrected);
+    let both = (dimm.corrected().max(corrected), dimm.uncorrected().max(uncorrected));
     // Firmware's count replaces a counter of the kernel that cannot be read.
     for (severity, count) in
         [(ErrorSeverity::Corrected, counted.corrected), (ErrorSeverity::Uncorrected, counted.uncorrected)]
@@ -106,7 +105,9 @@ fn add(dimm: &mut Dimm, counted: &Counted, source: MemorySource) {
             dimm.fidelity = dimm.fidelity.max(Fidelity::LowerBound);
         }
     }
-    if dimm.fault_mode == FaultMode::None && dimm.corrected_count.saturating_add(dimm.uncorrected_count) > 0 {
+    dimm.corrected_count = dimm.told(ErrorSeverity::Corrected, both.0);
+    dimm.uncorrected_count = dimm.told(ErrorSeverity::Uncorrected, both.1);
+    if dimm.fault_mode == FaultMode::None && dimm.corrected().saturating_add(dimm.uncorrected()) > 0 {
         dimm.fault_mode = FaultMode::Undetermined;
     }
     dimm.serial = dimm.serial.take().or_else(|| counted.serial.clone());
@@ -131,8 +132,8 @@ fn alone(counted: Counted, source: MemorySource) -> Dimm {
         part: counted.part,
         size_bytes: counted.size_bytes,
         controller: String::new(),
-        corrected_count: counted.corrected.unwrap_or(0),
-        uncorrected_count: counted.uncorrected.unwrap_or(0),
+        corrected_count: counted.corrected,
+        uncorrected_count: counted.uncorrected,
         rate_per_s: 0.0,
         rate_window_s: 0.0,
         worst_rate_per_s: 0.0,
@@ -140,11 +141,13 @@ fn alone(counted: Counted, source: MemorySource) -> Dimm {
         is_over_rate: false,
         fidelity,
         unread,
+        unplaced: Vec::new(),
         sources: vec![source],
         spread: Spread::default(),
         fault_mode: if has_errors { FaultMode::Undetermined } else { FaultMode::None },
         fault: None,
         moved_from: None,
+        mixed_with: Vec::new(),
         only_place: None,
     }
 }
@@ -176,21 +179,21 @@ mod tests {
         let mut dimm = alone(counted("A1", Some("S1"), 7), MemorySource::Edac);
         dimm.fidelity = Fidelity::Exact;
         let look = joined(vec![dimm.clone()], vec![counted("DIMM.Socket.A1", Some("S1"), 5)]);
-        assert_eq!((look.dimms.len(), look.dimms[0].corrected_count), (1, 7));
+        assert_eq!((look.dimms.len(), look.dimms[0].corrected()), (1, 7));
         assert_eq!(look.dimms[0].sources, [MemorySource::Edac, MemorySource::Redfish]);
         assert_eq!(look.dimms[0].fidelity, Fidelity::Exact, "the kernel saw all that it did, and more");
         let look = joined(vec![dimm.clone()], vec![counted("A1", None, 9)]);
-        assert_eq!((look.dimms[0].corrected_count, look.dimms[0].fidelity), (9, Fidelity::LowerBound));
+        assert_eq!((look.dimms[0].corrected(), look.dimms[0].fidelity), (9, Fidelity::LowerBound));
         // Another serial number in the same slot is another module.
         let look = joined(vec![dimm], vec![counted("A1", Some("S2"), 9)]);
-        assert_eq!(look.dimms.iter().map(|dimm| dimm.corrected_count).collect::<Vec<_>>(), [7, 9]);
+        assert_eq!(look.dimms.iter().map(|dimm| dimm.corrected()).collect::<Vec<_>>(), [7, 9]);
     }
 
     #[test]
     fn two_modules_of_one_answer_are_two() {
         let shared = |label| counted(label, Some("S1"), 7);
         let look = joined(Vec::new(), vec![shared("A1"), shared("A2"), counted("B1", None, 1), counted("B1", None, 2)]);
-        let found: Vec<_> = look.dimms.iter().map(|dimm| (dimm.id.as_str(), dimm.corrected_count)).collect();
+        let found: Vec<_> = look.dimms.iter().map(|dimm| (dimm.id.as_str(), dimm.corrected())).collect();
         assert_eq!(found, [("S1", 7), ("A2", 7), ("B1", 1), ("B1 #2", 2)]);
         let look = joined(vec![alone(shared("A1"), MemorySource::Edac)], vec![shared("A1"), shared("A2")]);
         assert_eq!(look.dimms.len(), 2);

@@ -75,8 +75,11 @@ impl Asked<'_> {
             return Vec::new();
         }
         let found = self.all(paths);
-        // An empty slot is a module, too.
-        let is_there = |module: &Value| module["Status"]["State"] != "Absent";
+        // An empty slot is a module, too; one whose module is so broken that it is not seen any more is none.
+        let is_there = |module: &Value| {
+            module["Status"]["State"] != "Absent"
+                || ["Warning", "Critical"].iter().any(|bad| module["Status"]["Health"] == *bad)
+        };
         let found: Vec<(String, Value)> = found.into_iter().filter(|(_, module)| is_there(module)).collect();
         let of = |(path, module): &(String, Value)| link(&module["Metrics"]).unwrap_or(format!("{path}/MemoryMetrics"));
         let metrics = self.all(found.iter().map(of).collect());
@@ -93,6 +96,10 @@ impl Asked<'_> {
             let counted = counted(&module.0, &module.1, metrics.unwrap_or(&Value::Null));
             if metrics.is_some_and(|metrics| rubbish(metrics).is_none()) && !counted.is_counted() {
                 silent.push(path);
+            }
+            let signs = signs(&module.1, metrics.unwrap_or(&Value::Null));
+            if !signs.is_empty() {
+                self.problem(&module.0, &format!("{}: the service says {}", counted.label, signs.join(", ")));
             }
             modules.push(counted);
         }
@@ -242,11 +249,12 @@ fn value(answer: Result<http::Answer, NoAnswer>) -> Result<Value, String> {
 const PERIODS: [&str; 2] = ["LifeTime", "CurrentPeriod"];
 /// Corrected errors, and some that a counter may or may not have counted.
 const CORRECTED: [&str; 2] = ["CorrectableECCErrorCount", "IndeterminateCorrectableErrorCount"];
-const UNCORRECTED: &str = "UncorrectableECCErrorCount";
+/// The same of uncorrected ones.
+const UNCORRECTED: [&str; 2] = ["UncorrectableECCErrorCount", "IndeterminateUncorrectableErrorCount"];
 
 /// What stands where a count should: none at all is no rubbish, the schema allows it.
 fn rubbish(metrics: &Value) -> Option<String> {
-    let names = CORRECTED.into_iter().chain([UNCORRECTED]);
+    let names = CORRECTED.into_iter().chain(UNCORRECTED);
     let counts = PERIODS.into_iter().flat_map(|period| names.clone().map(move |name| (period, name)));
     let (name, value) = counts
         .map(|(period, name)| (name, &metrics[period][name]))
@@ -255,26 +263,45 @@ fn rubbish(metrics: &Value) -> Option<String> {
     Some(format!("its {name} is '{text}', which is no count; it was not used"))
 }
 
+/// What a service says of a module beside its counts that means it is bad.
+fn signs(module: &Value, metrics: &Value) -> Vec<String> {
+    let health = &metrics["HealthData"];
+    let flags = [
+        ("DataLossDetected", &health["DataLossDetected"]),
+        ("AlarmTrips.UncorrectableECCError", &health["AlarmTrips"]["UncorrectableECCError"]),
+        ("AlarmTrips.CorrectableECCError", &health["AlarmTrips"]["CorrectableECCError"]),
+    ];
+    let flags = flags.into_iter().filter(|(_, value)| value.as_bool() == Some(true)).map(|(name, _)| name.to_owned());
+    let state = module["Status"]["Health"].as_str().filter(|health| *health != "OK" && !health.is_empty());
+    let state = state.map(|health| {
+        let health: String = one_line(health).chars().take(NAME_CHARACTERS_MAX).collect();
+        let absent = if module["Status"]["State"] == "Absent" { " and State Absent" } else { "" };
+        format!("Health {health}{absent}")
+    });
+    state.into_iter().chain(flags).collect()
+}
+
 fn counted(path: &str, module: &Value, metrics: &Value) -> Counted {
     let text = |value: &Value| {
         let text: String = one_line(value.as_str()?.trim()).chars().take(NAME_CHARACTERS_MAX).collect();
         (!text.is_empty()).then_some(text)
     };
-    let count = |name: &str| PERIODS.iter().find_map(|period| metrics[*period][name].as_u64());
+    // The whole life is no less than what came since the counts were cleared.
+    let count = |name: &str| PERIODS.iter().filter_map(|period| metrics[*period][name].as_u64()).max();
+    let sum = |names: [&str; 2]| match names.map(count) {
+        [None, None] => None,
+        [some, other] => Some(some.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+    };
     let label = text(&module["DeviceLocator"]).or_else(|| text(&module["Name"])).or_else(|| text(&module["Id"]));
     // One without a name is known by its address.
     let label = label.or_else(|| path.rsplit('/').next().map(str::to_owned));
-    let [corrected, indeterminate] = CORRECTED.map(count);
     Counted {
         label: label.unwrap_or_default(),
         serial: text(&module["SerialNumber"]).filter(|text| !is_filler(text)),
         part: text(&module["PartNumber"]).filter(|text| !is_filler(text)),
         size_bytes: module["CapacityMiB"].as_u64().unwrap_or(0).saturating_mul(1 << 20),
-        corrected: match (corrected, indeterminate) {
-            (None, None) => None,
-            (some, other) => Some(some.unwrap_or(0).saturating_add(other.unwrap_or(0))),
-        },
-        uncorrected: count(UNCORRECTED),
+        corrected: sum(CORRECTED),
+        uncorrected: sum(UNCORRECTED),
     }
 }
 

@@ -103,8 +103,9 @@ fn machine() -> BTreeMap<String, Does> {
             format!("{memory}/{number}/MemoryMetrics"),
             Does::Answers(format!(
                 r#"{{"LifeTime": {{"CorrectableECCErrorCount": {corrected}, "UncorrectableECCErrorCount": {}}},
-                "CurrentPeriod": {{"CorrectableECCErrorCount": 1}}}}"#,
-                corrected / 100
+                "CurrentPeriod": {{"CorrectableECCErrorCount": {}}}}}"#,
+                corrected / 100,
+                corrected.min(1)
             )),
         )
     };
@@ -287,4 +288,36 @@ fn of_several_systems_only_this_machine_s_modules_are_read() {
         assert!(refused.problems[0].why.contains(words), "{words}: {refused:?}");
     }
     assert_eq!(ask(own, Some("/redfish/v1/Systems/2")).modules, []);
+}
+
+#[test]
+fn every_sign_of_a_bad_module_is_told() {
+    let memory = "/redfish/v1/Systems/1/Memory";
+    let with = |metrics: &str, module: Option<&str>| {
+        let mut paths = machine();
+        paths.insert(format!("{memory}/1/MemoryMetrics"), Does::Answers(metrics.into()));
+        if let Some(module) = module {
+            paths.insert(format!("{memory}/1"), Does::Answers(module.into()));
+        }
+        let (url, _) = serve(paths);
+        let answer = asked(&url, 60);
+        let whys: Vec<String> = answer.problems.iter().map(|one| one.why.clone()).collect();
+        let first = answer.modules.first().map(|one| (one.corrected, one.uncorrected));
+        (first, answer.modules.len(), whys)
+    };
+    // Errors that a counter may or may not have counted count in both.
+    let metrics = r#"{"LifeTime": {"CorrectableECCErrorCount": 1, "UncorrectableECCErrorCount": 0,
+        "IndeterminateUncorrectableErrorCount": 7}, "CurrentPeriod": {"CorrectableECCErrorCount": 99}}"#;
+    assert_eq!(with(metrics, None), (Some((Some(99), Some(7))), 2, vec![]));
+    let none = r#"{"LifeTime": {"CorrectableECCErrorCount": 0, "UncorrectableECCErrorCount": 0},
+        "HealthData": {"DataLossDetected": true, "AlarmTrips": {"UncorrectableECCError": true, "Temperature": false}}}"#;
+    let (first, _, whys) = with(none, None);
+    assert_eq!(first, Some((Some(0), Some(0))));
+    assert_eq!(whys, ["DIMM A1: the service says DataLossDetected, AlarmTrips.UncorrectableECCError"]);
+    // A module that is so broken that it is absent.
+    let module = r#"{"DeviceLocator": "DIMM A1", "Status": {"State": "Absent", "Health": "Critical"}}"#;
+    let (first, count, whys) =
+        with(r#"{"LifeTime": {"CorrectableECCErrorCount": 0, "UncorrectableECCErrorCount": 5}}"#, Some(module));
+    assert_eq!((first, count), (Some((Some(0), Some(5))), 2));
+    assert_eq!(whys, ["DIMM A1: the service says Health Critical and State Absent"]);
 }

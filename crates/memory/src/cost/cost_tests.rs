@@ -33,8 +33,8 @@ fn dimm(id: &str, corrected_count: u64) -> Dimm {
         part: None,
         size_bytes: 0,
         controller: String::new(),
-        corrected_count,
-        uncorrected_count: 0,
+        corrected_count: Some(corrected_count),
+        uncorrected_count: Some(0),
         rate_per_s: 0.0,
         rate_window_s: 0.0,
         worst_rate_per_s: 0.0,
@@ -42,11 +42,13 @@ fn dimm(id: &str, corrected_count: u64) -> Dimm {
         is_over_rate: false,
         fidelity: Fidelity::Exact,
         unread: Vec::new(),
+        unplaced: Vec::new(),
         sources: Vec::new(),
         spread: Spread::default(),
         fault_mode: FaultMode::None,
         fault: None,
         moved_from: None,
+        mixed_with: Vec::new(),
         only_place: None,
     }
 }
@@ -181,6 +183,15 @@ fn errors_before_and_after_a_counter_began_anew_are_counted() {
     let looks = [5, 9, 2, 6, 1].iter().enumerate();
     let looks: Vec<Event> = looks.map(|(hour, &count)| look(hour as u64 * HOUR_NS, vec![dimm("a", count)])).collect();
     assert_eq!(tally(&looks).of_dimms()[0].corrected_count, 4 + 2 + 4 + 1);
+}
+
+#[test]
+fn what_was_not_known_before_did_not_come_since() {
+    let unread = Dimm { corrected_count: None, unread: vec![ErrorSeverity::Corrected], ..dimm("a", 0) };
+    let looks =
+        [look(0, vec![unread]), look(HOUR_NS, vec![dimm("a", 48_211)]), look(2 * HOUR_NS, vec![dimm("a", 48_213)])];
+    let came = tally(&looks).of_dimms();
+    assert_eq!(came, [OfDimm { id: "a".into(), corrected_count: 2, per_day_ns: None }]);
 }
 
 #[test]

@@ -81,7 +81,7 @@ pub struct Tally {
     first_look_ns: Option<u64>,
     last_look_ns: u64,
     corrected_rise: BTreeMap<String, u64>,
-    corrected_last: Vec<(String, u64)>,
+    corrected_last: Vec<(String, Option<u64>)>,
     /// What the last look said of console logging.
     logs_on_console: Option<bool>,
 }
@@ -152,17 +152,20 @@ impl Tally {
     }
 
     fn look(&mut self, look: &MemoryLook) {
-        let counts = |look: &MemoryLook| -> Vec<(String, u64)> {
+        let counts = |look: &MemoryLook| -> Vec<(String, Option<u64>)> {
             look.dimms.iter().map(|dimm: &Dimm| (dimm.id.clone(), dimm.corrected_count)).collect()
         };
         let now = counts(look);
         if self.first_look_ns.is_none() {
             self.first_look_ns = Some(look.at_ns);
         } else {
-            let before: BTreeMap<&str, u64> = self.corrected_last.iter().map(|(id, count)| (&**id, *count)).collect();
+            let before: BTreeMap<&str, Option<u64>> =
+                self.corrected_last.iter().map(|(id, count)| (&**id, *count)).collect();
             for (id, count) in &now {
-                // A counter that went back began anew at zero: so many came at least.
-                let rise = count.checked_sub(before.get(&**id).copied().unwrap_or(0)).unwrap_or(*count);
+                // Of a count that was not known before it is not known how much of it is new. One that went back began anew at
+                // zero: so many came at least.
+                let last = before.get(&**id).copied().flatten();
+                let rise = count.zip(last).map_or(0, |(count, last)| count.checked_sub(last).unwrap_or(count));
                 let all = self.corrected_rise.entry(id.clone()).or_default();
                 *all = all.saturating_add(rise);
             }
@@ -223,8 +226,9 @@ impl Tally {
 
     /// Modules with corrected errors since the first look, and how many; those of the last look alone.
     fn rises(&self) -> Vec<(String, u64)> {
-        let rise =
-            |(id, _): &(String, u64)| Some((id.clone(), *self.corrected_rise.get(id).filter(|rise| **rise > 0)?));
+        let rise = |(id, _): &(String, Option<u64>)| {
+            Some((id.clone(), *self.corrected_rise.get(id).filter(|rise| **rise > 0)?))
+        };
         self.corrected_last.iter().filter_map(rise).collect()
     }
 }

@@ -5,6 +5,8 @@
 
 #[cfg(test)]
 mod machine;
+mod mixed;
+mod renumbered;
 mod step;
 mod text;
 
@@ -14,7 +16,7 @@ pub use text::{KeptFile, Loaded, TEXT_BYTES_MAX};
 use crate::identity::Module;
 use crate::rate::{Limit, Rates};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Modules and places that are kept; the ones that were not seen for the longest time go first.
 pub const KEPT_MAX: usize = 4096;
@@ -22,10 +24,12 @@ pub const KEPT_MAX: usize = 4096;
 /// The widest counter of EDAC.
 const EDAC_MAX: u64 = u32::MAX as u64;
 
-/// What is kept between readings.
+/// What is kept between readings. A number that is missing in its text is not known, and the text is not believed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Kept {
+    /// The host that was counted, see [`crate::read::machine`]; `None` where it is not known, or an older release kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
     /// Modules by [`Module::id`].
     pub modules: BTreeMap<String, KeptModule>,
     /// Counters by place.
@@ -38,7 +42,6 @@ pub struct Kept {
 
 /// What is kept of a module.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct KeptModule {
     /// Corrected errors that EDAC counted.
     pub corrected_count: u64,
@@ -54,13 +57,21 @@ pub struct KeptModule {
     pub here: String,
     /// Where it was before.
     pub moved_from: Option<String>,
+    /// What it is, where no serial number names it; older releases kept neither this nor the next.
+    #[serde(default)]
+    kind: mixed::Kind,
+    /// Modules whose counts may be this one's, and this one's theirs, by the names that they are kept by.
+    #[serde(default)]
+    pub mixed_with: BTreeSet<String>,
+    /// When it was seen last, `CLOCK_REALTIME`; 0 where an older release kept it.
+    #[serde(default)]
+    pub seen_realtime_ns: u64,
     /// The reading in which it was seen last.
     seen: u64,
 }
 
 /// What is kept of a counter's place.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
 struct KeptPlace {
     corrected: Option<u64>,
     uncorrected: Option<u64>,
@@ -103,13 +114,16 @@ impl Kept {
     /// is known for the first time takes along what was counted at its place in this boot.
     pub fn take(&mut self, moment: Moment<'_>, modules: &[Module], limit: Limit) -> (Vec<String>, Vec<Notice>) {
         self.readings += 1;
+        self.renumber(modules);
         let mut notices = Vec::new();
+        let mixed = self.mixed(moment, modules);
         let mut names = Vec::with_capacity(modules.len());
         for module in modules {
             let name = self.name(moment, module, &names);
             self.take_module(moment, module, &name, limit, &mut notices);
             names.push(name);
         }
+        self.note_mixed(&mixed, &mut notices);
         self.drop_oldest();
         (names, notices)
     }
@@ -160,6 +174,7 @@ impl Kept {
         let was_here =
             self.places.get(&module.place).is_some_and(|place| place.module == name && place.seen == kept.seen);
         kept.seen = readings;
+        kept.kind = mixed::Kind::of(module);
         let here = if module.label.is_empty() { &module.place } else { &module.label };
         if kept.here != *here {
             let before = std::mem::replace(&mut kept.here, here.clone());
@@ -201,6 +216,20 @@ impl Kept {
         }
         if let Some(within_ns) = window {
             kept.rates.add(corrected, 0, within_ns);
+        }
+    }
+
+    /// Goes on with what was counted under another name of the same module. Errors of the time between the two were counted by nobody.
+    pub(crate) fn go_on(&mut self, before: &str, now: &str) {
+        let Some(old) = self.modules.remove(before) else { return };
+        let kept = self.modules.entry(now.to_owned()).or_default();
+        kept.corrected_count = kept.corrected_count.saturating_add(old.corrected_count);
+        kept.uncorrected_count = kept.uncorrected_count.saturating_add(old.uncorrected_count);
+        kept.block_count = kept.block_count.saturating_add(old.block_count);
+        kept.is_lower_bound = true;
+        if old.rates.worst_per_s > kept.rates.worst_per_s {
+            kept.rates.worst_per_s = old.rates.worst_per_s;
+            kept.rates.worst_window_ns = old.rates.worst_window_ns;
         }
     }
 

@@ -30,6 +30,8 @@ pub enum Change {
     Rebooted,
     /// It is lower than before, and nothing explains that.
     WentBack,
+    /// What it counted before may be another module's: see [`crate::counts`].
+    Mixed,
 }
 
 impl Change {
@@ -48,6 +50,10 @@ impl Change {
                  writes reset_counters"
             }
             Change::Rebooted => "the host was rebooted: errors since the last reading are lost",
+            Change::Mixed => {
+                "the host was rebooted or the driver reloaded, and nothing tells this module from others of its kind: its counts from before \
+                 may be theirs, and theirs its own; run as root where the serial numbers can be read, or compare the labels on the modules"
+            }
             Change::WentBack => {
                 "it decreased although the kernel reports no reset; counting continues from here, and errors in between are lost"
             }

@@ -14,11 +14,11 @@ const NAME_MAX: usize = 256;
 pub trait KeptFile: std::fmt::Debug + Send {
     /// Its path, for messages.
     fn path(&self) -> &Path;
-    /// Reads it; nothing there is no error.
+    /// Reads it for this host, see [`crate::read::machine`]; nothing there is no error.
     ///
     /// # Errors
     /// Why it cannot be read; then nothing is written to it either.
-    fn load(&mut self) -> Result<Loaded, String>;
+    fn load(&mut self, machine: Option<&str>) -> Result<Loaded, String>;
     /// Replaces it as a whole. What was not believed is put aside first.
     ///
     /// # Errors
@@ -52,6 +52,17 @@ impl Kept {
         Ok(text)
     }
 
+    /// What is kept of this host.
+    ///
+    /// # Errors
+    /// That it is another host's, where both are known: its modules in the same slots are others.
+    pub fn of_machine(self, machine: Option<&str>) -> Result<Kept, String> {
+        match (self.machine.as_deref(), machine) {
+            (Some(kept), Some(own)) if kept != own => Err("it is of another host (another /etc/machine-id)".to_owned()),
+            _ => Ok(Kept { machine: machine.map(str::to_owned).or(self.machine), ..self }),
+        }
+    }
+
     /// Reads what [`Kept::to_text`] wrote.
     ///
     /// # Errors
@@ -74,12 +85,14 @@ fn sound(content: Content<Kept>) -> Result<Kept, String> {
     let is_short = |name: &String| name.len() <= NAME_MAX && !name.contains(char::is_control);
     let modules = kept.modules.iter().all(|(name, module)| {
         let texts = [Some(name), Some(&module.here), module.moved_from.as_ref()];
-        texts.into_iter().flatten().all(is_short) && module.rates.is_sound()
+        let texts = texts.into_iter().flatten().chain(module.kind.texts()).chain(&module.mixed_with);
+        texts.into_iter().all(is_short) && module.rates.is_sound()
     });
     let places = kept.places.iter().all(|(name, place)| {
         let texts = [Some(name), Some(&place.module), place.boot_id.as_ref()];
         texts.into_iter().flatten().all(is_short) && place.clock_s.is_none_or(|clock| clock.is_finite() && clock >= 0.0)
     });
-    let is_small = kept.modules.len() <= KEPT_MAX && kept.places.len() <= KEPT_MAX;
+    let is_machine = kept.machine.as_ref().is_none_or(&is_short);
+    let is_small = is_machine && kept.modules.len() <= KEPT_MAX && kept.places.len() <= KEPT_MAX;
     if modules && places && is_small { Ok(kept) } else { Err("it holds what surefoot never writes".into()) }
 }

@@ -63,7 +63,13 @@ pub(crate) struct Rule {
 pub fn check(root: &Root) -> Result<Vec<MemoryCheck>, Unsupported> {
     let facts = Facts::read(root);
     facts.is_anything_there()?;
-    let mut checks: Vec<MemoryCheck> = rules::ALL.iter().map(|rule| said(rule, (rule.check)(&facts))).collect();
+    let checks = rules::ALL.iter().map(|rule| said(rule, (rule.check)(&facts)));
+    // What could not be looked at is named where it should be.
+    let in_tree = |check: MemoryCheck| match check.result {
+        CheckResult::NotChecked => MemoryCheck { evidence: in_tree(root, &check.evidence), ..check },
+        CheckResult::Found | CheckResult::Passed => check,
+    };
+    let mut checks: Vec<MemoryCheck> = checks.map(in_tree).collect();
     checks.sort_by_key(|check| std::cmp::Reverse(check.severity));
     Ok(checks)
 }
@@ -71,6 +77,23 @@ pub fn check(root: &Root) -> Result<Vec<MemoryCheck>, Unsupported> {
 /// The names of all rules, in the order of the table.
 pub fn rule_names() -> Vec<&'static str> {
     rules::ALL.iter().map(|rule| rule.name).collect()
+}
+
+/// Evidence of a recorded tree, whose files are below its folder.
+fn in_tree(root: &Root, evidence: &str) -> String {
+    if root.is_host() {
+        return evidence.to_owned();
+    }
+    let is_of_host = |word: &str| ["/sys/", "/proc/"].iter().any(|begin| word.starts_with(begin));
+    let named = |word: &str| {
+        let start = word.find(|letter: char| letter != '(').unwrap_or(0);
+        let (before, path) = word.split_at(start);
+        match is_of_host(path) {
+            true => format!("{before}{}", root.path(path.trim_start_matches('/')).display()),
+            false => word.to_owned(),
+        }
+    };
+    evidence.split(' ').map(named).collect::<Vec<_>>().join(" ")
 }
 
 fn said(rule: &Rule, verdict: Verdict) -> MemoryCheck {

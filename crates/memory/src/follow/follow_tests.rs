@@ -126,7 +126,9 @@ fn an_instance_of_the_kernel_is_our_own_is_read_and_goes_with_us() {
     let Some((_tracefs, base)) = instances() else { return not_run(test, "tracefs cannot be opened here") };
     let own = |base: &PathBuf| -> Vec<String> {
         let names = fs::read_dir(base).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|name| name.starts_with("surefoot-memory-")).collect();
+        // A watch of this machine has one of its own.
+        let prefix = format!("surefoot-memory-{}-", std::process::id());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with(&prefix)).collect();
         names.sort();
         names
     };

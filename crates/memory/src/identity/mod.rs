@@ -7,5 +7,6 @@ pub mod firmware;
 mod join;
 mod module;
 
+pub(crate) use module::ALL;
 pub use module::{Counted, Module, modules, refresh};
 pub(crate) use module::{is_default_label, number_of};

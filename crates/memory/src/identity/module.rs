@@ -76,6 +76,7 @@ pub fn modules(reading: &Reading) -> Vec<Module> {
     let remainders = with_blocks(&mut found, reading);
     found.extend(remainders);
     found.extend(reading.controllers.iter().flat_map(rows));
+    found.extend(reading.controllers.iter().filter_map(without_modules));
     found.sort_by_key(|module| number_of(&module.controller));
     found
 }
@@ -83,7 +84,8 @@ pub fn modules(reading: &Reading) -> Vec<Module> {
 /// Brings the modules of the reading before up to date with this one: what [`modules`] gives of it, without telling modules apart anew.
 pub fn refresh(found: &mut Vec<Module>, reading: &Reading) {
     // Remainders come and go with the counts.
-    let has_remainders = !reading.blocks.is_empty() || reading.controllers.iter().any(|one| !one.rows.is_empty());
+    let has_own = |one: &Controller| !one.rows.is_empty() || one.places.is_empty();
+    let has_remainders = !reading.blocks.is_empty() || reading.controllers.iter().any(has_own);
     let counts_too = match reading.news {
         News::Times => false,
         News::Counts if !has_remainders => true,
@@ -156,7 +158,7 @@ fn module(controller: &Controller, places: &[(usize, &Place)], reading: &Reading
         serial: None,
         certainty: None,
         part: None,
-        size_bytes: places.iter().fold(0, |sum, (_, place)| sum.saturating_add(place.size_bytes)),
+        size_bytes: size_bytes(places),
         controller: controller.id.clone(),
         driver: controller.driver,
         reset_s: controller.reset_s,
@@ -169,6 +171,12 @@ fn module(controller: &Controller, places: &[(usize, &Place)], reading: &Reading
         only_place: None,
         counted_also: Vec::new(),
     }
+}
+
+/// The size of a module, 0 where that of any of its places is not known.
+fn size_bytes(places: &[(usize, &Place)]) -> u64 {
+    let known = places.iter().map(|(_, place)| Some(place.size_bytes).filter(|size| *size > 0));
+    known.sum::<Option<u64>>().unwrap_or(0)
 }
 
 /// How exact the counts of one module are: a place that could not be read has at least what the others have.
@@ -241,8 +249,12 @@ fn with_blocks(modules: &mut [Module], reading: &Reading) -> Vec<Module> {
             })
         };
         let own: Vec<usize> = (0..modules.len()).filter(|place| is_there(&modules[*place])).collect();
-        // A module whose ranks lie on several channels is counted by no block alone.
-        let is_mixed = own.iter().any(|place| modules[*place].channels.len() > 1);
+        // A module whose ranks lie on several channels is counted by no block alone, and one whose channel is not told may be on this one.
+        let has_more = |module: &Module| {
+            module.channels.len() > 1 && is_there(module)
+                || module.channels.is_empty() && channel.is_some_and(|(controller, _)| module.controller == controller)
+        };
+        let is_mixed = modules.iter().any(has_more);
         if let ([only], false) = (&own[..], is_mixed) {
             let module = &mut modules[*only];
             module.fidelity = block_fidelity(block);
@@ -300,6 +312,22 @@ fn channel_of<'a>(block: &Block, reading: &'a Reading) -> Option<(&'a str, u32)>
     let controller = reading.controllers.iter().find(|one| one.index == node && one.driver == Driver::Amd64)?;
     let alone = reading.blocks.iter().all(|other| other.node != block.node || other.cpu == block.cpu);
     alone.then_some((controller.id.as_str(), channel))
+}
+
+/// The place of all that a controller counted which shows no modules.
+pub(crate) const ALL: &str = "all";
+
+/// What a controller counted that shows no modules, where that is anything or not known: one whose slots are empty shows none either.
+fn without_modules(controller: &Controller) -> Option<Module> {
+    let (corrected, uncorrected) = (controller.corrected, controller.uncorrected);
+    let has_errors = [corrected, uncorrected].into_iter().any(|count| count != Some(0));
+    (has_errors && controller.places.is_empty()).then(|| {
+        let place = Place { name: ALL.into(), corrected, uncorrected, ..Place::default() };
+        let mut module = module(controller, &[(0, &place)], &Reading::default());
+        module.label = format!("all of {}, module not known", controller.id);
+        module.only_place = Some(format!("memory controller {}", controller.id));
+        module
+    })
 }
 
 /// Uncorrected errors of a row of chip selects beyond those of its channels, where there are any.

@@ -116,8 +116,8 @@ impl Module {
             part: None,
             size_bytes: 0,
             controller: self.controller.map(|number| format!("mc{number}")).unwrap_or_default(),
-            corrected_count: self.corrected,
-            uncorrected_count: self.uncorrected,
+            corrected_count: Some(self.corrected),
+            uncorrected_count: Some(self.uncorrected),
             // A log is of the past: nothing is happening now.
             rate_per_s: 0.0,
             rate_window_s: 0.0,
@@ -126,11 +126,13 @@ impl Module {
             is_over_rate: false,
             fidelity: self.fidelity,
             unread: Vec::new(),
+            unplaced: Vec::new(),
             sources: self.sources.clone(),
             spread,
             fault_mode: fault.mode,
             fault: Some(fault),
             moved_from: None,
+            mixed_with: Vec::new(),
             only_place: self.only_place.clone(),
         }
     }
@@ -158,7 +160,7 @@ mod tests {
             add(minute, count);
         }
         let dimm = modules.dimms().remove(0);
-        assert_eq!((dimm.worst_rate_per_s, dimm.worst_window_s, dimm.corrected_count), (1.0, 3600.0, 12_609));
+        assert_eq!((dimm.worst_rate_per_s, dimm.worst_window_s, dimm.corrected()), (1.0, 3600.0, 12_609));
     }
 
     #[test]

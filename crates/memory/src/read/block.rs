@@ -5,15 +5,17 @@
 
 use super::Problems;
 use super::edac::numbered;
-use super::file::{Counter, Failed};
+use super::file::{self, Counter, Failed};
 use std::path::{Path, PathBuf};
-use surefoot_hostfs::Root;
+use surefoot_hostfs::{Error, Root};
 use surefoot_model::MemorySource::ThresholdBlock;
 
 /// What a counter of a block holds at most: 12 bits.
 pub const FULL: u64 = 0xfff;
 /// Processors that are looked at.
 const PROCESSORS_MAX: usize = 4096;
+/// Entries of a processor's folder that are looked at.
+const BANKS_MAX: usize = 1024;
 /// Blocks of one processor.
 const BLOCKS_MAX: usize = 64;
 /// Blocks of one host.
@@ -61,13 +63,12 @@ impl Plan {
     pub fn of(root: &Root, problems: &mut Problems) -> Self {
         let folder = root.sys("devices/system/machinecheck");
         let mut found = Plan::default();
-        let Ok(entries) = std::fs::read_dir(&folder) else { return found };
-        let names = entries.flatten().take(PROCESSORS_MAX).map(|entry| entry.file_name());
-        let mut cpus: Vec<u32> = names.filter_map(|name| numbered(name.to_str()?, "machinecheck")).collect();
+        let names = names(&folder, PROCESSORS_MAX, problems).into_iter();
+        let mut cpus: Vec<u32> = names.filter_map(|name| numbered(&name, "machinecheck")).collect();
         cpus.sort_unstable();
         for cpu in cpus {
             let own = folder.join(format!("machinecheck{cpu}"));
-            for (bank, dram) in banks(&own) {
+            for (bank, dram) in banks(&own, problems) {
                 if found.blocks.len() >= ALL_BLOCKS_MAX {
                     problems.add(ThresholdBlock, &own, format!("blocks beyond {ALL_BLOCKS_MAX} were left out"));
                     return found;
@@ -101,14 +102,32 @@ impl Plan {
     }
 }
 
+/// The names in a folder; none where there is no such folder.
+fn names(folder: &Path, limit: usize, problems: &mut Problems) -> Vec<String> {
+    match file::entries(ThresholdBlock, folder, limit, problems) {
+        Ok(entries) => entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => {
+            problems.unreadable(ThresholdBlock, folder, &Error::Read { path: folder.to_path_buf(), source });
+            Vec::new()
+        }
+    }
+}
+
 /// Banks with a block of DRAM errors, by name.
-fn banks(folder: &Path) -> Vec<(String, PathBuf)> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(BLOCKS_MAX * 4);
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+fn banks(folder: &Path, problems: &mut Problems) -> Vec<(String, PathBuf)> {
+    let names = names(folder, BANKS_MAX, problems).into_iter();
     let mut banks: Vec<String> =
         names.filter(|name| name == "umc" || name == "northbridge" || numbered(name, "umc_").is_some()).collect();
     banks.sort_unstable_by_key(|name| (numbered(name, "umc_"), name.clone()));
-    banks.truncate(BLOCKS_MAX);
+    if banks.len() > BLOCKS_MAX {
+        problems.add(
+            ThresholdBlock,
+            folder,
+            format!("{} banks more than {BLOCKS_MAX} were left out", banks.len() - BLOCKS_MAX),
+        );
+        banks.truncate(BLOCKS_MAX);
+    }
     let with_dram = |bank: String| {
         let path = DRAM.iter().map(|name| folder.join(&bank).join(name)).find(|path| path.is_dir())?;
         Some((bank, path))

@@ -3,6 +3,7 @@
 use super::file::{self, COUNT_MAX, Counter, Failed};
 use super::problem::reason;
 use super::{Controller, Driver, Place, PlaceKind, Problems};
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::{Error, Root};
@@ -32,23 +33,26 @@ fn folder(root: &Root) -> PathBuf {
 pub(super) struct Named {
     list: Vec<u32>,
     links: Vec<String>,
+    /// What has such a name and is no folder.
+    others: Vec<String>,
     left_out: usize,
 }
 
 impl Named {
-    fn read(folder: &Path, word: &str, limit: usize) -> std::io::Result<Self> {
+    fn read(folder: &Path, word: &str, limit: usize, problems: &mut Problems) -> std::io::Result<Self> {
         let mut found = Named::default();
-        for entry in std::fs::read_dir(folder)?.flatten().take(ENTRIES_MAX) {
+        for entry in file::entries(Edac, folder, ENTRIES_MAX, problems)? {
             let name = entry.file_name();
             let Some(number) = name.to_str().and_then(|name| numbered(name, word)) else { continue };
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => found.list.push(number),
                 Ok(kind) if kind.is_symlink() => found.links.push(name.to_string_lossy().into_owned()),
-                _ => {}
+                _ => found.others.push(name.to_string_lossy().into_owned()),
             }
         }
         found.list.sort_unstable();
         found.links.sort_unstable();
+        found.others.sort_unstable();
         found.left_out = found.list.len().saturating_sub(limit);
         found.list.truncate(limit);
         Ok(found)
@@ -61,6 +65,13 @@ impl Named {
                 Edac,
                 &folder.join(link),
                 "it is a symbolic link, which is not followed; the kernel has a folder there",
+            );
+        }
+        for other in self.others.iter().take(8) {
+            problems.add(
+                Edac,
+                &folder.join(other),
+                "it is no folder, or cannot be looked at; the kernel has a folder there, and what it would count is not known",
             );
         }
         if self.left_out > 0 {
@@ -138,7 +149,7 @@ impl Plan {
     pub fn of(root: &Root, problems: &mut Problems) -> (Self, Vec<Controller>) {
         let folder = folder(root);
         let state = FolderState::of(&folder);
-        let names = match Named::read(&folder, "mc", CONTROLLERS_MAX) {
+        let names = match Named::read(&folder, "mc", CONTROLLERS_MAX, problems) {
             Ok(names) => names,
             Err(source) => {
                 if source.kind() != std::io::ErrorKind::NotFound {
@@ -212,12 +223,15 @@ impl Planned {
         planned.add_modules(&mut controller, &mut find, &folder, "dimm", PlaceKind::Dimm);
         planned.add_modules(&mut controller, &mut find, &folder, "rank", PlaceKind::Rank);
         // Kernels before 4.10 have no counts in these folders, and older ones no such folder.
-        if planned.places.iter().flatten().all(Option::is_none) && folder.join("csrow0").exists() {
+        // A row has a folder only where a slot of it is filled: the first one may be missing.
+        let rows = find.named(&folder, "csrow");
+        if planned.places.iter().flatten().all(Option::is_none) && !rows.is_empty() {
             planned.places.clear();
             controller.places.clear();
-            planned.add_rows(&mut controller, &mut find, &folder);
+            planned.add_rows(&mut controller, &mut find, &folder, &rows);
         } else {
             planned.tell_missing(&controller, &folder, find.problems);
+            find.tell_more_rows(&controller, &folder, &rows);
         }
         (planned, controller)
     }
@@ -248,20 +262,22 @@ impl Planned {
     }
 
     /// Each channel of each row of chip selects.
-    fn add_rows(&mut self, to: &mut Controller, find: &mut Find<'_, '_>, folder: &Path) {
-        for row in find.named(folder, "csrow") {
+    fn add_rows(&mut self, to: &mut Controller, find: &mut Find<'_, '_>, folder: &Path, rows: &[u32]) {
+        for &row in rows {
             let own = folder.join(format!("csrow{row}"));
             let (size_bytes, edac_mode) =
                 (find.mebibytes(own.join("size_mb")), find.line(&own.join("edac_mode"), false));
-            let mut channels = Vec::new();
             let room = PLACES_MAX.saturating_sub(to.places.len()).min(CHANNELS_MAX);
-            for channel in 0..room as u32 {
-                if let Some(counter) = find.optional(own.join(format!("ch{channel}_ce_count")), COUNT_MAX) {
-                    channels.push((channel, counter));
-                }
+            let channels = find.channels(&own, room);
+            if channels.is_empty() {
+                find.problems.add(
+                    Edac,
+                    &own,
+                    "none of its channels has a counter, so the errors of its modules are not known; look again, and if it stays so reload the EDAC driver",
+                );
             }
             let share = size_bytes / (channels.len().max(1) as u64);
-            for (channel, counter) in channels {
+            for channel in channels {
                 to.places.push(Place {
                     name: format!("csrow{row}/ch{channel}"),
                     kind: PlaceKind::RowChannel,
@@ -271,8 +287,11 @@ impl Planned {
                     edac_mode: edac_mode.clone(),
                     ..Place::default()
                 });
-                // Many drivers count uncorrected errors by row alone.
-                self.places.push([Some(counter), find.optional(own.join(format!("ch{channel}_ue_count")), COUNT_MAX)]);
+                // Every driver counts corrected errors by channel, and many uncorrected ones by row alone.
+                self.places.push([
+                    find.needed(own.join(format!("ch{channel}_ce_count"))),
+                    find.optional(own.join(format!("ch{channel}_ue_count")), COUNT_MAX),
+                ]);
             }
             to.rows.push((row, None));
             self.rows.push(find.needed(own.join("ue_count")));
@@ -435,8 +454,39 @@ impl Find<'_, '_> {
         }
     }
 
+    /// The channels of a row: those of which any file is there, whether it can be read or not.
+    fn channels(&mut self, row: &Path, limit: usize) -> Vec<u32> {
+        let entries = match file::entries(Edac, row, ENTRIES_MAX, self.problems) {
+            Ok(entries) => entries.into_iter(),
+            Err(source) => {
+                self.problems.unreadable(Edac, row, &Error::Read { path: row.to_path_buf(), source });
+                return Vec::new();
+            }
+        };
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let found: BTreeSet<u32> = names.filter_map(|name| channel_of(&name)).collect();
+        let left_out = found.len().saturating_sub(limit);
+        if left_out > 0 {
+            self.problems.add(Edac, row, format!("{left_out} channels more than {limit} were left out"));
+        }
+        found.into_iter().take(limit).collect()
+    }
+
+    /// The kernel shows each module or rank as one channel of a row, too: more of these are modules that have no folder.
+    fn tell_more_rows(&mut self, controller: &Controller, folder: &Path, rows: &[u32]) {
+        let channels: usize =
+            rows.iter().map(|row| self.channels(&folder.join(format!("csrow{row}")), CHANNELS_MAX).len()).sum();
+        let places = controller.places.len();
+        if channels > places {
+            let why = format!(
+                "its rows have {channels} channels, and only {places} modules or ranks have a folder: the others are not shown, and their errors not known; look again, and if it stays so reload the EDAC driver"
+            );
+            self.problems.add(Edac, folder, why);
+        }
+    }
+
     fn named(&mut self, folder: &Path, word: &str) -> Vec<u32> {
-        match Named::read(folder, word, PLACES_MAX) {
+        match Named::read(folder, word, PLACES_MAX, self.problems) {
             Ok(named) => {
                 named.tell(folder, &format!("folders {word}X"), self.problems);
                 named.list
@@ -447,6 +497,12 @@ impl Find<'_, '_> {
             }
         }
     }
+}
+
+/// The channel that a file of a row of chip selects belongs to.
+fn channel_of(file: &str) -> Option<u32> {
+    let (channel, what) = file.split_once('_')?;
+    matches!(what, "ce_count" | "ue_count" | "dimm_label").then(|| numbered(channel, "ch")).flatten()
 }
 
 /// `channel 0 slot 1` in pairs; what does not fit ends it.
@@ -469,17 +525,36 @@ impl Controller {
         if self.places.is_empty() {
             return None;
         }
-        let corrected = sum(self.places.iter().map(|place| place.corrected), self.corrected_no_information)?;
-        let uncorrected = if self.rows.is_empty() {
-            sum(self.places.iter().map(|place| place.uncorrected), self.uncorrected_no_information)?
-        } else {
-            sum(self.rows.iter().map(|(_, errors)| *errors), self.uncorrected_no_information)?
-        };
+        let [corrected, uncorrected] = self.of_places();
+        let corrected = corrected?.wrapping_add(self.corrected_no_information?);
+        let uncorrected = uncorrected?.wrapping_add(self.uncorrected_no_information?);
         let is = |sum: u64, total: u64| sum & COUNT_MAX == total & COUNT_MAX;
         Some(is(corrected, self.corrected?) && is(uncorrected, self.uncorrected?))
     }
+
+    /// Corrected and uncorrected errors whose module is not known: those that the driver counts as such, or what its totals have beyond
+    /// its modules, if that is more. `None` where neither can be read.
+    pub fn of_no_module(&self) -> [Option<u64>; 2] {
+        let [corrected, uncorrected] = self.of_places();
+        let of = |told: Option<u64>, total: Option<u64>, placed: Option<u64>| {
+            told.max(total.zip(placed).map(|(total, placed)| total.saturating_sub(placed & COUNT_MAX)))
+        };
+        [
+            of(self.corrected_no_information, self.corrected, corrected),
+            of(self.uncorrected_no_information, self.uncorrected, uncorrected),
+        ]
+    }
+
+    /// The sums of corrected and of uncorrected errors of known places; `None` where one cannot be read.
+    fn of_places(&self) -> [Option<u64>; 2] {
+        let uncorrected = match self.rows.as_slice() {
+            [] => sum(self.places.iter().map(|place| place.uncorrected)),
+            rows => sum(rows.iter().map(|(_, errors)| *errors)),
+        };
+        [sum(self.places.iter().map(|place| place.corrected)), uncorrected]
+    }
 }
 
-fn sum(counts: impl Iterator<Item = Option<u64>>, rest: Option<u64>) -> Option<u64> {
-    counts.chain([rest]).try_fold(0_u64, |sum, count| Some(sum.wrapping_add(count?)))
+fn sum(mut counts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    counts.try_fold(0_u64, |sum, count| Some(sum.wrapping_add(count?)))
 }

@@ -1,11 +1,13 @@
 //! Small files of the kernel: one number or one line each.
 
+use super::Problems;
 use super::problem::reason;
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use surefoot_foreign::said;
 use surefoot_hostfs::{Error, Root};
-use surefoot_model::{Digits, one_line};
+use surefoot_model::{Digits, MemorySource, one_line};
 
 /// What the kernel writes there fits into a page.
 const FILE_BYTES_MAX: usize = 4096;
@@ -18,6 +20,53 @@ const WORDS_MAX: usize = 128;
 
 /// The highest number that an EDAC counter holds: they are 32 bits wide.
 pub(super) const COUNT_MAX: u64 = u32::MAX as u64;
+
+/// The entries of a folder, at most so many. That there are more, or that the listing broke off, is a problem: what is there besides is not
+/// known.
+pub(super) fn entries(
+    source: MemorySource,
+    folder: &Path,
+    limit: usize,
+    problems: &mut Problems,
+) -> std::io::Result<Vec<DirEntry>> {
+    let (found, rest) = whole(std::fs::read_dir(folder)?, limit);
+    match rest {
+        Rest::None => {}
+        Rest::More => problems.add(
+            source,
+            folder,
+            format!(
+                "it has more than {limit} entries, and those beyond were not looked at: what they count is not known"
+            ),
+        ),
+        Rest::Broken(error) => problems.add(
+            source,
+            folder,
+            format!("its listing broke off ({}): what comes after is not known; look again", said(&error)),
+        ),
+    }
+    Ok(found)
+}
+
+/// What a listing has beyond what was taken of it.
+#[derive(Debug)]
+enum Rest {
+    None,
+    More,
+    Broken(std::io::Error),
+}
+
+fn whole<T>(entries: impl Iterator<Item = std::io::Result<T>>, limit: usize) -> (Vec<T>, Rest) {
+    let mut found = Vec::new();
+    for entry in entries {
+        match entry {
+            Ok(_) if found.len() == limit => return (found, Rest::More),
+            Ok(entry) => found.push(entry),
+            Err(error) => return (found, Rest::Broken(error)),
+        }
+    }
+    (found, Rest::None)
+}
 
 /// A file that is read again and again.
 #[derive(Debug)]
@@ -120,6 +169,18 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
+
+    /// A listing that fails half-way is no shorter folder.
+    #[test]
+    fn a_listing_that_breaks_off_or_goes_on_is_told_from_one_that_ends() {
+        let of = |bad_at: Option<usize>, limit: usize| {
+            let broken = || std::io::Error::from_raw_os_error(5);
+            whole((0..5).map(|at| if Some(at) == bad_at { Err(broken()) } else { Ok(at) }), limit)
+        };
+        assert!(matches!(of(None, 5), (all, Rest::None) if all.len() == 5));
+        assert!(matches!(of(None, 4), (some, Rest::More) if some == [0, 1, 2, 3]));
+        assert!(matches!(of(Some(2), 5), (some, Rest::Broken(_)) if some == [0, 1]));
+    }
 
     #[test]
     fn only_a_number_that_a_counter_holds_is_one() {

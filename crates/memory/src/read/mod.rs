@@ -17,6 +17,7 @@ mod problem;
 
 pub use block::Block;
 pub use driver::Driver;
+pub use facts::machine;
 pub use problem::Problems;
 pub(crate) use problem::reason;
 

@@ -31,6 +31,18 @@ pub struct Step {
     pub proof: Proof,
 }
 
+impl Step {
+    /// How long to look for the effect: `asked`, or twice the interval and 2 s. 0 where nothing but the file shows it.
+    pub fn wait_ns(&self, asked: Option<u64>) -> u64 {
+        match self.proof {
+            Proof::MachineCheckPolls { interval_ns, .. } => {
+                asked.unwrap_or(interval_ns.saturating_mul(2).saturating_add(2_000_000_000))
+            }
+            Proof::ReadBack => 0,
+        }
+    }
+}
+
 /// What shows that a value has its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
@@ -65,6 +77,13 @@ pub enum Applied {
         /// What went wrong, and what the file holds now.
         why: String,
     },
+}
+
+impl Applied {
+    /// Whether the new value holds.
+    pub fn holds(&self) -> bool {
+        matches!(self, Applied::Verified { .. } | Applied::ReadBack)
+    }
 }
 
 /// What is to be done on a host: the interval, console logging, or both. What already is as wished is no step.

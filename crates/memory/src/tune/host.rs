@@ -46,9 +46,10 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Those that run on a host, or that a recorded tree tells of.
+    /// Those that run on a host, or that a recorded tree tells of: by its list of them, else by /proc/cpuinfo, which lists the same.
     pub fn of(root: &Root) -> Self {
-        Cores::told(cpus::online(root).ok().map(|online| online.len()))
+        let online = cpus::online(root).ok().map(|online| online.len());
+        Cores::told(online.or_else(|| processors(root)))
     }
 
     /// Those that somebody has told, if anybody did.
@@ -66,6 +67,13 @@ impl Cores {
     }
 }
 
+/// Processors in /proc/cpuinfo.
+fn processors(root: &Root) -> Option<usize> {
+    let text = root.read(root.proc("cpuinfo")).ok()?;
+    let is_one = |line: &&str| line.split_once(':').is_some_and(|(name, _)| name.trim_end() == "processor");
+    Some(text.lines().filter(is_one).count())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -77,6 +85,9 @@ mod tests {
         let tree = HostTree::new().file("sys/devices/system/cpu/online", "0-2,5\n");
         let told = Cores::of(&Root::at(tree.path()));
         assert_eq!((told, told.assumption()), (Cores { count: 4, is_told: true }, None));
+        let cpuinfo = "processor\t: 0\nflags\t\t: fpu\n\nprocessor\t: 3\nflags\t\t: fpu\n";
+        let tree = HostTree::new().file("proc/cpuinfo", cpuinfo);
+        assert_eq!(Cores::of(&Root::at(tree.path())), Cores { count: 2, is_told: true });
         for text in ["", "x\n"] {
             let tree = HostTree::new().file("sys/devices/system/cpu/online", text);
             let cores = Cores::of(&Root::at(tree.path()));

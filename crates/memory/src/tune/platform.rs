@@ -71,6 +71,18 @@ pub enum Counters {
     Unknown,
 }
 
+impl Counters {
+    /// The width to simulate: that of Intel's banks where the host does not say, and the widest where polls do not empty the
+    /// counter, because no interval loses what stays in it.
+    pub fn bits(self) -> u32 {
+        match self {
+            Counters::EmptiedByPolls(bits) => bits,
+            Counters::KeptByPolls => 32,
+            Counters::Unknown => 15,
+        }
+    }
+}
+
 /// What can be tuned on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Platform {
@@ -145,6 +157,11 @@ fn evidence(facts: &Facts) -> Vec<String> {
 /// Why the interval cannot be set, and what can be done.
 fn refusal(mode: Mode, facts: &Facts) -> Option<&'static str> {
     Some(match mode {
+        // What is written there has no effect on a driver that does not poll.
+        Mode::EdacPolling if matches!(facts.driver(), DriverSeen::Unknown) => {
+            "which EDAC driver has the memory controllers is not known, nor whether it polls; the kernel's log says \
+             so (Giving out device to module …: POLLED or INTERRUPT)"
+        }
         Mode::EdacPolling | Mode::MachineCheckPolling => return None,
         Mode::FirmwareFirst => {
             "firmware takes the errors first; how often the kernel asks it stands in the firmware's table (HEST), so set it in \
@@ -190,5 +207,29 @@ fn edac_polling(root: &Root, facts: &Facts) -> Knob {
         now_ns: facts.poll_ms.and_then(|ms| ms.checked_mul(1_000_000)),
         shortest_ns: EDAC_POLL_MIN_NS,
         longest_ns: u64::from(u32::MAX) * 1_000_000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    /// On Arm nobody but the driver finds errors; one without a name may poll or not.
+    #[test]
+    fn the_interval_of_a_driver_that_is_not_known_is_not_set() {
+        let tree = |name: &str| {
+            let mc = "sys/devices/system/edac/mc";
+            let tree = HostTree::new()
+                .file(format!("{mc}/mc0/ce_count"), "0\n")
+                .file(format!("{mc}/mc0/ue_count"), "0\n")
+                .file("sys/module/edac_core/parameters/edac_mc_poll_msec", "1000\n");
+            if name.is_empty() { tree } else { tree.file(format!("{mc}/mc0/mc_name"), name) }
+        };
+        let refusal = |name: &str| Platform::read(&Root::at(tree(name).path())).refusal;
+        for name in ["", "some_edac\n"] {
+            assert!(refusal(name).unwrap().contains("nor whether it polls"), "{name}");
+        }
     }
 }

@@ -8,7 +8,7 @@ const PERIOD_NS: u64 = 600_000_000_000;
 
 /// The file, and what was written to it last.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub struct Keeper {
     file: Box<dyn KeptFile>,
     loaded: Option<Kept>,
     problem: Option<MemoryProblem>,
@@ -18,10 +18,10 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Reads the file, which need not be there yet.
-    pub(super) fn open(file: Box<dyn KeptFile>) -> Self {
+    /// Reads the file for this host, which need not be there yet.
+    pub fn open(file: Box<dyn KeptFile>, machine: Option<&str>) -> Self {
         let mut keeper = Keeper { file, loaded: None, problem: None, saved: None, is_unreadable: false };
-        match keeper.file.load() {
+        match keeper.file.load(machine) {
             Ok(loaded) => {
                 keeper.loaded = Some(loaded.kept);
                 keeper.problem = loaded.refused.map(|why| keeper.says(why));
@@ -35,17 +35,17 @@ impl Keeper {
     }
 
     /// What was in it, once.
-    pub(super) fn take(&mut self) -> Option<Kept> {
+    pub fn take(&mut self) -> Option<Kept> {
         self.loaded.take()
     }
 
     /// What is wrong with it.
-    pub(super) fn problem(&self) -> Option<&MemoryProblem> {
+    pub fn problem(&self) -> Option<&MemoryProblem> {
         self.problem.as_ref()
     }
 
     /// Writes what is kept, where that is due.
-    pub(super) fn keep(&mut self, kept: &Kept, now_ns: u64, is_last: bool) {
+    pub fn keep(&mut self, kept: &Kept, now_ns: u64, is_last: bool) {
         let errors = kept.modules.values().fold(0_u64, |sum, module| {
             [module.corrected_count, module.uncorrected_count, module.block_count]
                 .into_iter()

@@ -18,20 +18,22 @@ mod labels;
 mod suspects;
 
 pub use allowance::{TOLD_AT_ONCE, TOLD_PER_S};
+pub use keeper::Keeper;
 pub use labels::Labels;
 pub use suspects::Suspects;
 
 use crate::bmc;
 use crate::cost;
 use crate::counted;
-use crate::counts::KeptFile;
+use crate::counts::{Kept, KeptFile};
 use crate::doctor;
 use crate::follow::{Follower, Lost};
 use crate::look::Looker;
 use crate::presence::Presence;
 use crate::rate::Limit;
+use crate::read::machine;
 use allowance::Allowance;
-use keeper::Keeper;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{ErrorReport, LossKind, MemoryCheck, MemoryEvent, MemoryLook, MemoryProblem, MemorySource};
@@ -47,13 +49,36 @@ const PROBLEMS_MAX: usize = 64;
 /// How often the accounting itself is looked at.
 const CHECK_PERIOD: Duration = Duration::from_secs(600);
 
+/// How often a watch looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// The time between two looks while nothing is reported and no controller counts.
+    pub quiet: Duration,
+    /// The same while errors are reported.
+    pub busy: Duration,
+    /// The time between two checks of the accounting itself.
+    pub checks: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace { quiet: LOOK_PERIOD, busy: LOOK_PERIOD_BUSY, checks: CHECK_PERIOD }
+    }
+}
+
 /// What a watch is told.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Settings {
+    /// How often it looks.
+    pub pace: Pace,
+    /// The time between two questions to a management controller.
+    pub bmc_period: Duration,
     /// The rate of corrected errors that a module may have.
     pub limit: Limit,
     /// The file that keeps the counts between runs; without one they begin anew with each.
     pub state: Option<Box<dyn KeptFile>>,
+    /// The counts to go on from where there is no such file: somebody else keeps them.
+    pub kept: Option<Kept>,
     /// Management controllers that are asked as well.
     pub bmc: bmc::Sources,
     /// What was reported before, as a history has it, that of other recorders among it: it tells of faults.
@@ -62,10 +87,26 @@ pub struct Settings {
     pub kept_problem: Option<MemoryProblem>,
 }
 
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            pace: Pace::default(),
+            bmc_period: bmc::PERIOD,
+            limit: Limit::default(),
+            state: None,
+            kept: None,
+            bmc: bmc::Sources::default(),
+            kept_reports: Vec::new(),
+            kept_problem: None,
+        }
+    }
+}
+
 /// Watches the memory errors of a host.
 #[derive(Debug)]
 pub struct Watch {
     root: Root,
+    pace: Pace,
     looker: Looker,
     follower: Option<Follower>,
     /// Why reports are not followed.
@@ -94,8 +135,8 @@ impl Watch {
     /// Begins to watch. Where reports cannot be followed, counts are looked at all the same, and every look says why.
     pub fn open(root: &Root, settings: Settings) -> Self {
         let mut looker = Looker::new(root.clone()).with_limit(settings.limit);
-        let mut keeper = settings.state.map(Keeper::open);
-        if let Some(kept) = keeper.as_mut().and_then(Keeper::take) {
+        let mut keeper = settings.state.map(|file| Keeper::open(file, machine(root).as_deref()));
+        if let Some(kept) = keeper.as_mut().and_then(Keeper::take).or(settings.kept) {
             looker = looker.with_kept(kept);
         }
         // What is counted before reports are followed is never reported again.
@@ -111,6 +152,7 @@ impl Watch {
         };
         let mut watch = Watch {
             root: root.clone(),
+            pace: settings.pace,
             looker,
             follower,
             problem,
@@ -128,12 +170,19 @@ impl Watch {
             began_ns: clock::monotonic_ns(),
             handled_count: 0,
             keeper,
-            poller: bmc::Poller::start(settings.bmc, bmc::PERIOD),
+            poller: bmc::Poller::start(settings.bmc, settings.bmc_period),
             of_kept: settings.kept_problem.into_iter().collect(),
         };
         watch.take_kept(&first, settings.kept_reports);
         watch.keep(first, false);
         watch
+    }
+
+    /// From now on looks at this pace, and bears this rate of corrected errors. A module's bucket begins anew with another rate.
+    pub fn set(&mut self, pace: Pace, limit: Limit) {
+        self.pace = pace;
+        self.looker.set_limit(limit);
+        self.suspects.set_limit(limit);
     }
 
     /// Takes in what was reported before. Of a host whose counters know no module, every module that is named counts.
@@ -173,10 +222,10 @@ impl Watch {
         events.extend(self.checked(now_ns));
         let passed_ns = u128::from(now_ns.saturating_sub(self.looked_ns));
         // Where nothing is reported as it comes, the totals of the controllers tell that there is something to see.
-        if self.follower.is_none() && !self.has_news && passed_ns >= LOOK_PERIOD_BUSY.as_nanos() {
+        if self.follower.is_none() && !self.has_news && passed_ns >= self.pace.busy.as_nanos() {
             self.has_news = self.looker.has_counted();
         }
-        let period = if self.has_news { LOOK_PERIOD_BUSY } else { LOOK_PERIOD };
+        let period = if self.has_news { self.pace.busy } else { self.pace.quiet };
         let is_due = passed_ns >= period.as_nanos();
         let has_answers = self.poller.as_mut().is_some_and(|poller| poller.newest().1);
         if is_due || has_answers {
@@ -206,6 +255,11 @@ impl Watch {
     /// Whether more waits to be read, so that the next turn should come soon.
     pub fn is_behind(&self) -> bool {
         self.is_behind
+    }
+
+    /// The counts, for who keeps them.
+    pub fn kept(&self) -> &Kept {
+        self.looker.kept()
     }
 
     fn follow(&mut self, events: &mut Vec<MemoryEvent>) {
@@ -261,7 +315,8 @@ impl Watch {
 
     /// What the doctor says, where it is time to ask and the answer is another one.
     fn checked(&mut self, now_ns: u64) -> Option<MemoryEvent> {
-        let is_due = |then: u64| u128::from(now_ns.saturating_sub(then)) >= CHECK_PERIOD.as_nanos();
+        let period_ns = self.pace.checks.as_nanos();
+        let is_due = |then: u64| u128::from(now_ns.saturating_sub(then)) >= period_ns;
         if !self.checked_ns.is_none_or(is_due) {
             return None;
         }

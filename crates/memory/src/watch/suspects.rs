@@ -5,7 +5,7 @@
 
 use crate::counted;
 use crate::fault::{self, Evidence, FIND_MODULE};
-use crate::rate::{Limit, Rates};
+use crate::rate::{Bucket, Limit, Rates};
 use crate::reports::{only_place_of, place_of};
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{
@@ -60,6 +60,17 @@ impl Suspects {
     /// None yet; a module that no counter knows may have this rate.
     pub fn new(limit: Limit) -> Self {
         Suspects { limit, ..Suspects::default() }
+    }
+
+    /// From now on with another rate.
+    pub fn set_limit(&mut self, limit: Limit) {
+        if self.limit == limit {
+            return;
+        }
+        self.limit = limit;
+        for suspect in self.modules.values_mut() {
+            suspect.rates.bucket = Bucket::new(limit);
+        }
     }
 
     /// Takes a report in, whose module is named where it is known.
@@ -169,8 +180,8 @@ impl Suspect {
             part: None,
             size_bytes: 0,
             controller: String::new(),
-            corrected_count: self.corrected_count,
-            uncorrected_count: self.uncorrected_count,
+            corrected_count: Some(self.corrected_count),
+            uncorrected_count: Some(self.uncorrected_count),
             rate_per_s: self.rates.now_per_s,
             rate_window_s: self.rates.now_window_ns as f64 / 1e9,
             worst_rate_per_s: self.rates.worst_per_s,
@@ -179,11 +190,13 @@ impl Suspect {
             // What was reported before the watch began is not in it.
             fidelity: Fidelity::LowerBound,
             unread: Vec::new(),
+            unplaced: Vec::new(),
             sources: self.source.into_iter().collect(),
             spread: Spread::default(),
             fault_mode: FaultMode::Undetermined,
             fault: None,
             moved_from: None,
+            mixed_with: Vec::new(),
             only_place: self.only_place.clone(),
         };
         self.judge(&mut dimm);

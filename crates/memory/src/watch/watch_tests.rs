@@ -70,7 +70,7 @@ fn counts_come_from_the_counters_and_the_fault_from_the_reports() {
     let last = watch.finish();
     let look = looks(&last)[0];
     let bad = of(look, "A1");
-    assert_eq!((bad.corrected_count, bad.fault_mode, bad.spread.rows), (40, FaultMode::Row, 1));
+    assert_eq!((bad.corrected(), bad.fault_mode, bad.spread.rows), (40, FaultMode::Row, 1));
     assert!(bad.sources.contains(&MemorySource::McEvent) && bad.sources.contains(&MemorySource::Edac), "{bad:?}");
     assert_eq!(of(look, "B1").fault_mode, FaultMode::None);
     assert!(look.problems.iter().any(|problem| problem.why.starts_with("1 reported error is of no")), "{look:?}");
@@ -92,7 +92,7 @@ fn a_module_that_no_counter_knows_has_the_counts_of_its_reports() {
     let looks = looks(&events);
     assert!(looks.iter().all(|look| look.unsupported.is_none()), "{looks:?}");
     let module = of(looks[looks.len() - 1], "mem0");
-    assert_eq!((module.id.as_str(), module.corrected_count), ("cxl:0x1234", 2));
+    assert_eq!((module.id.as_str(), module.corrected()), ("cxl:0x1234", 2));
     assert_eq!(module.fidelity, Fidelity::LowerBound);
 }
 
@@ -174,7 +174,7 @@ fn what_a_history_has_tells_of_faults_and_is_no_error_of_now() {
     let look = looks(&events)[0];
     let fault = of(look, "A1").fault.as_ref().unwrap();
     assert_eq!(fault.mode, FaultMode::Row);
-    assert_eq!((of(look, "A1").corrected_count, of(look, "A1").rate_per_s), (0, 0.0), "counters count, not reports");
+    assert_eq!((of(look, "A1").corrected(), of(look, "A1").rate_per_s), (0, 0.0), "counters count, not reports");
     assert!(of(look, "B1").fault.is_none());
     assert!(
         look.problems.iter().any(|problem| problem.why.starts_with("6 reports in the history are of modules")),
@@ -192,7 +192,7 @@ fn where_no_counter_knows_a_module_the_history_does() {
     let settings = Settings { kept_reports: vec![report], ..Settings::default() };
     let events = Watch::open(&Root::at(tree.path()), settings).turn();
     let dimm = of(looks(&events)[0], "A1");
-    assert_eq!((dimm.corrected_count, dimm.rate_per_s, dimm.fidelity), (3, 0.0, Fidelity::LowerBound));
+    assert_eq!((dimm.corrected(), dimm.rate_per_s, dimm.fidelity), (3, 0.0, Fidelity::LowerBound));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn without_reports_the_totals_of_the_controllers_tell_when_to_look() {
     tree.write(format!("{MC}/dimm0/dimm_ce_count"), "40\n");
     tree.write(format!("{MC}/ce_count"), "40\n");
     let events = watch.turn();
-    assert_eq!(of(looks(&events)[0], "A1").corrected_count, 40);
+    assert_eq!(of(looks(&events)[0], "A1").corrected(), 40);
     watch.looked_ns = watch.looked_ns.saturating_sub(busy_ns);
     assert!(looks(&watch.turn()).is_empty());
 }

@@ -3,7 +3,7 @@
 use super::tree::{MC, fixture};
 use surefoot_hostfs::Root;
 use surefoot_memory::doctor;
-use surefoot_model::{Certainty, MemoryCheck, Severity};
+use surefoot_model::{Certainty, CheckResult, MemoryCheck, Severity};
 use surefoot_testkit::HostTree;
 
 const MCE: &str = "sys/devices/system/machinecheck/machinecheck0";
@@ -118,6 +118,14 @@ fn cases() -> Vec<Case> {
             intel(),
         ),
         ("trace-overruns", trace(intel(), 17), Warning, Certain, "rasdaemon lost 17 events", trace(intel(), 0)),
+        (
+            "counters-unread",
+            intel().file(format!("{MC}/mc1/dimm0/dimm_ue_count"), "N/A\n"),
+            Warning,
+            Certain,
+            "mc1/dimm0/dimm_ue_count",
+            intel(),
+        ),
         ("totals-disagree", intel().file(format!("{MC}/mc0/ce_count"), "9\n"), Warning, Certain, "mc0", intel()),
         ("labels-missing", amd(), Notice, Certain, "10 of 10", intel()),
     ]
@@ -235,4 +243,22 @@ fn hostile_files_harm_no_rule() {
     for check in checks(&tree) {
         assert!(!check.evidence.contains(char::is_control), "{check:?}");
     }
+}
+
+#[test]
+fn a_controller_whose_numbers_cannot_all_be_read_has_not_passed() {
+    for (file, text) in [("dimm0/dimm_ue_count", "N/A\n"), ("ce_count", "\n"), ("dimm0/dimm_ce_count", "-1\n")] {
+        let tree = intel().file(format!("{MC}/mc1/{file}"), text);
+        let checks = checks(&tree);
+        let result = |rule: &str| checks.iter().find(|check| check.rule == rule).unwrap().result;
+        assert_eq!(result("totals-disagree"), CheckResult::NotChecked, "{file}");
+        assert_eq!(result("counters-unread"), CheckResult::Found, "{file}");
+    }
+}
+
+#[test]
+fn without_the_processor_s_flags_a_virtual_machine_is_not_ruled_out() {
+    assert_eq!(of(&checks(&intel()), "virtual-machine").result, CheckResult::Passed);
+    let found = checks(&intel().without("proc/cpuinfo"));
+    assert_eq!(of(&found, "virtual-machine").result, CheckResult::NotChecked);
 }

@@ -28,8 +28,8 @@ fn a_wrong_file_is_one_problem_and_the_rest_is_counted() {
         assert!(problem.path.ends_with(&count) && problem.why.contains(words), "{problem:?}");
         assert!(!problem.why.contains(char::is_control));
         let wrong = dimm(&look, "mc0/dimm0");
-        assert_eq!((wrong.corrected_count, wrong.fidelity), (0, Fidelity::LowerBound));
-        assert_eq!((dimm(&look, "mc1/dimm0").corrected_count, dimm(&look, "mc1/dimm0").fidelity), (7, Fidelity::Exact));
+        assert_eq!((wrong.corrected(), wrong.fidelity), (0, Fidelity::LowerBound));
+        assert_eq!((dimm(&look, "mc1/dimm0").corrected(), dimm(&look, "mc1/dimm0").fidelity), (7, Fidelity::Exact));
         assert_eq!((look.controllers[0].adds_up, look.controllers[1].adds_up), (None, Some(true)));
     }
 }
@@ -55,7 +55,7 @@ fn links_folders_and_pipes_in_the_place_of_files_are_not_followed() {
     let linked = machine().without(&count).link(&count, outside.path().join("secret"));
     let found = look(&linked);
     assert!(found.problems[0].why.contains("symbolic link"), "{:?}", found.problems);
-    assert_eq!(dimm(&found, "mc0/dimm0").corrected_count, 0);
+    assert_eq!(dimm(&found, "mc0/dimm0").corrected(), 0);
     let found = look(&machine().without(&count).folder(&count));
     assert!(found.problems[0].why.contains("is a folder"), "{:?}", found.problems);
     let pipe = machine().without(&count);
@@ -118,7 +118,7 @@ fn a_folder_that_vanishes_in_the_middle_harms_nobody() {
         // On a busy machine the other thread may stand still for hundreds of looks.
         while is_other_well && (whole + torn < 500 || whole.min(torn) == 0) && begun.elapsed().as_secs() < 120 {
             let look = look(&tree);
-            is_other_well = dimm(&look, "mc1/dimm0").corrected_count == 7;
+            is_other_well = dimm(&look, "mc1/dimm0").corrected() == 7;
             if look.dimms.len() == 3 && look.problems.is_empty() { whole += 1 } else { torn += 1 }
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -137,7 +137,7 @@ proptest! {
             "dimm0/dimm_location", "dimm0/size", "dimm0/dimm_edac_mode",
         ];
         let found = look(&machine().file(format!("{MC}/mc0/{}", names[file]), bytes));
-        prop_assert_eq!(dimm(&found, "mc1/dimm0").corrected_count, 7);
+        prop_assert_eq!(dimm(&found, "mc1/dimm0").corrected(), 7);
         let texts = found.dimms.iter().flat_map(|dimm| [&dimm.id, &dimm.label]);
         let texts = texts.chain(found.problems.iter().map(|problem| &problem.why));
         for text in texts.chain(found.controllers.iter().map(|one| &one.name)) {

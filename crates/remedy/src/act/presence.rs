@@ -58,6 +58,9 @@ fn row(means: &Means, is_there: impl Fn(&str) -> bool) -> Capability {
     let words = |of: &[&(&str, &str, &str)]| of.iter().map(by).collect::<Vec<String>>();
     let built_in = means.built_in.iter().map(|name| (*name).to_owned());
     let mut reason = built_in.chain(words(&there)).collect::<Vec<String>>().join(", ");
+    if !has_none {
+        reason.push_str(" (there, not tried)");
+    }
     if !missing.is_empty() {
         let gap = if reason.is_empty() { "" } else { "; " };
         reason.push_str(&format!("{gap}not installed: {}", words(&missing).join(", ")));
@@ -75,11 +78,14 @@ mod tests {
     fn what_is_missing_is_named_with_its_package() {
         let drain = |there: &'static [&str]| row(&MEANS[0], |name| there.contains(&name));
         let all = drain(&["scontrol"]);
-        assert_eq!((all.state, all.reason.as_str()), (CapabilityState::Works, "Kubernetes, Slurm (scontrol)"));
+        assert_eq!(
+            (all.state, all.reason.as_str()),
+            (CapabilityState::Works, "Kubernetes, Slurm (scontrol) (there, not tried)")
+        );
         assert_eq!(all.remedy, "");
         let one = drain(&[]);
         assert_eq!(one.state, CapabilityState::Reduced);
-        assert_eq!(one.reason, "Kubernetes; not installed: Slurm (scontrol)");
+        assert_eq!(one.reason, "Kubernetes (there, not tried); not installed: Slurm (scontrol)");
         assert_eq!(one.remedy, "install slurm-client");
         let none = row(&MEANS[2], |_| false);
         assert_eq!((none.state, none.reason.as_str()), (CapabilityState::Unsupported, "not installed: stressapptest"));

@@ -23,8 +23,13 @@ fn judge(clock: &ClockDiscipline, warning: Duration, critical: Duration) -> Said
         ),
         false => "estimated error: unknown, because nothing synchronises the clock".to_owned(),
     };
+    let offset = match clock.is_synchronized {
+        true => format!("offset that is being corrected: {:.6} s", clock.offset_ns as f64 / 1e9),
+        // The kernel then gives 0, which nobody measured.
+        false => "offset: unknown, because nothing synchronises the clock".to_owned(),
+    };
     let evidence = vec![
-        format!("offset that is being steered away: {:.6} s", clock.offset_ns as f64 / 1e9),
+        offset,
         error,
         format!("limits: warning {} s, critical {} s", warning.as_secs_f64(), critical.as_secs_f64()),
     ];
@@ -54,7 +59,10 @@ mod tests {
                 estimated_error: Duration::from_millis(error_ms),
                 error_max: Duration::from_secs(1),
             };
-            judge(&clock, Duration::from_millis(100), Duration::from_secs(1)).state
+            let said = judge(&clock, Duration::from_millis(100), Duration::from_secs(1));
+            let is_measured = said.evidence[..2].iter().all(|line| !line.contains("unknown"));
+            assert_eq!(is_measured, is_synchronized, "{:?}", said.evidence);
+            said.state
         };
         assert_eq!(state(true, 1_000, 1), CheckState::Ok);
         assert_eq!(state(true, -200_000_000, 1), CheckState::Warning);

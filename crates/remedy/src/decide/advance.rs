@@ -219,6 +219,8 @@ impl Next<'_, '_> {
                 "a person decided; the alert still holds, and no step had anything to repair"
             }
             _ if conclude::needed_no_repair(case) => "the alert is over, and no step had anything to repair",
+            // Whether the repair helped is what the alert says: nothing else has looked.
+            _ if case.is_firing => "all steps are done; the alert still holds",
             _ => "all steps are done",
         };
         Some(self.with_line(next, state.as_str(), "", why))

@@ -23,7 +23,7 @@ mod request;
 pub use closing::is_left_drained;
 pub use conclude::{conclude, found};
 pub use limits::{Out, allowed_out, is_out};
-pub use open::{HeldBack, held_back};
+pub use open::{HeldBack, HeldReason, held_back};
 pub use request::{Refused, Request, request, waits_for_approval};
 
 use crate::policy::Policies;

@@ -4,7 +4,7 @@ use super::limits::Limits;
 use super::{CHANGES_MAX, Controller, actor, entry};
 use crate::policy::{HOUR_NS, Policies, Policy, utc_text};
 use crate::{Change, World};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseStep, CaseWait, Lease, one_line};
 
 /// Open cases of one host; further alerts of it wait until one is closed.
@@ -24,10 +24,7 @@ pub(super) fn open(
     let now_ns = world.now_realtime_ns;
     let mut troubles: HashSet<(&str, &str, &str)> =
         world.open.iter().map(|case| (case.host.as_str(), case.fault.as_str(), case.subject.as_str())).collect();
-    let mut of_host: HashMap<&str, usize> = HashMap::new();
-    for case in &world.open {
-        *of_host.entry(&case.host).or_default() += 1;
-    }
+    let mut of_host = open_of_hosts(world);
     let closed = last_closed(world);
     let mut alerts: Vec<&Alert> = world.alerts.iter().collect();
     alerts.sort_by_key(|alert| (std::cmp::Reverse(alert.severity), alert.since_realtime_ns));
@@ -68,6 +65,31 @@ pub(super) fn open(
     }
 }
 
+/// Why an alert gets no case for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HeldReason {
+    /// A case of its host, or of itself, was closed lately.
+    CoolDown,
+    /// It has not fired for the policy's `hold_off` yet.
+    HoldOff,
+    /// Its host has the most open cases that one host may have.
+    CasesOfHost,
+}
+
+impl HeldReason {
+    /// All of them.
+    pub const ALL: [HeldReason; 3] = [HeldReason::CoolDown, HeldReason::HoldOff, HeldReason::CasesOfHost];
+
+    /// The word that metrics have for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HeldReason::CoolDown => "cool_down",
+            HeldReason::HoldOff => "hold_off",
+            HeldReason::CasesOfHost => "cases_of_host",
+        }
+    }
+}
+
 /// An alert that gets no case for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBack {
@@ -75,28 +97,61 @@ pub struct HeldBack {
     pub host: String,
     /// See [`Alert::key`].
     pub key: String,
+    /// Why.
+    pub reason: HeldReason,
+    /// Tells this firing of the alert from another, where each is to be noted; 0 where one note is enough for an alert that comes and goes.
+    pub since_realtime_ns: u64,
     /// The line of the audit trail that says so.
     pub entry: AuditEntry,
 }
 
-/// The alerts that a cool-down holds back, at most [`CHANGES_MAX`], and how many there are.
-pub fn held_back(world: &World, policies: &Policies, controller: &Controller) -> (Vec<HeldBack>, usize) {
+/// The alerts that get no case for now, at most [`CHANGES_MAX`], and how many there are for each reason.
+pub fn held_back(
+    world: &World,
+    policies: &Policies,
+    controller: &Controller,
+) -> (Vec<HeldBack>, BTreeMap<HeldReason, usize>) {
     let limits = Limits::of(world, policies);
-    let closed = last_closed(world);
+    let (closed, of_host) = (last_closed(world), open_of_hosts(world));
     let now_ns = world.now_realtime_ns;
-    let (mut held, mut count) = (Vec::new(), 0);
+    let (mut held, mut counts) = (Vec::new(), BTreeMap::new());
     for alert in world.alerts.iter().filter(|alert| alert.is_firing) {
         let Some(policy) = policies.of(alert) else { continue };
         let last = closed.get(&(alert.host.as_str(), alert.key.as_str())).copied();
-        let Wait::CoolDown { until_ns } = wait(alert, policy, &limits, last, now_ns) else { continue };
-        count += 1;
+        let (reason, since_realtime_ns, why) = match wait(alert, policy, &limits, last, now_ns) {
+            Wait::CoolDown { until_ns } => {
+                let until = utc_text(until_ns);
+                let why = format!("the cool-down of policy {}: no case before {until}", policy.name);
+                (HeldReason::CoolDown, alert.since_realtime_ns, why)
+            }
+            Wait::HoldOff { until_ns } => {
+                let until = utc_text(until_ns);
+                let why = format!("the hold-off of policy {}: no case before {until}, if it still fires", policy.name);
+                (HeldReason::HoldOff, 0, why)
+            }
+            Wait::None if of_host.get(&*alert.host).is_some_and(|count| *count >= CASES_OF_HOST_MAX) => {
+                let why = format!("{} has {CASES_OF_HOST_MAX} open cases: no case until one is closed", alert.host);
+                (HeldReason::CasesOfHost, 0, why)
+            }
+            Wait::None => continue,
+        };
+        *counts.entry(reason).or_default() += 1;
         if held.len() < CHANGES_MAX {
-            let why = format!("the cool-down of policy {}: no case before {}", policy.name, utc_text(until_ns));
             let entry = entry(now_ns, 0, &actor(&controller.name), "held_back", &target(alert), &why);
-            held.push(HeldBack { host: alert.host.clone(), key: alert.key.clone(), entry });
+            let (host, key) = (alert.host.clone(), alert.key.clone());
+            held.push(HeldBack { host, key, reason, since_realtime_ns, entry });
         }
     }
-    (held, count)
+    (held, counts)
+}
+
+/// The number of open cases of each host.
+fn open_of_hosts(world: &World) -> HashMap<&str, usize> {
+    let mut of_host: HashMap<&str, usize> = HashMap::new();
+    for case in &world.open {
+        *of_host.entry(&case.host).or_default() += 1;
+    }
+    of_host
 }
 
 /// The case of each alert that was closed last. By number, because one that was closed while the clock was ahead would stay the last
@@ -117,7 +172,7 @@ enum Wait {
     /// It is not.
     None,
     /// It does not hold long enough yet.
-    HoldOff,
+    HoldOff { until_ns: u64 },
     /// A case of its host, or of itself, was closed lately.
     CoolDown { until_ns: u64 },
 }
@@ -125,8 +180,9 @@ enum Wait {
 fn wait(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>, now_ns: u64) -> Wait {
     // What is said to begin far in the future comes from a clock that is wrong, and is not to wait for it.
     let since_ns = if alert.since_realtime_ns > now_ns.saturating_add(HOUR_NS) { 0 } else { alert.since_realtime_ns };
-    if since_ns.saturating_add(policy.hold_off_ns) > now_ns {
-        return if policy.hold_off_ns > 0 { Wait::HoldOff } else { Wait::None };
+    let until_ns = since_ns.saturating_add(policy.hold_off_ns);
+    if until_ns > now_ns {
+        return if policy.hold_off_ns > 0 { Wait::HoldOff { until_ns } } else { Wait::None };
     }
     if let Some(until_ns) = limits.cools_until_ns(&alert.host, policy) {
         return Wait::CoolDown { until_ns };

@@ -4,11 +4,11 @@
 use super::{Attempt, Counts, Ended, Settings};
 use crate::act::Outcome;
 use crate::act::debug_mode::repairs_of;
-use crate::decide::{self, Controller, HeldBack};
+use crate::decide::{self, Controller, HeldBack, HeldReason};
 use crate::parts::{self, PartHistory};
-use crate::policy::Policies;
+use crate::policy::{HOUR_NS, Policies};
 use crate::{Casebook, Error, Result, Step};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,6 +19,9 @@ const CONFLICTS_MAX: usize = 100;
 /// Cases of a host that are looked through for earlier repairs, the newest.
 const CASES_WITH_REPAIRS_MAX: usize = 1_000;
 
+/// Held alerts that are remembered as noted. With more of them some are noted again.
+const NOTED_MAX: usize = 100_000;
+
 /// The engine without threads. Times are since any fixed moment, by a clock that never jumps.
 pub struct Core {
     book: Box<dyn Casebook>,
@@ -27,12 +30,15 @@ pub struct Core {
     counts: Arc<Counts>,
     /// The attempts under way, by the case; each case has one at most.
     running: BTreeMap<u64, Running>,
-    /// The alerts that the trail says a cool-down holds back, by host and key.
-    held_back: BTreeSet<(String, String)>,
+    /// The alerts that the trail says are held back, with the time of the decision that last found them so.
+    held_back: BTreeMap<Noted, u64>,
     /// Whether alerts that were settled are to be looked at again.
     is_to_reconsider: bool,
     last_error: Option<String>,
 }
+
+/// An alert that the trail says is held back: host, key, why, and since when it fires where each firing is noted.
+type Noted = (String, String, HeldReason, u64);
 
 struct Running {
     attempt: Attempt,
@@ -54,7 +60,7 @@ pub struct Begin {
 impl Core {
     /// A controller of this name, which no other has that ever used the store.
     pub fn new(book: Box<dyn Casebook>, name: String, settings: Settings, counts: Arc<Counts>) -> Self {
-        let (running, held_back) = (BTreeMap::new(), BTreeSet::new());
+        let (running, held_back) = (BTreeMap::new(), BTreeMap::new());
         Core { book, name, settings, counts, running, held_back, is_to_reconsider: true, last_error: None }
     }
 
@@ -109,7 +115,7 @@ impl Core {
         self.last_error.as_deref()
     }
 
-    /// Asks the store; `None` where it fails, which is counted and said.
+    /// Asks the store; `None` where it fails, which is said.
     fn told<T>(&mut self, ask: impl FnOnce(&mut dyn Casebook) -> Result<T>) -> Option<T> {
         match ask(self.book.as_mut()) {
             Ok(said) => {
@@ -118,7 +124,6 @@ impl Core {
             }
             Err(error) => {
                 self.last_error = Some(error.to_string());
-                self.counts.store_errors.fetch_add(1, Ordering::Relaxed);
                 None
             }
         }
@@ -131,7 +136,7 @@ impl Core {
             lease_ns: self.lease_ns(),
         };
         let mut change_count = 0;
-        let mut held = (Vec::new(), 0);
+        let mut held = (Vec::new(), BTreeMap::new());
         let changed = self.told(|book| {
             book.decide(policies.look_back_ns(), &mut |world| {
                 let changes = decide::decide(world, policies, &controller);
@@ -142,21 +147,28 @@ impl Core {
         });
         self.counts.decided.fetch_add(1, Ordering::Relaxed);
         let changed = changed?;
-        self.note_held_back(held.0, held.1);
+        self.note_held_back(held.0, &held.1);
         Some((changed, change_count))
     }
 
-    /// Writes into the trail, once for each alert, that a cool-down holds it back; each controller of a store does.
-    fn note_held_back(&mut self, held: Vec<HeldBack>, count: usize) {
-        self.counts.held_back.store(count as u64, Ordering::Relaxed);
-        let mut noted = BTreeSet::new();
-        for HeldBack { host, key, entry } in held {
-            let alert = (host, key);
-            if self.held_back.contains(&alert) || self.told(|book| book.note(&entry)).is_some() {
-                noted.insert(alert);
+    /// Writes into the trail that an alert is held back, once for as long as it is; each controller of a store does. What was held back within
+    /// an hour counts as held back all the while: an alert may come and go, and a decision is told of some thousand alerts at most.
+    fn note_held_back(&mut self, held: Vec<HeldBack>, counts: &BTreeMap<HeldReason, usize>) {
+        for reason in HeldReason::ALL {
+            let count = counts.get(&reason).copied().unwrap_or(0);
+            self.counts.held_back(reason).store(count as u64, Ordering::Relaxed);
+        }
+        let Some(now_ns) = held.iter().map(|held| held.entry.at_realtime_ns).max() else { return };
+        self.held_back.retain(|_, last_ns| last_ns.abs_diff(now_ns) < HOUR_NS);
+        if self.held_back.len() > NOTED_MAX {
+            self.held_back.clear();
+        }
+        for HeldBack { host, key, reason, since_realtime_ns, entry } in held {
+            let alert = (host, key, reason, since_realtime_ns);
+            if self.held_back.contains_key(&alert) || self.told(|book| book.note(&entry)).is_some() {
+                self.held_back.insert(alert, now_ns);
             }
         }
-        self.held_back = noted;
     }
 
     fn lease_ns(&self) -> u64 {

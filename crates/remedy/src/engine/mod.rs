@@ -11,6 +11,7 @@ mod run;
 pub use self::core::{Begin, Core};
 pub use attempt::{Attempt, Ended};
 
+use crate::decide::HeldReason;
 use crate::policy::Policies;
 use crate::{Act, Casebook, decide};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,14 +56,19 @@ pub struct Counts {
     pub attempts: AtomicU64,
     /// Attempts whose end counts for nothing, because the lease was lost.
     pub lost: AtomicU64,
-    /// Calls of the store that failed.
-    pub store_errors: AtomicU64,
     /// Steps that are being done.
     pub running: AtomicU64,
-    /// Alerts that a cool-down holds back now.
-    pub held_back: AtomicU64,
+    /// Alerts that get no case now, in the order of [`HeldReason::ALL`].
+    held_back: [AtomicU64; HeldReason::ALL.len()],
     /// How long the last round took, nanoseconds: holding, writing ends, deciding.
     pub round_ns: AtomicU64,
+}
+
+impl Counts {
+    /// Alerts that get no case now for this reason.
+    pub fn held_back(&self, reason: HeldReason) -> &AtomicU64 {
+        &self.held_back[reason as usize]
+    }
 }
 
 /// A running engine. It is stopped by [`Engine::stop`] and when it is dropped.

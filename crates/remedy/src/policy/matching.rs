@@ -6,7 +6,7 @@ use surefoot_model::{Alert, Room, Severity};
 pub struct Match {
     /// The room that says so, or the label `room` of an alert.
     pub room: Option<Room>,
-    /// At least so bad.
+    /// At least so bad. An alert that does not say how bad it is, or in a word that is not known, is not one of these.
     pub severity: Option<Severity>,
     /// One of these faults, such as `memory/rate`; a `*` at the end stands for anything.
     pub fault: Vec<String>,
@@ -25,7 +25,7 @@ impl Match {
             None => room_of_label() == Some(room.as_str()),
         };
         self.room.is_none_or(is_room)
-            && self.severity.is_none_or(|severity| alert.severity >= severity)
+            && self.severity.is_none_or(|least| alert.said_severity().is_some_and(|said| said >= least))
             && (self.fault.is_empty() || self.fault.iter().any(|fault| is_like(fault, &alert.fault)))
             && self.subject.as_ref().is_none_or(|subject| is_like(subject, &alert.subject))
             && self.labels.iter().all(|(name, value)| alert.labels.get(name).is_some_and(|has| is_like(value, has)))
@@ -59,6 +59,20 @@ mod tests {
             origin: AlertOrigin::Finding,
             is_firing: true,
             since_realtime_ns: 1,
+        }
+    }
+
+    #[test]
+    fn an_alert_that_does_not_say_how_bad_it_is_is_of_no_severity() {
+        let of = |word: &str| {
+            let labels = BTreeMap::from([("severity".to_owned(), word.to_owned())]);
+            Alert { origin: AlertOrigin::Alertmanager, labels, ..alert() }
+        };
+        let asks = |severity| Match { severity: Some(severity), ..Match::default() };
+        assert!(asks(Severity::Warning).holds(&of("warning")) && asks(Severity::Notice).holds(&of("page")));
+        for word in ["bogus", "", "P1"] {
+            assert!(Severity::ALL.iter().all(|&least| !asks(least).holds(&of(word))), "{word}");
+            assert!(Match::default().holds(&of(word)), "{word}");
         }
     }
 

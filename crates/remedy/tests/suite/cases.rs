@@ -7,9 +7,9 @@ use std::time::Duration;
 use surefoot_model::{Alert, AuditEntry, Case, CaseState, Lease, Severity, StepState};
 use surefoot_remedy::act::{Found, Outcome};
 use surefoot_remedy::decide::{
-    Controller, LEASE_NS_MAX, Request, conclude, decide, found, request, waits_for_approval,
+    Controller, HeldReason, LEASE_NS_MAX, Request, conclude, decide, found, request, waits_for_approval,
 };
-use surefoot_remedy::engine::{Core, Ended, Settings};
+use surefoot_remedy::engine::{Core, Counts, Ended, Settings};
 use surefoot_remedy::memory_book::MemoryBook;
 use surefoot_remedy::policy::Policies;
 use surefoot_remedy::{Casebook, Change, Error, World};
@@ -23,6 +23,7 @@ struct Desk {
     book: MemoryBook,
     clock: Arc<AtomicU64>,
     core: Core,
+    counts: Arc<Counts>,
     policies: Policies,
     hands: Hands,
     passed: Duration,
@@ -33,9 +34,10 @@ impl Desk {
         let clock = Arc::new(AtomicU64::new(NOON));
         let ticks = Arc::clone(&clock);
         let book = MemoryBook::new(Arc::new(move || ticks.load(Ordering::Relaxed)));
-        let core = Core::new(Box::new(book.clone()), "c".into(), Settings::default(), Arc::default());
+        let counts = Arc::<Counts>::default();
+        let core = Core::new(Box::new(book.clone()), "c".into(), Settings::default(), Arc::clone(&counts));
         let policies = Policies::parse(policy, "p").unwrap();
-        Desk { book, clock, core, policies, hands: Hands::default(), passed: Duration::ZERO }
+        Desk { book, clock, core, counts, policies, hands: Hands::default(), passed: Duration::ZERO }
     }
 
     /// Goes on until nothing more is due.
@@ -78,6 +80,14 @@ impl Desk {
             request(&self.case(id), asked, "user anna", "", self.clock.load(Ordering::Relaxed)).unwrap();
         self.book.update(&case, &entry).unwrap();
         self.go();
+    }
+
+    /// The reasons of the trail's lines about alerts that are held back, the oldest first, and how many alerts are held back now.
+    fn held(&mut self, reason: HeldReason) -> (Vec<String>, u64) {
+        let mut lines = self.book.trail(0, 1_000).unwrap();
+        lines.retain(|line| line.action == "held_back");
+        let lines = lines.into_iter().map(|line| format!("{}: {}", line.target, line.reason)).collect();
+        (lines, self.counts.held_back(reason).load(Ordering::Relaxed))
     }
 
     fn count(&mut self) -> usize {
@@ -356,6 +366,52 @@ fn an_alert_must_hold_for_a_while_and_be_over_for_a_while() {
     desk.pass(61 * S);
     assert_eq!(desk.case(1).state, CaseState::Cleared);
     assert!(desk.hands.done().is_empty());
+}
+
+#[test]
+fn an_alert_that_a_hold_off_holds_back_is_in_the_trail_and_counted() {
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"return\"]\nhold_off = \"5m\"");
+    let held = |desk: &mut Desk| desk.held(HeldReason::HoldOff);
+    // It comes and goes, which is what a hold-off is for: that is one line, and not one for each time.
+    for _ in 0..3 {
+        desk.tell(alert("h1"));
+        desk.pass(S);
+        assert_eq!(held(&mut desk).1, 1);
+        desk.over(alert("h1"));
+        desk.pass(S);
+        assert_eq!(held(&mut desk).1, 0);
+    }
+    let (lines, _) = held(&mut desk);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for words in ["h1 ", "the hold-off of policy ", "no case before 2026-11-25 12:05:00 UTC, if it still fires"] {
+        assert!(lines[0].contains(words), "{words}: {lines:?}");
+    }
+    desk.tell(alert("h1"));
+    desk.pass(301 * S);
+    assert_eq!((desk.count(), held(&mut desk).1), (1, 0));
+}
+
+#[test]
+fn alerts_of_a_host_with_many_cases_are_in_the_trail_and_counted() {
+    let mut desk = Desk::new(
+        "[[policy]]\nsteps = [\"drain\"]\nclear_after = \"1m\"\nwindows = [\"night\"]\n[[window]]\nname = \"night\"\nfrom = \"22:00\"\nto = \"04:00\"",
+    );
+    let one = |number: usize| Alert { key: format!("k{number}"), subject: format!("dimm {number}"), ..alert("h1") };
+    let alerts: Vec<Alert> = (0..35).map(|number| Alert { since_realtime_ns: NOON, ..one(number) }).collect();
+    desk.book.take(&alerts).unwrap();
+    desk.go();
+    desk.pass(S);
+    assert_eq!(desk.count(), 32);
+    let (lines, held_count) = desk.held(HeldReason::CasesOfHost);
+    assert_eq!((lines.len(), held_count), (3, 3), "{lines:?}");
+    assert!(lines[0].contains("h1 has 32 open cases: no case until one is closed"), "{lines:?}");
+    // Nothing is noted twice, and one case that ends makes room for one alert.
+    let first = desk.case(1).alert_key;
+    desk.over(one(first.trim_start_matches('k').parse().unwrap()));
+    desk.pass(61 * S);
+    assert_eq!(desk.count(), 33);
+    let (lines, held_count) = desk.held(HeldReason::CasesOfHost);
+    assert_eq!((lines.len(), held_count), (3, 2), "{lines:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use surefoot_model::{Alert, Case, CaseState, StepState};
 use surefoot_remedy::Casebook;
-use surefoot_remedy::decide::{Request, request};
+use surefoot_remedy::decide::{HeldReason, Request, request};
 use surefoot_remedy::engine::{Core, Settings};
 use surefoot_remedy::memory_book::MemoryBook;
 use surefoot_remedy::parts::PartHistory;
@@ -92,13 +92,14 @@ fn an_alert_that_a_cool_down_holds_back_is_in_the_trail_once_and_counted() {
     let mut desk = Desk::new();
     let counts = Arc::new(surefoot_remedy::engine::Counts::default());
     desk.core = Core::new(Box::new(desk.book.clone()), "c".into(), Settings::default(), Arc::clone(&counts));
+    let cooling = || counts.held_back(HeldReason::CoolDown).load(Ordering::Relaxed);
     assert_eq!(desk.fails_again().state, CaseState::Returned);
     let held = |desk: &mut Desk| -> Vec<_> {
         let trail = desk.book.trail(0, 100).unwrap();
         trail.into_iter().filter(|line| line.action == "held_back").collect()
     };
     // The alert fired on for a while after its case was closed.
-    assert_eq!((held(&mut desk).len(), counts.held_back.load(Ordering::Relaxed)), (1, 0));
+    assert_eq!((held(&mut desk).len(), cooling()), (1, 0));
     // Half an hour later it comes again, and the cool-down of an hour still holds.
     desk.clock.fetch_add(1_000_000_000, Ordering::Relaxed);
     desk.book.take(&[Alert { since_realtime_ns: desk.now_ns(), ..alert("n1") }]).unwrap();
@@ -107,12 +108,12 @@ fn an_alert_that_a_cool_down_holds_back_is_in_the_trail_once_and_counted() {
     }
     assert_eq!(desk.book.cases(false, 10).unwrap().len(), 1);
     let lines = held(&mut desk);
-    assert_eq!((lines.len(), counts.held_back.load(Ordering::Relaxed)), (2, 1), "{lines:?}");
+    assert_eq!((lines.len(), cooling()), (2, 1), "{lines:?}");
     assert!(lines[1].target.starts_with("n1 ") && lines[1].reason.contains("no case before"), "{lines:?}");
     desk.clock.fetch_add(HOUR_NS, Ordering::Relaxed);
     desk.go();
     assert_eq!(desk.book.cases(false, 10).unwrap().len(), 2, "after it the alert gets its case");
-    assert_eq!((held(&mut desk).len() - 2, counts.held_back.load(Ordering::Relaxed)), (1, 1));
+    assert_eq!((held(&mut desk).len() - 2, cooling()), (1, 1));
 }
 
 /// A repair for good of the new module would use up its spare rows for a fault that left with the old one.

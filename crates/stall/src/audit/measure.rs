@@ -224,6 +224,7 @@ impl Measured {
         let names = listed(here.iter().map(|each| format!("{} ({} switches)", each.name, each.switches)));
         Ok(match here.len() {
             0 => format!("none was seen running on it in {}", self.length()),
+            1 => format!("1 was seen running on it in {}: {names}", self.length()),
             count => format!("{count} were seen running on it in {}: {names}", self.length()),
         })
     }

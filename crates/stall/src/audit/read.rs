@@ -194,6 +194,14 @@ impl Settings {
         if ordinary.is_empty() { others } else { ordinary }
     }
 
+    /// Whether no online core would be left for everything else if these cores and all audited ones were set apart. Where the online
+    /// cores are not known, that is not known either, and no.
+    pub fn leaves_none(&self, already: &[CpuId]) -> bool {
+        let online = self.online.as_deref().unwrap_or_default();
+        let is_apart = |cpu: &CpuId| self.audited.contains(cpu) || already.contains(cpu);
+        !online.is_empty() && online.iter().all(is_apart)
+    }
+
     /// A number below /proc/sys.
     ///
     /// # Errors

@@ -227,7 +227,7 @@ impl Judge {
         let named_ns = if rest_ns <= evidence.allowance_ns { rest_ns } else { rest_ns.min(typical_ns) };
         let Some(kind) = inside.causes.first().map(|cause| cause.cause.kind).filter(|_| named_ns > 0) else { return };
         inside.unexplained_ns -= named_ns;
-        inside.causes.push(GapCause { cause: Cause::new(kind, "entry and exit"), duration_ns: named_ns });
+        inside.causes.push(GapCause { cause: Cause::new(kind, Cause::ENTRY_AND_EXIT), duration_ns: named_ns });
         inside.causes.sort_by_key(|cause| std::cmp::Reverse(cause.duration_ns));
         let how = if self.entry_exit.is_measured() { "measured here" } else { "assumed" };
         statements.push(format!(

@@ -107,7 +107,7 @@ fn vector_cause(index: usize) -> Cause {
     let kind = match VECTORS[index].row {
         "LOC" => CauseKind::Timer,
         "RES" => CauseKind::Reschedule,
-        "CAL" => return Cause::new(CauseKind::CallFunction, "interrupt itself"),
+        "CAL" => return Cause::new(CauseKind::CallFunction, Cause::INTERRUPT_ITSELF),
         "IWI" => CauseKind::IrqWork,
         "THR" | "DFR" => CauseKind::MachineCheck,
         _ => CauseKind::OtherInterrupt,

@@ -7,13 +7,12 @@
 
 use crate::gap::tapes::put_in_order;
 use crate::spin::{self, Jumps};
-use crate::who::loops::parts::ENTRY_AND_EXIT;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surefoot_hostfs::clock::{self, TscClock, tsc};
 use surefoot_hostfs::{Root, cpus, thread};
-use surefoot_model::{CauseKind, CpuId, EntryExit, EntryExitBasis, Interrupt, LoopGap, WhoReport};
+use surefoot_model::{Cause, CauseKind, CpuId, EntryExit, EntryExitBasis, Interrupt, LoopGap, WhoReport};
 use surefoot_probes::Probes;
 use surefoot_probes::layout::{
     CAUSE_CALL_FUNCTION, CAUSE_CALL_FUNCTION_SINGLE, CAUSE_LOCAL_TIMER, CAUSE_RESCHEDULE, CAUSE_SOFTIRQ, SOFTIRQS, Turn,
@@ -34,7 +33,7 @@ const SAMPLES: usize = 5;
 const KEPT: usize = 4096;
 
 /// The interrupt that carries called functions.
-const CARRIER: &str = "interrupt itself";
+const CARRIER: &str = Cause::INTERRUPT_ITSELF;
 
 /// The measurements so far, by kind.
 #[derive(Debug, Default)]
@@ -61,7 +60,7 @@ impl Measured {
     pub(super) fn noted(&mut self, gap: &LoopGap) {
         if let Some(kind) = single(gap) {
             // What the loop's own reading takes for entry and exit has a part of its own.
-            let named = gap.parts.iter().filter(|part| part.cause.name == ENTRY_AND_EXIT);
+            let named = gap.parts.iter().filter(|part| part.cause.name == Cause::ENTRY_AND_EXIT);
             let named_ns = named.fold(0, |sum: u64, part| sum.saturating_add(part.total_ns));
             keep(self.noted.entry(kind).or_default(), gap.unexplained_ns.saturating_add(named_ns));
         }
@@ -219,7 +218,7 @@ fn single(gap: &LoopGap) -> Option<CauseKind> {
     let mut found = None;
     for part in &gap.parts {
         let kind = part.cause.kind;
-        let is_within = part.cause.name == ENTRY_AND_EXIT
+        let is_within = part.cause.name == Cause::ENTRY_AND_EXIT
             || matches!(kind, CauseKind::Softirq | CauseKind::TlbShootdown)
             || kind == CauseKind::CallFunction && part.cause.name != CARRIER;
         if is_within {
@@ -274,7 +273,7 @@ fn outside(turns: &[Turn], tid: u32, start_ns: u64, end_ns: u64) -> Option<(Caus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::{Cause, LoopGapPart};
+    use surefoot_model::LoopGapPart;
 
     const TID: u32 = 77;
 
@@ -326,7 +325,8 @@ mod tests {
     fn what_a_gap_names_as_entry_and_exit_is_what_they_took() {
         let mut measured = Measured::default();
         for _ in 0..SAMPLES {
-            let mut noted = gap(&[(CauseKind::Timer, "local_timer", 1), (CauseKind::Timer, ENTRY_AND_EXIT, 1)], 0);
+            let mut noted =
+                gap(&[(CauseKind::Timer, "local_timer", 1), (CauseKind::Timer, Cause::ENTRY_AND_EXIT, 1)], 0);
             noted.parts[1].total_ns = 9_000;
             measured.noted(&noted);
         }

@@ -3,9 +3,9 @@
 //! Time that passed while a core was idle was lost to nobody and does not count. Where the cost of entry and exit is
 //! known it counts with the time inside, because the work that was interrupted loses both.
 
-use super::advice::{NEEDS_ANOTHER_KERNEL, OTHER_TASK};
+use super::advice::OTHER_TASK;
 use std::collections::HashMap;
-use surefoot_model::{Advice, CauseKind, Fix, Interrupt, WhoReport};
+use surefoot_model::{Advice, Cause, CauseKind, Fix, Interrupt, WhoReport};
 
 /// Rows that are listed.
 const ROWS: usize = 8;
@@ -14,7 +14,7 @@ const ROWS: usize = 8;
 const LEAST_SHARE_PPM: u64 = 5_000;
 
 /// The interrupt that carries called functions has no remedy of its own where those are told.
-const CARRIER: &str = "interrupt itself";
+const CARRIER: &str = Cause::INTERRUPT_ITSELF;
 
 /// What work lost to an interrupt, entry and exit included; nanoseconds.
 fn cost_ns(interrupt: &Interrupt) -> u64 {
@@ -50,7 +50,9 @@ pub fn rank(report: &WhoReport) -> Vec<Fix> {
         let advice = if interrupt.advice.is_empty() { &without_rule[..] } else { &interrupt.advice };
         for advice in advice {
             let part = |whole: u64| (u128::from(whole) * u128::from(advice.share_ppm) / 1_000_000) as u64;
-            let (part_ns, count) = (part(cost), part(interrupt.count));
+            // The count that the evidence gives; a report of an earlier release gives the share alone.
+            let count = if advice.count == 0 { part(interrupt.count) } else { advice.count.min(interrupt.count) };
+            let part_ns = part(cost);
             // What keeps one task off the core keeps all off.
             let what = if advice.rule == OTHER_TASK { String::new() } else { interrupt.cause.to_string() };
             let key = (what, advice.rule.clone());
@@ -90,7 +92,7 @@ pub fn rank(report: &WhoReport) -> Vec<Fix> {
     }
     rows.retain(|row| row.share_of_lost_ppm >= LEAST_SHARE_PPM);
     // What nothing on this kernel ends is not what to fix first.
-    rows.sort_by_key(|row| (row.rule == NEEDS_ANOTHER_KERNEL, std::cmp::Reverse(row.total_ns)));
+    rows.sort_by_key(|row| (row.rule == Fix::NEEDS_ANOTHER_KERNEL, std::cmp::Reverse(row.total_ns)));
     rows.truncate(ROWS);
     rows
 }
@@ -133,7 +135,7 @@ fn verify(report: &WhoReport, row: &Fix) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::{Cause, CpuId};
+    use surefoot_model::CpuId;
 
     fn interrupt(cpu: u32, kind: CauseKind, name: &str, total_ns: u64, advice: &[(&str, u64)]) -> Interrupt {
         Interrupt {
@@ -181,6 +183,16 @@ mod tests {
         assert_eq!(ranked[0].expect, "TLB shootdown flush_tlb_func on core 1: 10.0 per second now, 1.0 without this");
     }
 
+    /// Not all raisers are seen: the share is of the arrivals whose raiser is known or known to be missing.
+    #[test]
+    fn the_count_is_the_one_that_the_evidence_gives() {
+        let mut timer = interrupt(1, CauseKind::Timer, "local_timer", 1_000, &[("hrtimer", 320_000)]);
+        timer.advice[0].count = 35;
+        let ranked = rank(&report(vec![timer]));
+        assert_eq!((ranked[0].count, ranked[0].total_ns), (35, 320));
+        assert_eq!(ranked[0].expect, "timer local_timer on core 1: 10.0 per second now, 6.5 without this");
+    }
+
     #[test]
     fn the_same_cause_on_several_cores_is_one_row_that_speaks_of_the_costliest() {
         let of = |cpu, ns| interrupt(cpu, CauseKind::Timer, "local_timer", ns, &[("tick", 1_000_000)]);
@@ -193,11 +205,11 @@ mod tests {
 
     #[test]
     fn what_needs_another_kernel_comes_last_whatever_it_costs() {
-        let tick = interrupt(1, CauseKind::Timer, "local_timer", 900, &[(NEEDS_ANOTHER_KERNEL, 1_000_000)]);
+        let tick = interrupt(1, CauseKind::Timer, "local_timer", 900, &[(Fix::NEEDS_ANOTHER_KERNEL, 1_000_000)]);
         let line = interrupt(1, CauseKind::DeviceInterrupt, "eth0", 100, &[("line", 1_000_000)]);
         let ranked = rank(&report(vec![tick, line]));
         let told: Vec<(&str, u64)> = ranked.iter().map(|row| (row.rule.as_str(), row.share_of_lost_ppm)).collect();
-        assert_eq!(told, [("line", 100_000), (NEEDS_ANOTHER_KERNEL, 900_000)]);
+        assert_eq!(told, [("line", 100_000), (Fix::NEEDS_ANOTHER_KERNEL, 900_000)]);
     }
 
     #[test]

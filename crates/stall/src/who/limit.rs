@@ -1,7 +1,7 @@
 //! Keeps a report small enough to flow, to be recorded or to be kept, whatever the machine and its symbols are like.
 //!
-//! Raisers that are rare are counted together, so that no count is lost; what else finds no room is counted under what is
-//! missing.
+//! Raisers that are rare are counted together, by name as far as there is room, so that no count is lost; what else finds no
+//! room is counted under what is missing.
 
 use super::weight::{
     interrupt_bytes, loop_bytes, loop_gap_bytes, notice_bytes, raiser_bytes, raisers_bytes, report_bytes, text_bytes,
@@ -15,6 +15,15 @@ const FRAME_CHARS: usize = 240;
 
 /// What the raisers that are counted together do.
 const TOGETHER: &str = "other raisers, together for lack of room";
+
+/// As [`TOGETHER`], of those that have one name and one system call.
+const OF_ONE_NAME: &str = "several raisers of this name, together for lack of room";
+
+/// Names of raisers that are counted together, for each interrupt. A build has thousands of threads and some ten names.
+const NAMES: usize = 8;
+
+/// What `(other)` is called.
+const NAMELESS: &str = "(other)";
 
 /// A sentence about what is left out.
 const SENTENCE_BYTES: usize = 128;
@@ -37,7 +46,7 @@ impl Limits {
 }
 
 /// Cuts a report down to its limits; the timeline is left alone. The counts of raisers stay: the rarest are counted
-/// together, for each interrupt and certainty. Of interrupts the cheapest go, of loops and their gaps those with the least
+/// together, for each interrupt, certainty, name and system call, and beyond eight of these without them. Of interrupts the cheapest go, of loops and their gaps those with the least
 /// time, of sentences the last. How many went is said under what is missing.
 pub fn limit(report: &mut WhoReport, limits: &Limits) {
     let names = report.interrupts.iter_mut().flat_map(|interrupt| &mut interrupt.raisers);
@@ -69,37 +78,97 @@ pub(super) fn other(certainty: Certainty, count: u64) -> Raiser {
         certainty,
         function: TOGETHER.to_owned(),
         syscall: String::new(),
-        comm: "(other)".to_owned(),
+        comm: NAMELESS.to_owned(),
         pid: 0,
         tid: 0,
         wakee: String::new(),
         count,
         kernel_stack: Vec::new(),
         user_stack: Vec::new(),
+        is_sum: true,
     }
 }
 
+/// Whether a row is the sum of others that have nothing in common.
+pub(super) fn is_nameless(raiser: &Raiser) -> bool {
+    raiser.comm == NAMELESS && raiser.tid == 0
+}
+
 /// Whether a row is the sum of others already.
-pub(super) fn is_sum(raiser: &Raiser) -> bool {
-    raiser.comm == "(other)" && raiser.tid == 0
+fn is_sum(raiser: &Raiser) -> bool {
+    raiser.is_sum || is_nameless(raiser)
+}
+
+/// Raisers that are counted together.
+#[derive(Default)]
+pub(super) struct Together(BTreeMap<(Certainty, String, String), Sum>);
+
+struct Sum {
+    count: u64,
+    /// Their process; 0 where there are several.
+    pid: u32,
+}
+
+impl Together {
+    /// Counts raisers of this name, in this system call and of this process.
+    pub(super) fn add(&mut self, certainty: Certainty, comm: &str, syscall: &str, pid: u32, count: u64) {
+        let sum = self.0.entry((certainty, comm.to_owned(), syscall.to_owned())).or_insert(Sum { count: 0, pid });
+        sum.count = sum.count.saturating_add(count);
+        if sum.pid != pid {
+            sum.pid = 0;
+        }
+    }
+
+    /// Counts raisers of which nothing else is known.
+    pub(super) fn add_nameless(&mut self, certainty: Certainty, count: u64) {
+        self.add(certainty, NAMELESS, "", 0, count);
+    }
+
+    /// The rows that stand for them: the most frequent names, and one for each certainty of what is left.
+    pub(super) fn rows(mut self) -> Vec<Raiser> {
+        let mut most: Vec<(Reverse<u64>, (Certainty, String, String))> = self
+            .0
+            .iter()
+            .filter(|(key, _)| key.1 != NAMELESS)
+            .map(|(key, sum)| (Reverse(sum.count), key.clone()))
+            .collect();
+        most.sort_unstable();
+        let named: Vec<Raiser> = most
+            .into_iter()
+            .take(NAMES)
+            .filter_map(|(_, key)| self.0.remove_entry(&key))
+            .map(|((certainty, comm, syscall), Sum { count, pid })| Raiser {
+                comm,
+                syscall,
+                pid,
+                function: OF_ONE_NAME.to_owned(),
+                ..other(certainty, count)
+            })
+            .collect();
+        let mut left: BTreeMap<Certainty, u64> = BTreeMap::new();
+        for ((certainty, ..), Sum { count, .. }) in self.0 {
+            let sum = left.entry(certainty).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        named.into_iter().chain(left.into_iter().map(|(certainty, count)| other(certainty, count))).collect()
+    }
 }
 
 /// Counts raisers of an interrupt together unless they are to stay; returns how many. Sums that were there are among
 /// them, and do not count.
 fn merge(interrupt: &mut Interrupt, mut stays: impl FnMut(&Raiser) -> bool) -> usize {
-    let mut sums: BTreeMap<Certainty, u64> = BTreeMap::new();
+    let mut together = Together::default();
     let mut merged = 0;
     interrupt.raisers.retain(|raiser| {
         let is_sum = is_sum(raiser);
         let stays = !is_sum && stays(raiser);
         if !stays {
-            let sum = sums.entry(raiser.certainty).or_default();
-            *sum = sum.saturating_add(raiser.count);
+            together.add(raiser.certainty, &raiser.comm, &raiser.syscall, raiser.pid, raiser.count);
             merged += usize::from(!is_sum);
         }
         stays
     });
-    interrupt.raisers.extend(sums.into_iter().map(|(certainty, count)| other(certainty, count)));
+    interrupt.raisers.extend(together.rows());
     interrupt.raisers.sort_by_key(|raiser| Reverse(raiser.count));
     merged
 }
@@ -147,9 +216,20 @@ fn merge_rare(report: &mut WhoReport, bytes: usize) -> usize {
     report.interrupts.iter_mut().map(|interrupt| merge(interrupt, &mut stays)).sum()
 }
 
-/// Room for the rows that may come to stand for raisers of an interrupt: one for each certainty.
+/// Room for the rows that may come to stand for raisers of an interrupt: one for each certainty and for each of the names, which
+/// are no longer than the longest that are there.
 fn sums_bytes(interrupt: &Interrupt) -> usize {
-    interrupt.raisers.len().min(3) * raiser_bytes(&other(Certainty::Certain, 0))
+    let nameless = interrupt.raisers.len().min(3) * raiser_bytes(&other(Certainty::Certain, 0));
+    let mut named: Vec<usize> = interrupt.raisers.iter().map(one_name_bytes).collect();
+    named.sort_unstable_by_key(|&bytes| Reverse(bytes));
+    nameless + named.iter().take(NAMES).sum::<usize>()
+}
+
+/// What a raiser takes as the sum of those of its name.
+fn one_name_bytes(raiser: &Raiser) -> usize {
+    let Raiser { certainty, comm, syscall, pid, .. } = raiser;
+    let function = OF_ONE_NAME.to_owned();
+    raiser_bytes(&Raiser { comm: comm.clone(), syscall: syscall.clone(), pid: *pid, function, ..other(*certainty, 0) })
 }
 
 /// How many come first of which the sizes fit.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use surefoot_hostfs::tasks::TaskStat;
 use surefoot_hostfs::{Root, cpus};
-use surefoot_model::{CoreLedger, CpuId, Lost, Notice};
+use surefoot_model::{Cause, CoreLedger, CpuId, LedgerSum, Lost, Notice};
 use surefoot_probes::layout::{BUCKETS, CAUSES, CauseTotals};
 use surefoot_probes::{Probes, Snapshot};
 
@@ -23,10 +23,13 @@ const NOTICES: usize = 100;
 /// The beginning of a stretch: a snapshot, and the durations of every cause so far.
 type Beginning = (Arc<Snapshot>, Vec<[u32; BUCKETS]>);
 
+/// The stretches of one core, summed up.
+type Sum = LedgerSum<Cause, Lost>;
+
 #[derive(Default)]
 struct Core {
     since: Option<Beginning>,
-    done: Option<CoreLedger>,
+    done: Option<Sum>,
     offline_ns: Option<u64>,
 }
 
@@ -158,9 +161,9 @@ impl Presence {
         let later = core.since.as_ref().and_then(|_| slots.get(&cpu)).cloned();
         let mut sum = core.done.clone();
         if let (Some(since), Some(later)) = (&core.since, &later) {
-            add(&mut sum, stretch(probes, names, cpu, since, later));
+            add(&mut sum, &stretch(probes, names, cpu, since, later));
         }
-        let sum = sum.ok_or_else(nothing)?;
+        let sum = sum.ok_or_else(nothing)?.ledger();
         match sum.fault() {
             Some(fault) => Err(format!("core {cpu}: {fault}, so nothing is said about it")),
             None => Ok((sum, later)),
@@ -173,7 +176,7 @@ impl Core {
     fn end_stretch(&mut self, probes: &Probes, names: &Names, cpu: CpuId) {
         let Some((since, mut later)) = self.since.take().zip(probes.snapshot(cpu)) else { return };
         later.at_ns = later.slot.last_ns.max(since.0.at_ns);
-        add(&mut self.done, stretch(probes, names, cpu, &since, &later));
+        add(&mut self.done, &stretch(probes, names, cpu, &since, &later));
     }
 }
 
@@ -197,13 +200,9 @@ fn stretch(probes: &Probes, names: &Names, cpu: CpuId, since: &Beginning, later:
 }
 
 /// Adds a stretch to the sum of those before.
-fn add(sum: &mut Option<CoreLedger>, more: CoreLedger) {
-    let Some(sum) = sum else {
-        *sum = Some(more);
-        return;
-    };
-    sum.add_times(&more);
-    sum.lost = Lost::by_cause(sum.lost.iter().chain(&more.lost));
+fn add(sum: &mut Option<Sum>, more: &CoreLedger) {
+    let sum = sum.get_or_insert_with(|| Sum::empty(more.cpu));
+    sum.add(more, |_, lost| (lost.cause.clone(), lost.clone()));
 }
 
 fn seconds(ns: u64) -> String {

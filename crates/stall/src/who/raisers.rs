@@ -1,6 +1,7 @@
 //! The raisers of each kind of interrupt, counted, within a limit.
 
 use super::interned::{Interned, Number, Texts};
+use super::limit::Together;
 use super::naming::Namer;
 use super::stacks::KernelStacks;
 use super::system_calls;
@@ -12,8 +13,11 @@ use surefoot_hostfs::Root;
 use surefoot_model::{Cause, Certainty, CpuId, Raiser};
 use surefoot_probes::Raised;
 
-/// Distinct raisers that are kept; the rest is counted as "other".
+/// Distinct raisers that are kept; the rest is counted by name.
 const DISTINCT: usize = 10_000;
+
+/// Distinct names of the rest, of all interrupts together; beyond, it is counted as "other".
+const NAMES_OF_THE_REST: usize = 4096;
 
 /// What tells one raiser from another. Ten thousand of them have some MiB: what many have in common is kept once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,6 +49,8 @@ enum UserFrames {
     Named(Box<[Number]>),
 }
 
+type CountByName = BTreeMap<(Certainty, Option<Number>), u64>;
+
 /// Counts raisers and has their stacks named while the processes still live.
 #[derive(Default)]
 pub(crate) struct RaiserTable {
@@ -55,7 +61,9 @@ pub(crate) struct RaiserTable {
     kernel_stacks: Interned<Vec<u64>>,
     /// The frames of each of these stacks.
     kernel_frames: Vec<Box<[Number]>>,
-    others: BTreeMap<(CpuId, Cause), u64>,
+    /// The rest, by the number of the name; without one where there was no room.
+    rest: BTreeMap<(CpuId, Cause), CountByName>,
+    rest_names: usize,
     unknown: BTreeMap<(CpuId, Cause), u64>,
     namer: Option<Namer>,
 }
@@ -99,16 +107,19 @@ impl RaiserTable {
         let (tid, pid) = if raised.in_interrupt { (0, 0) } else { (raised.tid, raised.pid) };
         let kernel_stack = self.kernel_stack(stacks, &raised.kernel_stack);
         let key =
-            self.key(&place, &function, tid, raised.system_call, kernel_stack, (raised.image, &raised.user_stack))?;
+            self.key(&place, &function, tid, raised.system_call, kernel_stack, (raised.image, &raised.user_stack));
+        let comm = || if raised.in_interrupt { "(interrupt)".to_owned() } else { printable(&raised.comm) };
+        let Some(key) = key else { return self.count_rest(place, certainty, &comm()) };
         if let Some(&row) = self.known.get(&key) {
             self.rows[row as usize].count += 1;
             return Some(row);
         }
-        let comm = if raised.in_interrupt { "(interrupt)".to_owned() } else { printable(&raised.comm) };
-        let (comm, wakee) = (self.texts.number(&comm), self.texts.number(&printable(&raised.wakee)));
-        let (Some(comm), Some(wakee), true) = (comm, wakee, self.rows.len() < DISTINCT) else {
-            *self.others.entry(place).or_default() += 1;
-            return None;
+        if self.rows.len() >= DISTINCT {
+            return self.count_rest(place, certainty, &comm());
+        }
+        let name = comm();
+        let (Some(comm), Some(wakee)) = (self.texts.number(&name), self.texts.number(&printable(&raised.wakee))) else {
+            return self.count_rest(place, certainty, &name);
         };
         let user_stack = UserFrames::Unnamed(match &mut self.namer {
             Some(namer) => {
@@ -128,10 +139,7 @@ impl RaiserTable {
         kernel_stack: Number,
         (image, user_stack): (u64, &[u64]),
     ) -> Option<Key> {
-        let Some(function) = self.texts.number(function) else {
-            *self.others.entry(place.clone()).or_default() += 1;
-            return None;
-        };
+        let function = self.texts.number(function)?;
         let cause = self.causes.number(&place.1);
         Some(Key {
             cpu: place.0,
@@ -143,6 +151,20 @@ impl RaiserTable {
             user_stack: user_stack.into(),
             image,
         })
+    }
+
+    /// Counts an arrival whose raiser is not told apart from others of its name.
+    fn count_rest(&mut self, place: (CpuId, Cause), certainty: Certainty, comm: &str) -> Option<u32> {
+        let name = self.texts.number(comm);
+        let names = self.rest.entry(place).or_default();
+        if let Some(count) = names.get_mut(&(certainty, name)) {
+            *count += 1;
+            return None;
+        }
+        let has_room = self.rest_names < NAMES_OF_THE_REST;
+        self.rest_names += usize::from(has_room);
+        *names.entry((certainty, name.filter(|_| has_room))).or_default() += 1;
+        None
     }
 
     /// The number of a kernel stack, which is named when it is seen first.
@@ -179,19 +201,23 @@ impl RaiserTable {
         if kernel_stack as usize == self.kernel_frames.len() {
             self.kernel_frames.push(Box::default());
         }
-        let key = self.key(&place, &context, tid, None, kernel_stack, (0, &[]))?;
+        let certainty = Certainty::Certain;
+        let Some(key) = self.key(&place, &context, tid, None, kernel_stack, (0, &[])) else {
+            return self.count_rest(place, certainty, "");
+        };
         if let Some(&row) = self.known.get(&key) {
             self.rows[row as usize].count += 1;
             return Some(row);
         }
-        let has_room = self.rows.len() < DISTINCT;
-        let comm = if has_room { self.texts.number(&comm()) } else { None };
-        let (Some(comm), Some(wakee)) = (comm, self.texts.number("")) else {
-            *self.others.entry(place).or_default() += 1;
-            return None;
+        // The name of each would be a file to open at each arrival.
+        if self.rows.len() >= DISTINCT {
+            return self.count_rest(place, certainty, "");
+        }
+        let (Some(comm), Some(wakee)) = (self.texts.number(&comm()), self.texts.number("")) else {
+            return self.count_rest(place, certainty, "");
         };
         let user_stack = UserFrames::Named(Box::default());
-        Some(self.add(key, Row { certainty: Certainty::Certain, comm, wakee, pid: 0, count: 1, user_stack }))
+        Some(self.add(key, Row { certainty, comm, wakee, pid: 0, count: 1, user_stack }))
     }
 
     /// Every raiser that is told apart, by row.
@@ -219,15 +245,20 @@ impl RaiserTable {
             (Reverse(*count), self.texts.get(*comm), key.tid)
         };
         keys.sort_by(|one, other| rank(one).cmp(&rank(other)));
-        let mut sums: BTreeMap<Certainty, u64> = BTreeMap::new();
-        for (_, beyond) in keys.drain(keys.len().min(most)..) {
-            *sums.entry(row(beyond).certainty).or_default() += row(beyond).count;
+        let mut together = Together::default();
+        for (key, beyond) in keys.drain(keys.len().min(most)..) {
+            let Row { certainty, comm, pid, count, .. } = row(beyond);
+            let syscall = key.system_call.map_or_else(String::new, system_calls::name);
+            together.add(*certainty, self.texts.get(*comm), &syscall, *pid, *count);
         }
-        if let Some(&count) = self.others.get(&place) {
-            *sums.entry(Certainty::Certain).or_default() += count;
+        for (&(certainty, comm), &count) in self.rest.get(&place).into_iter().flatten() {
+            match comm.map(|comm| self.texts.get(comm)) {
+                Some(comm) if !comm.is_empty() => together.add(certainty, comm, "", 0, count),
+                _ => together.add_nameless(certainty, count),
+            }
         }
         let mut raisers: Vec<Raiser> = keys.into_iter().map(|(key, row)| self.raiser(key, row)).collect();
-        raisers.extend(sums.into_iter().map(|(certainty, count)| super::limit::other(certainty, count)));
+        raisers.extend(together.rows());
         raisers.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.comm, a.tid).cmp(&(&b.comm, b.tid))));
         (raisers, self.unknown.get(&place).copied().unwrap_or(0))
     }
@@ -250,6 +281,7 @@ impl RaiserTable {
                 UserFrames::Unnamed(why) => unnamed(*why),
                 UserFrames::Named(frames) => frames.iter().map(text).collect(),
             },
+            is_sum: false,
         }
     }
 }
@@ -304,16 +336,26 @@ mod tests {
         for tid in 0..DISTINCT as u32 + 7 {
             table.count(&stacks, place(), Certainty::Certain, "f".into(), &raised(tid + 1, false));
         }
+        // Whose the rest is stays known, and how sure that is.
+        let other = Raised { comm: *b"cc1plus\0\0\0\0\0\0\0\0\0", ..raised(u32::MAX, false) };
+        for _ in 0..5 {
+            table.count(&stacks, place(), Certainty::Probable, "f".into(), &other);
+        }
         table.count(&stacks, place(), Certainty::Certain, "f".into(), &raised(1, false));
         table.count_unknown(place());
         let (raisers, unknown) = table.of(CpuId(1), &place().1, usize::MAX);
-        assert_eq!((raisers.len(), unknown), (DISTINCT + 1, 1));
-        assert_eq!((raisers[0].comm.as_str(), raisers[0].count), ("(other)", 7));
-        assert_eq!((raisers[1].tid, raisers[1].count), (1, 2));
+        assert_eq!((raisers.len(), unknown), (DISTINCT + 2, 1));
+        let short = |raiser: &Raiser| (raiser.comm.clone(), raiser.certainty, raiser.pid, raiser.tid, raiser.count);
+        let name = || "evil?[2Jname".to_owned();
+        assert_eq!(short(&raisers[0]), (name(), Certainty::Certain, 0, 0, 7));
+        assert_eq!(short(&raisers[1]), ("cc1plus".into(), Certainty::Probable, 0, 0, 5));
+        assert_eq!(short(&raisers[2]), (name(), Certainty::Certain, 1, 1, 2));
+        assert_eq!(raisers[2].syscall, system_calls::name(11));
         let (few, _) = table.of(CpuId(1), &place().1, 2);
-        assert_eq!((few.len(), few[0].count, &few[1], &few[2]), (3, DISTINCT as u64 + 5, &raisers[1], &raisers[2]));
-        assert_eq!(raisers[1].comm, "evil?[2Jname");
-        assert_eq!(raisers[1].syscall, system_calls::name(11));
+        // Those that were told apart have a system call in common; of the rest it is not kept.
+        let counts: Vec<u64> = few.iter().map(|raiser| raiser.count).collect();
+        assert_eq!(counts, [DISTINCT as u64 - 2, 7, 5, 2, 1]);
+        assert_eq!((few[0].syscall.as_str(), few[0].pid), (&*system_calls::name(11), 1));
         assert_eq!(table.of(CpuId(0), &place().1, usize::MAX), (Vec::new(), 0));
     }
 

@@ -196,7 +196,7 @@ fn missing_names(deaths: u64, hung: u64, not_named: usize) -> Vec<String> {
 fn handler(cause: &Cause) -> String {
     match cause.kind {
         CauseKind::TlbShootdown | CauseKind::CallFunction | CauseKind::Nmi => match cause.name.as_str() {
-            "interrupt itself" => "generic_smp_call_function_single_interrupt".to_owned(),
+            Cause::INTERRUPT_ITSELF => "generic_smp_call_function_single_interrupt".to_owned(),
             name => name.to_owned(),
         },
         CauseKind::Timer => "hrtimer_interrupt".to_owned(),

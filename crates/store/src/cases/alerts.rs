@@ -20,10 +20,17 @@ ON CONFLICT (host, alert_key) DO UPDATE SET
   is_settled = CASE WHEN excluded.since_ns = old.since_ns AND excluded.is_firing = old.is_firing
     AND excluded.severity = old.severity THEN old.is_settled ELSE 0 END,
   change_number = old.change_number + 1
-WHERE excluded.since_ns > old.since_ns
+WHERE {newer}";
+
+/// Alertmanager's words may come late and twice.
+const NEWER_BY_TIME: &str = "excluded.since_ns > old.since_ns
   OR (excluded.since_ns = old.since_ns AND excluded.is_firing < old.is_firing)
   OR (excluded.since_ns = old.since_ns AND excluded.is_firing = old.is_firing
     AND (excluded.severity > old.severity OR (excluded.severity = old.severity AND excluded.body <> old.body)))";
+
+/// The boards of a host come in their order, so that the last one counts, whatever the clock of the store said between them.
+const NEWER_BY_ORDER: &str = "excluded.since_ns <> old.since_ns OR excluded.is_firing <> old.is_firing
+  OR excluded.severity <> old.severity OR excluded.body <> old.body";
 
 /// Alerts without an open case, the oldest first, from a place on. NOT IN is one table of what is open, as long as that has room in memory (see
 /// `postgres.rs`); for NOT EXISTS, PostgreSQL may read all cases for each alert where both have just become many.
@@ -105,7 +112,8 @@ impl CaseStore {
         }
         self.connected.transaction("taking alerts in", false, |sql| {
             let now_ns = sql.now_ns()?;
-            put(sql, alerts, now_ns)
+            let floors = floors(sql, alerts, now_ns)?;
+            put(sql, that_count(alerts, now_ns, &floors), NEWER_BY_TIME)
         })
     }
 
@@ -145,7 +153,7 @@ impl CaseStore {
             let before = found_before(sql, changed.iter().map(|board| vec![(*board.host).into()]).collect())?;
             parts::take(sql, &changed, now_ns)?;
             let told: Vec<Alert> = changed.iter().flat_map(|board| board.told(before.get(&board.host), now_ns)).collect();
-            put(sql, &told, now_ns)
+            put(sql, that_count(&told, now_ns, &HashMap::new()), NEWER_BY_ORDER)
         })
     }
 
@@ -171,11 +179,11 @@ impl CaseStore {
     }
 }
 
-fn put(sql: &mut dyn Sql, alerts: &[Alert], now_ns: u64) -> Answer<u64> {
-    let rows = newest(alerts, now_ns).map(|(alert, since_ns)| row_of(alert, since_ns)).collect();
+fn put(sql: &mut dyn Sql, alerts: Vec<(&Alert, u64)>, newer: &str) -> Answer<u64> {
+    let rows = alerts.into_iter().map(|(alert, since_ns)| row_of(alert, since_ns)).collect();
     let mut count = 0;
     in_pieces("$, $, $, $, $, $, 0, 1", rows, |rows, values| {
-        count += sql.run(&TAKE.replace("{rows}", rows), values)?;
+        count += sql.run(&TAKE.replace("{rows}", rows).replace("{newer}", newer), values)?;
         Ok(())
     })?;
     Ok(count)
@@ -218,12 +226,43 @@ fn found_before(sql: &mut dyn Sql, hosts: Vec<Vec<Value>>) -> Answer<HashMap<Str
     Ok(before)
 }
 
-/// Of each alert the word that counts, with its time.
-fn newest(alerts: &[Alert], now_ns: u64) -> impl Iterator<Item = (&Alert, u64)> {
+/// Ends what the agent of this host found: another machine has the name now, and what the first one found says nothing of it. The next
+/// board is news, also where it says the same as the last one. How many alerts it ended.
+pub(super) fn end_findings(sql: &mut dyn Sql, host: &str, now_ns: u64) -> Answer<u64> {
+    sql.run("UPDATE remedy_host SET board = 0 WHERE host = $1", &[host.into()])?;
+    let found = found_before(sql, vec![vec![host.into()]])?.remove(host).unwrap_or_default();
+    let over = |alert: Alert| Alert { is_firing: false, since_realtime_ns: now_ns, ..alert };
+    let over: Vec<Alert> = found.into_values().map(over).collect();
+    put(sql, that_count(&over, now_ns, &HashMap::new()), NEWER_BY_ORDER)
+}
+
+/// The times of known alerts of which something is told that is later than the store's clock. The clock may be behind what it was when they
+/// came: a word that is only as late as the clock would then be older than the one before it, and lost.
+fn floors(sql: &mut dyn Sql, alerts: &[Alert], now_ns: u64) -> Answer<HashMap<(String, String), u64>> {
+    let ahead = alerts.iter().filter(|alert| alert.since_realtime_ns > now_ns);
+    let hosts: BTreeSet<&str> = ahead.map(|alert| &*alert.host).collect();
+    let mut floors = HashMap::new();
+    in_pieces("$", hosts.into_iter().map(|host| vec![host.into()]).collect(), |rows, values| {
+        let words = format!(
+            "SELECT host, alert_key, since_ns FROM remedy_alert WHERE host IN ({rows}) AND since_ns > ${}",
+            values.len() + 1
+        );
+        let values: Vec<Value> = values.iter().cloned().chain([now_ns.into()]).collect();
+        for row in sql.rows(&words, &values)? {
+            floors.insert((row.text(0).to_owned(), row.text(1).to_owned()), row.number(2));
+        }
+        Ok(())
+    })?;
+    Ok(floors)
+}
+
+/// Of each alert the word that counts, with its time: not later than now, or than what is known of it.
+fn that_count<'a>(alerts: &'a [Alert], now_ns: u64, floors: &HashMap<(String, String), u64>) -> Vec<(&'a Alert, u64)> {
     let order = |(alert, since_ns): &(&Alert, u64)| (*since_ns, !alert.is_firing, alert.severity);
     let mut newest: HashMap<(&str, &str), (&Alert, u64)> = HashMap::new();
     for alert in alerts {
-        let told = (alert, alert.since_realtime_ns.min(now_ns));
+        let floor_ns = floors.get(&(alert.host.clone(), alert.key.clone())).copied().unwrap_or(0);
+        let told = (alert, alert.since_realtime_ns.min(now_ns.max(floor_ns)));
         match newest.entry((&alert.host, &alert.key)) {
             Entry::Vacant(none) => _ = none.insert(told),
             Entry::Occupied(mut known) if order(&told) >= order(known.get()) => _ = known.insert(told),
@@ -233,7 +272,7 @@ fn newest(alerts: &[Alert], now_ns: u64) -> impl Iterator<Item = (&Alert, u64)> 
     // In one order, so that two that write the same rows never wait for each other.
     let mut newest: Vec<(&Alert, u64)> = newest.into_values().collect();
     newest.sort_by(|(a, _), (b, _)| (&a.host, &a.key).cmp(&(&b.host, &b.key)));
-    newest.into_iter()
+    newest
 }
 
 fn sort_by_key(rows: &mut [Vec<Value>]) {
@@ -336,7 +375,74 @@ mod tests {
 
     use super::*;
     use crate::cases::postgres::Postgres;
+    use surefoot_model::Severity;
     use surefoot_testkit::{not_run::not_run, postgres};
+
+    fn alert(since_ns: u64, is_firing: bool, origin: AlertOrigin) -> Alert {
+        serde_json::from_value(serde_json::json!({
+            "host": "n1", "key": "memory/rate/dimm/A1", "service": "", "fault": "memory/rate", "subject": "dimm A1",
+            "room": "memory", "severity": "warning", "sentence": "", "evidence": [], "labels": {}, "origin": origin,
+            "is_firing": is_firing, "since_realtime_ns": since_ns,
+        }))
+        .unwrap()
+    }
+
+    /// The clock of the store may be mended in either direction between two words.
+    #[test]
+    fn the_last_word_on_an_alert_counts_where_the_clock_went_back() {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        let home = tempfile::tempdir().unwrap();
+        let address = format!("sqlite:{}", home.path().join("cases.db").display());
+        let mut store = CaseStore::open(&address.parse().unwrap(), None).unwrap();
+        let now_ns = store.now_realtime_ns().unwrap();
+        let is_firing = |store: &mut CaseStore| {
+            let rows = store.connected.sql.rows("SELECT is_firing FROM remedy_alert", &[]).unwrap();
+            rows[0].number(0) == 1
+        };
+        // As if the clock had been ahead by an hour when it was written.
+        let ahead = |store: &mut CaseStore| {
+            let words = format!(
+                "UPDATE remedy_alert SET since_ns = since_ns + {HOUR_NS},
+                 body = json_set(body, '$.since_realtime_ns', json_extract(body, '$.since_realtime_ns') + {HOUR_NS})"
+            );
+            store.connected.sql.batch(&words).unwrap();
+        };
+        let board = |alerts: Vec<Alert>| HostBoard {
+            host: "n1".into(),
+            service: String::new(),
+            alerts,
+            whole: Room::ALL.into(),
+            fine: Vec::new(),
+            parts: Vec::new(),
+        };
+        let fires = || board(vec![alert(0, true, AlertOrigin::Finding)]);
+        for _ in 0..2 {
+            store.take_boards(&[fires()]).unwrap();
+            assert!(is_firing(&mut store));
+            ahead(&mut store);
+            store.take_boards(&[board(Vec::new())]).unwrap();
+            assert!(!is_firing(&mut store), "the agent says that it is over");
+            ahead(&mut store);
+        }
+        // What the agent says last counts, also where it is milder.
+        for severity in [Severity::Critical, Severity::Warning, Severity::Notice, Severity::Critical] {
+            store.take_boards(&[board(vec![Alert { severity, ..alert(0, true, AlertOrigin::Finding) }])]).unwrap();
+            let rows = store.connected.sql.rows("SELECT severity, is_settled FROM remedy_alert", &[]).unwrap();
+            assert_eq!((rows[0].number(0), rows[0].number(1)), (severity as u64, 0));
+            store.connected.sql.run("UPDATE remedy_alert SET is_settled = 1", &[]).unwrap();
+        }
+        store.take_boards(&[board(Vec::new())]).unwrap();
+        // Alertmanager's own times are right, and are cut at the clock of the store.
+        let told = |since_ns: u64, is_firing: bool| alert(since_ns, is_firing, AlertOrigin::Alertmanager);
+        store.take(&[told(now_ns + 3 * HOUR_NS, true)]).unwrap();
+        store.connected.sql.run("UPDATE remedy_alert SET is_firing = 1", &[]).unwrap();
+        ahead(&mut store);
+        store.take(&[told(now_ns + 4 * HOUR_NS, false)]).unwrap();
+        assert!(!is_firing(&mut store), "it ended later than it began");
+        // What is really older changes nothing.
+        store.take(&[told(now_ns - HOUR_NS, true)]).unwrap();
+        assert!(!is_firing(&mut store));
+    }
 
     /// Without room for it, PostgreSQL compares each alert with each open case: with 200,000 of both no decision was ever made.
     #[test]

@@ -34,6 +34,7 @@ mod address;
 mod alerts;
 mod decide;
 mod machines;
+mod opening;
 mod orders;
 mod parts;
 mod postgres;
@@ -47,6 +48,7 @@ mod trail;
 pub use address::Address;
 pub use alerts::{ALERTS_PER_DECISION_MAX, HostBoard};
 pub use machines::{Claim, Claimed, MachineLimits};
+pub use opening::Opening;
 pub use orders::{KeptOrder, OrderState};
 pub use prune::{Limits, Pruned};
 pub use read::Counts;
@@ -55,7 +57,7 @@ use crate::{Error, Result};
 use sql::{Answer, Sql, Trouble};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
-use surefoot_model::Case;
+use surefoot_model::{Case, MachineId};
 
 /// How old the numbers of hosts by service may be.
 const SERVICES_AGE_MAX: Duration = Duration::from_secs(2);
@@ -68,6 +70,8 @@ pub struct CaseStore {
     services: Option<(Instant, BTreeMap<String, u64>)>,
     /// Where the next decision goes on among alerts, where there are more than one decision is told of.
     unsettled_after: Option<alerts::Place>,
+    /// When the audit trail told last of a machine beyond the second one of a name.
+    others_told: HashMap<(String, MachineId), u64>,
 }
 
 impl std::fmt::Debug for CaseStore {
@@ -83,16 +87,31 @@ impl CaseStore {
     /// [`Error::CaseStore`], [`Error::NotCases`], [`Error::Cases`] where a server cannot be asked now, and for a file those of
     /// [`crate::history::History::open`].
     pub fn open(address: &Address, password: Option<&str>) -> Result<CaseStore> {
+        CaseStore::open_as(address, password, &Opening::create())
+    }
+
+    /// Opens the store, makes its tables only where `opening` says so, and only as the store that its other connections have open.
+    ///
+    /// # Errors
+    /// As [`CaseStore::open`]; [`Error::NoStore`] and [`Error::Moved`].
+    pub fn open_as(address: &Address, password: Option<&str>, opening: &Opening) -> Result<CaseStore> {
         let sql: Box<dyn Sql> = match address {
-            Address::Sqlite(path) => Box::new(sqlite::Sqlite::open(path)?),
+            Address::Sqlite(path) => Box::new(sqlite::Sqlite::open(path, opening)?),
             Address::Postgres(url) => {
                 let wrong = |why| Error::CaseStore { address: address.to_string(), why };
                 Box::new(postgres::Postgres::new(url, password).map_err(wrong)?)
             }
         };
         let mut connected = Connected { name: address.to_string(), sql };
-        schema::lay(&mut connected)?;
-        Ok(CaseStore { connected, known: HashMap::new(), services: None, unsettled_after: None })
+        schema::lay(&mut connected, opening)?;
+        connected.ask("looking at its files", |sql| sql.is_laid())?;
+        Ok(CaseStore {
+            connected,
+            known: HashMap::new(),
+            services: None,
+            unsettled_after: None,
+            others_told: HashMap::new(),
+        })
     }
 
     /// Where it is, without a password.
@@ -131,7 +150,8 @@ struct Connected {
 impl Connected {
     /// Asks without changing anything.
     fn ask<T>(&mut self, doing: &'static str, asked: impl FnOnce(&mut dyn Sql) -> Answer<T>) -> Result<T> {
-        asked(&mut *self.sql).map_err(|trouble| self.failed(doing, trouble))
+        let asked = self.sql.check_in_place().and_then(|()| asked(&mut *self.sql));
+        asked.map_err(|trouble| self.failed(doing, trouble))
     }
 
     /// Changes something as a whole or not at all.
@@ -149,9 +169,12 @@ impl Connected {
     }
 
     fn within<T>(&mut self, alone: bool, change: impl FnOnce(&mut dyn Sql) -> Answer<T>) -> Answer<T> {
+        self.sql.check_in_place()?;
         self.sql.begin(alone)?;
         let done = change(&mut *self.sql)?;
         self.sql.commit()?;
+        // What went into a file that was deleted meanwhile was not taken.
+        self.sql.check_in_place()?;
         Ok(done)
     }
 

@@ -192,12 +192,16 @@ impl CaseStore {
         })
     }
 
-    /// Takes the answer of a host's agent. Whether the order is its own and had no answer yet, or the same one.
+    /// Takes the answer of a host's agent, which runs on this machine. Whether the order is its own and had no answer yet, or the same
+    /// one. As with the orders, another machine than the one that has the name of the host does not answer for it.
     ///
     /// # Errors
     /// [`crate::Error::Cases`].
-    pub fn answer(&mut self, token: &str, host: &str, answer: &str) -> Result<bool> {
+    pub fn answer(&mut self, token: &str, host: &str, machine: &MachineId, answer: &str) -> Result<bool> {
         self.connected.transaction("taking an answer in", false, |sql| {
+            if !machines::may_have_orders(sql, host, machine)? {
+                return Ok(false);
+            }
             let now_ns = sql.now_ns()?;
             let words = "UPDATE remedy_order SET state = CASE WHEN state = 'consumed' THEN state ELSE 'answered' END, changed_ns = $1, answer = $2
                 WHERE token = $3 AND host = $4

@@ -69,7 +69,10 @@ impl CaseStore {
                 cases += sql.run(&words, &[limits.closed_max.into()])?;
             }
             let hosts = sql.run("DELETE FROM remedy_host WHERE seen_ns < $1", &[before(limits.hosts_kept_s).into()])?;
-            let forget = "DELETE FROM remedy_machine WHERE seen_ns < $1";
+            // What was begun for its machine must not be gone on with at another one.
+            let forget = "DELETE FROM remedy_machine WHERE seen_ns < $1
+                AND host NOT IN (SELECT host FROM remedy_case WHERE is_open = 1)
+                AND host NOT IN (SELECT host FROM remedy_order WHERE state IN ('waiting', 'fetched'))";
             sql.run(forget, &[before(limits.hosts_kept_s).into()])?;
             let kept_from_ns = before(limits.audit_kept_s);
             sql.run("UPDATE remedy_meta SET number = $1 WHERE name = 'audit_kept_from_ns'", &[kept_from_ns.into()])?;

@@ -1,7 +1,8 @@
 //! The tables, the same in both databases.
 
 use super::Connected;
-use super::sql::{Answer, Sql};
+use super::opening::{self, Opening};
+use super::sql::{Answer, Sql, Trouble};
 use crate::{Error, Result};
 
 /// The version of the tables that this release makes and knows.
@@ -59,12 +60,17 @@ CREATE TABLE remedy_machine (
 CREATE INDEX remedy_machine_rival ON remedy_machine (rival_ns) WHERE rival_ns > 0;
 ";
 
-/// Makes the tables where there are none, and refuses those of another release.
-pub(super) fn lay(connected: &mut Connected) -> Result<()> {
+/// Makes the tables where there are none and `opening` says so, and refuses those of another release.
+pub(super) fn lay(connected: &mut Connected, opening: &Opening) -> Result<()> {
+    let may_create = opening.may_create()?;
+    let name = connected.name.clone();
     // Two controllers that start at one time both look; one of them makes the tables.
     connected.transaction("laying its tables", true, |sql| {
         if is_there(sql, "remedy_meta")? {
             return Ok(());
+        }
+        if !may_create {
+            return Err(Trouble::Ours(opening::no_store(name, "the database has no cases of Surefoot")));
         }
         let tables = TABLES.replace("{own_number}", sql.own_number()).replace("{version}", &VERSION.to_string());
         sql.batch(&tables)?;

@@ -81,6 +81,16 @@ pub(super) trait Sql: Send {
     /// The words that keep the audit trail from being changed.
     fn only_added_to(&self) -> &'static str;
 
+    /// The tables are there; from now on it is noticed when the files of the database are deleted or replaced.
+    fn is_laid(&mut self) -> Answer<()> {
+        Ok(())
+    }
+
+    /// Refuses to go on if what is written now would not be found by the next process.
+    fn check_in_place(&mut self) -> Answer<()> {
+        Ok(())
+    }
+
     /// Begins a transaction. With `alone`, no other of this kind goes on until it ends.
     fn begin(&mut self, alone: bool) -> Answer<()>;
 

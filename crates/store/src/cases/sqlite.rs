@@ -1,11 +1,15 @@
 //! Cases in SQLite: one host, or one controller.
 
+use super::opening::Opening;
 use super::sql::{Answer, Row, Sql, Trouble, Value};
+use crate::database::{self, InPlace};
 use crate::history::schema::{check_existing, create_private};
-use crate::{Error, Result, database};
+use crate::{Error, Result};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// `SFCA` in ASCII, in `application_id`: tells a file of cases from any other database.
@@ -17,13 +21,22 @@ const LOG_PAGES_MAX: i64 = 1_000;
 
 #[derive(Debug)]
 pub(super) struct Sqlite {
+    path: PathBuf,
     connection: Connection,
+    /// Set once its tables are there: then its log is there, too.
+    in_place: Option<Arc<InPlace>>,
+    opening: Opening,
 }
 
 impl Sqlite {
-    /// Opens the file, or creates it, readable by its owner alone.
-    pub(super) fn open(path: &Path) -> Result<Sqlite> {
-        check_existing(path).and_then(|()| create_private(path)).map_err(no_history)?;
+    /// Opens the file. Where `opening` says so it is created first, readable by its owner alone.
+    pub(super) fn open(path: &Path, opening: &Opening) -> Result<Sqlite> {
+        check_existing(path).map_err(no_history)?;
+        if opening.may_create()? {
+            create_private(path).map_err(no_history)?;
+        } else if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Err(no_store(path, "there is no such file"));
+        }
         let failed = |doing: &'static str| {
             move |source: rusqlite::Error| match source.sqlite_error_code() {
                 Some(ErrorCode::NotADatabase) => not_cases(path, "it is no SQLite database"),
@@ -37,6 +50,9 @@ impl Sqlite {
         let application = ask("PRAGMA application_id").map_err(failed("reading its header"))?;
         if tables > 0 && application != APPLICATION_ID {
             return Err(not_cases(path, "it is the database of another program"));
+        }
+        if tables == 0 && !opening.may_create()? {
+            return Err(no_store(path, "the file is empty"));
         }
         let prepare = || -> rusqlite::Result<String> {
             if tables == 0 {
@@ -53,8 +69,28 @@ impl Sqlite {
             let why = format!("its file system has no shared memory for SQLite's log (journal mode {journal})");
             return Err(Error::Unsupported { path: path.to_owned(), why });
         }
-        Ok(Sqlite { connection })
+        Ok(Sqlite { path: path.to_owned(), connection, in_place: None, opening: opening.clone() })
     }
+
+    /// Copies all that the open file holds into a new one beside it.
+    fn save(&self) -> std::result::Result<PathBuf, String> {
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let beside = database::beside(&self.path, &format!(".saved-{seconds}"));
+        match create_private(&beside) {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("{} exists already", beside.display())),
+            Err(error) => return Err(error.to_string()),
+        }
+        let saved = self.connection.execute("VACUUM INTO ?1", [beside.to_string_lossy()]);
+        saved.map(|_| beside.clone()).map_err(|error| {
+            let _ = std::fs::remove_file(&beside);
+            format!("{}: {error}", beside.display())
+        })
+    }
+}
+
+fn no_store(path: &Path, what: &str) -> Error {
+    super::opening::no_store(format!("sqlite:{}", path.display()), what)
 }
 
 /// The same refusal in the words of cases.
@@ -80,6 +116,16 @@ impl Sql for Sqlite {
          CREATE TRIGGER remedy_audit_kept BEFORE DELETE ON remedy_audit
            WHEN OLD.at_ns >= (SELECT number FROM remedy_meta WHERE name = 'audit_kept_from_ns')
            BEGIN SELECT RAISE(ABORT, 'the audit trail is only added to'); END;"
+    }
+
+    fn is_laid(&mut self) -> Answer<()> {
+        self.in_place = Some(self.opening.opened(&self.path).map_err(Trouble::Ours)?);
+        Ok(())
+    }
+
+    fn check_in_place(&mut self) -> Answer<()> {
+        let Some(in_place) = &self.in_place else { return Ok(()) };
+        self.opening.check(in_place, || self.save()).map_err(Trouble::Ours)
     }
 
     fn begin(&mut self, _alone: bool) -> Answer<()> {

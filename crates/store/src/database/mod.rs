@@ -6,12 +6,15 @@
 //! ([`copy`]), its log with it, and SQLite gets the copy.
 
 mod copy;
+mod in_place;
 mod log;
+
+pub(crate) use in_place::InPlace;
 
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -41,6 +44,17 @@ pub(crate) fn to_write(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
+/// Opens a database of this process's own in its memory, by a name; connections to the same name share it.
+pub(crate) fn in_memory(name: &str, is_writer: bool) -> rusqlite::Result<Connection> {
+    let may = if is_writer {
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
+    } else {
+        OpenFlags::SQLITE_OPEN_READ_ONLY
+    };
+    let flags = may | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(format!("file:/{name}?vfs=memdb"), flags)
+}
+
 /// Opens a file of this user's beside its writer, whose log is followed.
 pub(crate) fn beside_writer(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
@@ -50,6 +64,19 @@ pub(crate) fn beside_writer(path: &Path) -> rusqlite::Result<Connection> {
 pub(crate) fn without_writer(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     Connection::open_with_flags(immutable(path), flags)
+}
+
+/// Whether a file of this user's begins as a database does.
+///
+/// SQLite reads it, because a descriptor of ours must not be closed here: the kernel drops all locks that a process has on a file when
+/// it closes any descriptor of the file. A connection that this process has open would lose its lock, and another process would take
+/// the log for one that nobody uses, and delete it with all that is written from then on.
+pub(crate) fn is_own_database(path: &Path) -> rusqlite::Result<bool> {
+    match without_writer(path)?.query_row("PRAGMA application_id", [], |row| row.get::<_, i64>(0)) {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(false),
+        // Any other fault is found again, and told, when it is opened.
+        _ => Ok(true),
+    }
 }
 
 /// Opens a copy in memory of a database that anybody may have written, with its log, as of one moment. Nothing is created, changed
@@ -203,7 +230,6 @@ fn immutable(path: &Path) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use rusqlite::ErrorCode;
     use std::fs;
 
     #[test]

@@ -43,6 +43,21 @@ pub struct KeptFinding {
     pub until_realtime_ns: Option<i64>,
 }
 
+/// A finding that was not seen for longer than this and has no end: its watch died.
+const UNSEEN_NS: i64 = 60 * SECOND_NS;
+
+impl KeptFinding {
+    /// Whether it holds; `None` where that is not known: who would have written its end died. `has_writer` is
+    /// [`super::View::has_writer`], and `asked_ns` when that was asked, nanoseconds since 1970.
+    pub fn holds(&self, has_writer: Option<bool>, asked_ns: i64) -> Option<bool> {
+        if self.until_realtime_ns.is_some() {
+            return Some(false);
+        }
+        let is_unseen = self.last_seen_realtime_ns.saturating_add(UNSEEN_NS) < asked_ns;
+        (has_writer != Some(false) && !is_unseen).then_some(true)
+    }
+}
+
 /// One row of `finding`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FindingRow {
@@ -102,6 +117,10 @@ pub(super) struct Board {
 }
 
 impl Board {
+    pub(super) fn set_body_bytes_max(&mut self, bytes: usize) {
+        self.body_bytes_max = bytes;
+    }
+
     pub(super) fn new(body_bytes_max: usize) -> Board {
         Board { held: BTreeMap::new(), seen_ns: 0, seen_written_ns: 0, next_id: 1, left_out: 0, body_bytes_max }
     }

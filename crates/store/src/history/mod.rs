@@ -44,6 +44,7 @@
 
 mod clock;
 mod findings;
+mod import;
 mod lock;
 mod migration;
 pub mod past;
@@ -59,6 +60,7 @@ mod write;
 
 pub use clock::{CLOCK_CHANGES_MAX, KeptClockChange};
 pub use findings::{FINDINGS_MAX, KeptFinding};
+pub use import::{Import, Kept};
 pub use migration::SCHEMA_VERSION;
 pub use prune::Pruned;
 pub use query::{Answer, GAPS_MAX, GapFilter, HistoryWindow, KeptGap, Resolution, WINDOWS_MAX};
@@ -66,6 +68,7 @@ pub use records::{KeptRecord, RECORDS_MAX};
 pub use view::View;
 pub use waiting::Dropped;
 
+use crate::database::InPlace;
 use crate::{Error, Result};
 use findings::Board;
 use lock::Lock;
@@ -74,6 +77,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_model::{Cause, Event, Finding, GapCorrection, HostDescription, Notice, Room, StreamClock};
 use waiting::Waiting;
@@ -176,10 +180,14 @@ pub struct History {
     /// Records that were in the file already when they came to be written.
     repeated_records: u64,
     without_host: u64,
-    /// Held while the history is open; the kernel lets go of it however the process ends.
-    lock: Lock,
+    /// Held while the history is open; the kernel lets go of it however the process ends. `None` in memory.
+    lock: Option<Lock>,
+    /// The name of the database in the memory of this process; `None` for a file.
+    in_memory: Option<String>,
     /// Whether the database was found damaged, so that the next to open it looks closely.
     in_doubt: bool,
+    /// Which files these are; `None` in memory.
+    in_place: Option<InPlace>,
 }
 
 impl History {
@@ -196,6 +204,47 @@ impl History {
         schema::check_existing(&path)?;
         let (lock, left_behind) = Lock::take(&path)?;
         let connection = schema::open(&path, &limits, left_behind)?;
+        let in_place = InPlace::of(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
+        let mut history = History::of(connection, path, limits, Some(lock), None)?;
+        history.in_place = Some(in_place);
+        Ok(history)
+    }
+
+    /// Makes an empty history in the memory of this process, without any file; it is gone when this and all of its views are.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn in_memory(limits: Limits) -> Result<History> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("history-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = PathBuf::from("in memory");
+        let connection = schema::open_in_memory(&name, &path, &limits)?;
+        History::of(connection, path, limits, None, Some(name))
+    }
+
+    /// From now on keeps within other limits: what is beyond them goes with the next commits.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`]; then the limits are those from before.
+    pub fn set_limits(&mut self, limits: Limits) -> Result<()> {
+        if self.limits == limits {
+            return Ok(());
+        }
+        schema::limit(&self.connection, &limits).map_err(sqlite_error(&self.path, "setting its limits"))?;
+        self.waiting.set_limits(limits.waiting_bytes_max, limits.gaps_per_day_max);
+        self.board.set_body_bytes_max(limits.body_bytes_max);
+        self.limits = limits;
+        self.last_prune = None;
+        Ok(())
+    }
+
+    fn of(
+        connection: Connection,
+        path: PathBuf,
+        limits: Limits,
+        lock: Option<Lock>,
+        in_memory: Option<String>,
+    ) -> Result<History> {
         let mut history = History {
             waiting: Waiting::new(limits.waiting_bytes_max, limits.gaps_per_day_max),
             board: Board::new(limits.body_bytes_max),
@@ -212,7 +261,9 @@ impl History {
             repeated_records: 0,
             without_host: 0,
             lock,
+            in_memory,
             in_doubt: false,
+            in_place: None,
         };
         history.newest_before_ns =
             prune::newest_ns(&history.connection).map_err(sqlite_error(&history.path, "reading its newest time"))?;
@@ -385,13 +436,16 @@ impl History {
     /// # Errors
     /// [`Error::Sqlite`] and [`Error::Corrupt`].
     pub fn open_view(&self) -> Result<View> {
-        View::beside_writer(&self.path)
+        match &self.in_memory {
+            Some(name) => View::of_memory(name, &self.path),
+            None => View::beside_writer(&self.path),
+        }
     }
 
     /// What the history takes on the disk: the database and its log, bytes.
     ///
     /// # Errors
-    /// [`Error::Open`] when the database is gone.
+    /// [`Error::Open`] when the database is gone, or is in memory.
     pub fn size_bytes(&self) -> Result<u64> {
         let database =
             std::fs::metadata(&self.path).map_err(|source| Error::Open { path: self.path.clone(), source })?;
@@ -419,6 +473,9 @@ impl History {
     }
 
     fn log_bytes(&self) -> u64 {
+        if self.in_memory.is_some() {
+            return 0;
+        }
         std::fs::metadata(view::log_of(&self.path)).map_or(0, |found| found.len())
     }
 }
@@ -428,8 +485,8 @@ impl Drop for History {
     fn drop(&mut self) {
         self.board.close_all(&mut self.waiting);
         let _ = self.commit();
-        if !self.in_doubt {
-            self.lock.leave_in_order();
+        if let (false, Some(lock)) = (self.in_doubt, &mut self.lock) {
+            lock.leave_in_order();
         }
     }
 }

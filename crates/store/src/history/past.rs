@@ -73,6 +73,8 @@ pub struct Past {
     pub clock_changes: Answer<KeptClockChange>,
     /// Findings.
     pub findings: Answer<KeptFinding>,
+    /// Whether the history had a writer: see [`View::has_writer`].
+    pub has_writer: Option<bool>,
     /// What happened in rooms.
     pub records: Answer<KeptRecord>,
     /// Rows of this answer that only another release can read.
@@ -97,6 +99,7 @@ impl Past {
             kept_seconds: view.kept_range(Resolution::Second)?,
             kept_minutes: view.kept_range(Resolution::Minute)?,
             findings: view.findings(question.range.clone())?,
+            has_writer: view.has_writer(),
             records: view.records(question.range.clone(), question.room)?,
             ..Past::default()
         };

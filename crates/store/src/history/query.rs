@@ -1,6 +1,6 @@
 //! Reading the history back.
 
-use super::sums::{self, LostSum};
+use super::sums;
 use super::{sqlite_error, stored, waiting::word_of};
 use crate::{Error, Result};
 use rusqlite::{Connection, Row, Statement, ToSql, named_params};
@@ -338,7 +338,7 @@ impl<'a> Parts<'a> {
                 self.unknown_count += 1;
                 continue;
             };
-            let sum = LostSum::read(row, 2)?;
+            let sum = sums::lost(row, 2)?;
             match self.causes.get(&row.get(1)?) {
                 Some(Some(cause)) => all.named.entry(cpu).or_default().push(sum.named(cause.clone())),
                 // A kind of another release, or a number that stands for nothing.

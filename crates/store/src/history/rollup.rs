@@ -1,6 +1,6 @@
 //! Seconds summed up into minutes.
 
-use super::sums::{self, CoreSum, LostSum};
+use super::sums::{self, CoreSum};
 use super::waiting::SECOND_NS;
 use super::write::{MINUTE, SECOND, SpanWriter};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -109,7 +109,7 @@ fn add_span(transaction: &Transaction<'_>, span: i64, sums: &mut Sums) -> rusqli
     let mut rows = select.query([span])?;
     while let Some(row) = rows.next()? {
         let Some(cpu) = sums::cpu(row, 0)? else { continue };
-        cores.entry(cpu).or_insert_with(|| CoreSum::empty(cpu)).add_lost(row.get(1)?, LostSum::read(row, 2)?);
+        cores.entry(cpu).or_insert_with(|| CoreSum::empty(cpu)).add_lost(row.get(1)?, sums::lost(row, 2)?);
     }
     let mut select = transaction.prepare(sums::FAULTY)?;
     let mut rows = select.query([span])?;

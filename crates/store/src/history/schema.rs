@@ -39,6 +39,19 @@ pub(super) fn open(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Res
     opened
 }
 
+/// How long connections to a history in memory wait for each other: there a reader keeps the writer waiting.
+pub(super) const MEMORY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Makes a history in the memory of this process and lays its tables. The path stands for it in messages.
+pub(super) fn open_in_memory(name: &str, path: &Path, limits: &Limits) -> Result<Connection> {
+    let failed = |doing| sqlite_error(path, doing);
+    let mut connection = database::in_memory(name, true).map_err(failed("making it"))?;
+    connection.busy_timeout(MEMORY_TIMEOUT).map_err(failed("setting the time to wait"))?;
+    migration::migrate(&mut connection, 0).map_err(failed("laying its tables"))?;
+    limit(&connection, limits).map_err(failed("setting its limits"))?;
+    Ok(connection)
+}
+
 fn open_found(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Result<Connection> {
     let mut connection = database::to_write(path).map_err(sqlite_error(path, "opening it"))?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
@@ -133,12 +146,24 @@ fn check_found(path: &Path, found: &Regular) -> Result<()> {
     if bytes == 0 {
         return Ok(());
     }
-    let mut first = Vec::with_capacity(MAGIC.len());
-    found
-        .open()
-        .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first))
-        .map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
-    if first != MAGIC {
+    let open_error = |source| Error::Open { path: path.to_path_buf(), source };
+    let begins_as_one = || -> Result<bool> {
+        let mut first = Vec::with_capacity(MAGIC.len());
+        let read = found.open().and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first));
+        read.map_err(open_error)?;
+        Ok(first == MAGIC)
+    };
+    // SQLite opens no file by its path that other users can replace, and has none open that is so short.
+    let is_database = if bytes < SQLITE_BYTES_MIN || database::others_reach(path).map_err(open_error)?.is_some() {
+        begins_as_one()?
+    } else {
+        match database::is_own_database(path) {
+            // This process has no lock on a file that it cannot open; the system says why.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => begins_as_one()?,
+            asked => asked.map_err(sqlite_error(path, "reading its header"))?,
+        }
+    };
+    if !is_database {
         return Err(Error::NotAHistory { path: path.to_path_buf(), why: "it is no SQLite database".into() });
     }
     if bytes < SQLITE_BYTES_MIN {
@@ -240,7 +265,7 @@ fn prepare(connection: &Connection, path: &Path) -> Result<()> {
     })
 }
 
-fn limit(connection: &Connection, limits: &Limits) -> rusqlite::Result<()> {
+pub(super) fn limit(connection: &Connection, limits: &Limits) -> rusqlite::Result<()> {
     let page_bytes: i64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
     let page_bytes = page_bytes.unsigned_abs().max(1);
     let log_bytes = limits.log_bytes_max() / 2;

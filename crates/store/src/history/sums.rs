@@ -2,41 +2,12 @@
 
 use super::loaded;
 use rusqlite::Row;
-use std::collections::BTreeMap;
-use surefoot_model::{Cause, CoreLedger, CpuId, FaultySum, Lost, Waiting};
+use surefoot_model::{CoreLedger, CpuId, FaultySum, LedgerSum, LostSum, Waiting};
 
-/// What one cause took. Not a [`Lost`], because that names its cause, which a number in the database stands for here;
-/// and the kind behind a number may be one that only a newer release knows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct LostSum {
-    pub count: u64,
-    pub total_ns: u64,
-    pub max_ns: u64,
-    pub while_idle_ns: u64,
-}
-
-impl LostSum {
-    pub(super) fn of(lost: &Lost) -> LostSum {
-        LostSum { count: lost.count, total_ns: lost.total_ns, max_ns: lost.max_ns, while_idle_ns: lost.while_idle_ns }
-    }
-
-    /// From the columns `count, total_ns, max_ns, while_idle_ns`, the first of which has this number.
-    pub(super) fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<LostSum> {
-        let number = |column: usize| row.get(first + column).map(loaded);
-        Ok(LostSum { count: number(0)?, total_ns: number(1)?, max_ns: number(2)?, while_idle_ns: number(3)? })
-    }
-
-    pub(super) fn add(&mut self, other: LostSum) {
-        self.count = self.count.saturating_add(other.count);
-        self.total_ns = self.total_ns.saturating_add(other.total_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
-        self.while_idle_ns = self.while_idle_ns.saturating_add(other.while_idle_ns);
-    }
-
-    /// The row of a report.
-    pub(super) fn named(self, cause: Cause) -> Lost {
-        Lost { while_idle_ns: self.while_idle_ns, ..Lost::new(cause, self.count, self.total_ns, self.max_ns) }
-    }
+/// What one cause took, from the columns `count, total_ns, max_ns, while_idle_ns`, the first of which has this number.
+pub(super) fn lost(row: &Row<'_>, first: usize) -> rusqlite::Result<LostSum> {
+    let number = |column: usize| row.get(first + column).map(loaded);
+    Ok(LostSum { count: number(0)?, total_ns: number(1)?, max_ns: number(2)?, while_idle_ns: number(3)? })
 }
 
 /// The columns of `core` that [`times`] reads.
@@ -92,29 +63,6 @@ pub(super) fn faulty(row: &Row<'_>) -> rusqlite::Result<Option<FaultySum>> {
     Ok(cpu.zip(fault).map(|(cpu, fault)| FaultySum { cpu, count, fault }))
 }
 
-/// The ledger of one core with its causes at hand; `Key` tells them apart.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct CoreSum<Key: Ord> {
-    /// Its own list of causes stays empty.
-    pub times: CoreLedger,
-    pub lost: BTreeMap<Key, LostSum>,
-}
-
-impl<Key: Ord> CoreSum<Key> {
-    pub(super) fn empty(cpu: CpuId) -> CoreSum<Key> {
-        CoreSum { times: CoreLedger::empty(cpu), lost: BTreeMap::new() }
-    }
-
-    pub(super) fn add_lost(&mut self, key: Key, lost: LostSum) {
-        self.lost.entry(key).or_default().add(lost);
-    }
-}
-
-impl CoreSum<Cause> {
-    pub(super) fn add(&mut self, core: &CoreLedger) {
-        self.times.add_times(core);
-        for lost in &core.lost {
-            self.add_lost(lost.cause.clone(), LostSum::of(lost));
-        }
-    }
-}
+/// The sum of one core; its causes are told apart by themselves, or by their numbers in the database: the kind behind a number may
+/// be one that only a newer release knows.
+pub(super) type CoreSum<Key> = LedgerSum<Key, LostSum>;

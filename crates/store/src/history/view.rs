@@ -26,6 +26,8 @@ pub struct View {
     path: PathBuf,
     connection: Connection,
     version: i64,
+    /// See [`View::has_writer`].
+    has_writer: Option<bool>,
     /// Of a file that nobody wrote when it was opened: where its log would be.
     log_to_come: Option<PathBuf>,
 }
@@ -66,14 +68,45 @@ impl View {
         if writer == Writer::Unknown {
             schema::check(&connection, path)?;
         }
-        Ok(View { path: path.to_path_buf(), connection, version, log_to_come })
+        let has_writer = match writer {
+            Writer::AtWork => Some(true),
+            Writer::Gone => Some(false),
+            Writer::Unknown => None,
+        };
+        Ok(View { path: path.to_path_buf(), connection, version, has_writer, log_to_come })
     }
 
     /// A second connection to a history that this process has open.
     pub(super) fn beside_writer(path: &Path) -> Result<View> {
         let connection = database::beside_writer(path).map_err(sqlite_error(path, "opening it to read"))?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
-        Ok(View { path: path.to_path_buf(), connection, version: migration::SCHEMA_VERSION, log_to_come: None })
+        Ok(View {
+            path: path.to_path_buf(),
+            connection,
+            version: migration::SCHEMA_VERSION,
+            has_writer: Some(true),
+            log_to_come: None,
+        })
+    }
+
+    /// Whether a process wrote the history when it was opened to be read. A finding without an end holds only while one does. `None` where
+    /// that cannot be told: the file is another user's, or no writer of this host ever had it.
+    pub fn has_writer(&self) -> Option<bool> {
+        self.has_writer
+    }
+
+    /// A second connection to a history in the memory of this process.
+    pub(super) fn of_memory(name: &str, path: &Path) -> Result<View> {
+        let connection = database::in_memory(name, false).map_err(sqlite_error(path, "opening it to read"))?;
+        let waits = connection.busy_timeout(schema::MEMORY_TIMEOUT);
+        waits.map_err(sqlite_error(path, "setting the time to wait"))?;
+        Ok(View {
+            path: path.to_path_buf(),
+            connection,
+            version: migration::SCHEMA_VERSION,
+            has_writer: Some(true),
+            log_to_come: None,
+        })
     }
 
     /// Whether a writer has come since a file was opened that nobody wrote. What was read in between may be of two

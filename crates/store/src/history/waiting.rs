@@ -3,11 +3,13 @@
 use super::findings::FindingRow;
 use super::realtime_ns;
 use super::records::Record;
-use super::sums::{CoreSum, LostSum};
+use super::sums::CoreSum;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use surefoot_model::{Cause, ClockChange, CpuId, FaultyCore, FaultySum, Gap, HostDescription, Room, Subject, Window};
+use surefoot_model::{
+    Cause, ClockChange, CpuId, FaultyCore, FaultySum, Gap, HostDescription, LostSum, Room, Subject, Window,
+};
 
 /// How long a span of the finest resolution lasts.
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
@@ -42,6 +44,15 @@ impl Dropped {
     /// All of them.
     pub fn total(&self) -> u64 {
         self.windows + self.gaps + self.notices + self.hosts + self.findings + self.records
+    }
+
+    pub(super) fn add(&mut self, more: &Dropped) {
+        self.windows += more.windows;
+        self.gaps += more.gaps;
+        self.notices += more.notices;
+        self.hosts += more.hosts;
+        self.findings += more.findings;
+        self.records += more.records;
     }
 
     pub(super) fn since(&self, earlier: &Dropped) -> Dropped {
@@ -150,6 +161,11 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    pub(super) fn set_limits(&mut self, bytes_max: usize, gaps_per_day_max: usize) {
+        // The day may have room for more gaps now.
+        (self.bytes_max, self.gaps_per_day_max, self.full_day) = (bytes_max, gaps_per_day_max, None);
+    }
+
     pub(super) fn new(bytes_max: usize, gaps_per_day_max: usize) -> Waiting {
         Waiting {
             spans: VecDeque::new(),
@@ -179,6 +195,19 @@ impl Waiting {
         let gaps: usize = self.gaps.values().map(BTreeMap::len).sum();
         let told = self.notices.len() + self.records.len() + self.clock_changes.len() + self.corrections.len();
         self.spans.len() + gaps + told + self.hosts.len() + self.findings.len()
+    }
+
+    /// What waits, as it counts where it is given up.
+    pub(super) fn all(&self) -> Dropped {
+        let count = |length: usize| length as u64;
+        Dropped {
+            windows: self.spans.iter().map(|span| span.windows).sum(),
+            gaps: count(self.gaps.values().map(BTreeMap::len).sum::<usize>() + self.corrections.len()),
+            notices: count(self.notices.len()),
+            hosts: count(self.hosts.len()),
+            findings: count(self.findings.len()),
+            records: count(self.records.len() + self.clock_changes.len()),
+        }
     }
 
     /// Whether there is nothing to write.
@@ -222,7 +251,8 @@ impl Waiting {
         span.end_ns = span.end_ns.max(end_ns);
         span.windows += 1;
         for core in &window.cores {
-            span.cores.entry(core.cpu).or_insert_with(|| CoreSum::empty(core.cpu)).add(core);
+            let sum = span.cores.entry(core.cpu).or_insert_with(|| CoreSum::empty(core.cpu));
+            sum.add(core, |_, lost| (lost.cause.clone(), LostSum::of(lost)));
         }
         for &FaultyCore { cpu, fault } in &window.faulty {
             let one = FaultySum { cpu, count: 1, fault };

@@ -4,14 +4,15 @@ use super::clock;
 use super::prune::Room;
 use super::records;
 use super::rollup;
-use super::sums::{CoreSum, LostSum};
+use super::sums::CoreSum;
 use super::waiting::Waiting;
 use super::{History, sqlite_error, stored};
+use crate::database::InPlace;
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode, Statement, Transaction, TransactionBehavior, params};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
-use surefoot_model::{Cause, CauseKind, FaultySum};
+use surefoot_model::{Cause, CauseKind, FaultySum, LostSum};
 
 /// Causes kept by name; the names come from interrupts, functions and tasks, and tasks can be called anything.
 const CAUSES_MAX: usize = 10_000;
@@ -34,17 +35,35 @@ impl History {
     ///
     /// # Errors
     /// [`Error::HistoryWrite`]: what waits stays for the next try, up to [`super::Limits::waiting_bytes_max`]; the
-    /// error counts what was given up. Nothing that was committed before is lost. [`Error::Corrupt`].
+    /// error counts what was given up. Nothing that was committed before is lost. [`Error::Corrupt`]. [`Error::Gone`] where
+    /// the file was deleted or replaced: what waits is given up and counted, and the history is to be opened anew.
     pub fn commit(&mut self) -> Result<()> {
         self.last_commit = Instant::now();
         // The earlier of both: neither a clock that was set far ahead nor an event from there says when a finding held.
         self.board.saw(self.waiting.newest_ns.min(now_ns()), &mut self.waiting);
+        self.refuse_where_gone()?;
         if self.waiting.is_empty() {
             return Ok(());
         }
+        let all = self.waiting.all();
         let committed = self.commit_waiting();
         self.last_commit_passed = committed.is_ok();
+        if committed.is_ok() {
+            // It may have gone while it was written to.
+            self.refuse_where_gone().inspect_err(|_| self.waiting.dropped.add(&all))?;
+        }
         committed
+    }
+
+    /// Refuses to write to a file that nobody can open any more. What waits is given up, and counted.
+    fn refuse_where_gone(&mut self) -> Result<()> {
+        let Some(moved) = self.in_place.as_ref().and_then(InPlace::moved).filter(|moved| moved.is_certain) else {
+            return Ok(());
+        };
+        let all = self.waiting.all();
+        self.waiting.dropped.add(&all);
+        self.waiting.clear();
+        Err(Error::Gone { what: moved.what })
     }
 
     fn commit_waiting(&mut self) -> Result<()> {

@@ -88,8 +88,8 @@ pub(super) fn frame(kind: u8, flags: u8, payload: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The raw deflate stream of `plain`.
-pub(super) fn deflate(plain: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = DeflateEncoder::new(Vec::with_capacity(plain.len() / 4 + 64), Compression::fast());
+pub(super) fn deflate(plain: &[u8], effort: Compression) -> io::Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::with_capacity(plain.len() / 4 + 64), effort);
     encoder.write_all(plain)?;
     encoder.finish()
 }
@@ -132,16 +132,18 @@ mod tests {
     fn inflate_gives_back_what_deflate_took() {
         for length in [0usize, 1, 2, 100, INFLATE_STEP_BYTES, INFLATE_STEP_BYTES * 2 + 1, 3_000_000] {
             let plain: Vec<u8> = (0..length).map(|i| (i * i / 7 % 251) as u8).collect();
-            assert_eq!(inflate(&deflate(&plain).unwrap(), length).unwrap(), plain);
+            assert_eq!(inflate(&deflate(&plain, Compression::fast()).unwrap(), length).unwrap(), plain);
             if length > 0 {
-                assert!(inflate(&deflate(&plain).unwrap(), length - 1).unwrap_err().contains("limit"));
+                assert!(
+                    inflate(&deflate(&plain, Compression::fast()).unwrap(), length - 1).unwrap_err().contains("limit")
+                );
             }
         }
     }
 
     #[test]
     fn a_stream_that_stops_early_or_late_is_refused() {
-        let packed = deflate(b"the same words, the same words, the same words").unwrap();
+        let packed = deflate(b"the same words, the same words, the same words", Compression::fast()).unwrap();
         for cut in 0..packed.len() {
             assert!(inflate(&packed[..cut], 1000).is_err(), "cut at {cut}");
         }

@@ -100,7 +100,7 @@ impl fmt::Display for Skipped {
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    source: BufReader<File>,
+    source: Source,
     /// Where the frame at hand begins.
     frame_at: u64,
     /// Where the next frame begins.
@@ -112,6 +112,22 @@ pub struct Reader {
     skipped: Skipped,
     dropped_events: u64,
     end: Option<End>,
+}
+
+/// Where the bytes of a recording come from.
+#[derive(Debug)]
+enum Source {
+    File(BufReader<File>),
+    Held(&'static [u8]),
+}
+
+impl Read for Source {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Source::File(file) => file.read(into),
+            Source::Held(bytes) => bytes.read(into),
+        }
+    }
 }
 
 /// Why reading stops; becomes an [`End`] once place and count are known.
@@ -141,9 +157,21 @@ impl Reader {
             return Err(Error::NotAFile { path, what });
         }
         let file = held.regular().and_then(|regular| regular.open()).map_err(open_error)?;
-        let mut source = BufReader::new(file);
+        Reader::of(path, Source::File(BufReader::new(file)))
+    }
+
+    /// Reads a recording that this program carries, under a name for its messages.
+    ///
+    /// # Errors
+    /// As [`Reader::open`], but those about the file.
+    pub fn of_bytes(name: &str, bytes: &'static [u8]) -> Result<Reader> {
+        Reader::of(name.into(), Source::Held(bytes))
+    }
+
+    fn of(path: PathBuf, mut source: Source) -> Result<Reader> {
         let mut header = Vec::with_capacity(FILE_HEADER_BYTES);
-        source.by_ref().take(FILE_HEADER_BYTES as u64).read_to_end(&mut header).map_err(open_error)?;
+        let read = source.by_ref().take(FILE_HEADER_BYTES as u64).read_to_end(&mut header);
+        read.map_err(|source| Error::Open { path: path.clone(), source })?;
         check_header(&path, &header)?;
         let start = FILE_HEADER_BYTES as u64;
         Ok(Reader {

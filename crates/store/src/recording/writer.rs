@@ -4,6 +4,7 @@ use super::frame::{
 };
 use crate::output::Opened;
 use crate::{Error, Result};
+use flate2::Compression;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -60,6 +61,7 @@ pub struct Writer {
     dropped_events: u64,
     /// Whether remains of a frame that did not fit may stand behind `safe_bytes`.
     tail: Tail,
+    effort: Compression,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,10 +92,16 @@ impl Writer {
             safe_events: 0,
             dropped_events: 0,
             tail: Tail::Clean,
+            effort: Compression::fast(),
         };
         writer.write_at_end(&file_header(VERSION)).map_err(|source| writer.write_error(source))?;
         debug_assert_eq!(writer.safe_bytes, FILE_HEADER_BYTES as u64);
         Ok(writer)
+    }
+
+    /// The same for a recording that is made once and kept: smaller, and many times slower.
+    pub fn small(self) -> Writer {
+        Writer { effort: Compression::best(), ..self }
     }
 
     /// Adds one event to those that wait for the next flush; flushes first when they have grown to 8 MiB.
@@ -134,7 +142,7 @@ impl Writer {
         if self.waiting_events == 0 {
             return Ok(());
         }
-        let packed = deflate(&self.waiting).map_err(|source| self.write_error(source))?;
+        let packed = deflate(&self.waiting, self.effort).map_err(|source| self.write_error(source))?;
         let Some(bytes) = frame(KIND_EVENTS, FLAG_DEFLATE, &packed) else {
             self.dropped_events += self.waiting_events - 1;
             self.forget_waiting();

@@ -259,6 +259,7 @@ fn journal_event() -> impl Strategy<Value = JournalEvent> {
         }),
         (option::of(number()), text(), option::of(Just(RestartOutcome::Failed)))
             .prop_map(|(generation, report, outcome)| JournalEvent::Restart { generation, report, outcome }),
+        number().prop_map(|since_realtime_ns| JournalEvent::Unread { since_realtime_ns }),
     ]
 }
 
@@ -275,7 +276,7 @@ fn generation() -> impl Strategy<Value = Generation> {
             taken_realtime_ns,
             ranks_here: ranks / 2,
             ranks,
-            payload_bytes: number / 2,
+            payload_bytes: (ranks % 2 == 0).then_some(number / 2),
             stored_bytes: number,
             protection: "shard".into(),
             directory: "/ckpt".into(),

@@ -1,13 +1,13 @@
 //! Alerts, cases and the audit trail, in both databases by the same tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, MachineId, Part,
     Replaced, Room, Severity, StepState, SubjectKind,
 };
 use surefoot_store::Error;
 use surefoot_store::cases::{
-    ALERTS_PER_DECISION_MAX, CaseStore, Claim, Claimed, HostBoard, Limits, MachineLimits, OrderState,
+    ALERTS_PER_DECISION_MAX, Address, CaseStore, Claim, Claimed, HostBoard, Limits, MachineLimits, Opening, OrderState,
 };
 use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::postgres::Postgres;
@@ -53,6 +53,76 @@ fn claim(host: &str, letter: &str) -> Claim {
     let part = |kind: &str| Some(format!("{kind}-{letter}"));
     let machine = MachineId { hardware: part("hw"), system: part("sys") };
     Claim { host: host.into(), machine, address: "10.0.0.1".into() }
+}
+
+#[test]
+fn who_only_reads_makes_no_store() {
+    let home = tempfile::tempdir().unwrap();
+    let address = |name: &str| format!("sqlite:{}", home.path().join(name).display()).parse::<Address>().unwrap();
+    let read = |address: &Address| CaseStore::open_as(address, None, &Opening::existing());
+    std::fs::write(home.path().join("empty"), "").unwrap();
+    for (name, why) in [("typo", "no such file"), ("none/typo", "no such file"), ("empty", "the file is empty")] {
+        let error = read(&address(name)).unwrap_err();
+        let told = error.to_string();
+        assert!(matches!(error, Error::NoStore { .. }) && told.contains("no store at sqlite:"), "{name}: {told}");
+        assert!(told.contains(why), "{name}: {told}");
+    }
+    let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["empty"]);
+    assert_eq!(std::fs::metadata(home.path().join("empty")).unwrap().len(), 0);
+    CaseStore::open(&address("made"), None).unwrap().take(&[alert("a", "k", 5, true)]).unwrap();
+    assert_eq!(read(&address("made")).unwrap().counts().unwrap().alerts, 1);
+}
+
+#[test]
+fn who_only_reads_makes_no_tables_in_a_server() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_run("store::cases::who_only_reads_makes_no_tables_in_a_server", &why),
+    };
+    let address = server.database("typo").unwrap().parse().unwrap();
+    for _ in 0..2 {
+        let error = CaseStore::open_as(&address, None, &Opening::existing()).unwrap_err();
+        assert!(matches!(error, Error::NoStore { .. }), "{error}");
+    }
+    CaseStore::open(&address, None).unwrap();
+    assert_eq!(CaseStore::open_as(&address, None, &Opening::existing()).unwrap().counts().unwrap().alerts, 0);
+}
+
+/// SQLite writes on into a file that is gone from its place, and says that all is well.
+#[test]
+fn a_store_whose_files_are_deleted_or_replaced_takes_nothing_more_and_is_saved_once() {
+    for ending in ["", "-wal", "-shm"] {
+        for is_replaced in [false, true] {
+            let home = tempfile::tempdir().unwrap();
+            let path = home.path().join("cases.db");
+            let address = format!("sqlite:{}", path.display()).parse().unwrap();
+            let opening = Opening::create();
+            let open = || CaseStore::open_as(&address, None, &opening);
+            let [mut store, mut beside] = [open().unwrap(), open().unwrap()];
+            store.take(&[alert("a", "k", 5, true)]).unwrap();
+            let file = format!("{}{ending}", path.display());
+            std::fs::rename(&file, home.path().join("aside")).unwrap();
+            if is_replaced {
+                std::fs::write(&file, "").unwrap();
+            }
+            let refused = store.take(&[alert("b", "k", 6, true)]).unwrap_err();
+            let Error::Moved { what, saved: Some(Ok(saved)) } = &refused else { panic!("{ending}: {refused:?}") };
+            let became = if is_replaced { "was replaced by another file" } else { "was deleted or moved away" };
+            assert!(what.contains(&file) && what.ends_with(became), "{refused}");
+            // Whoever looks, and whoever comes later, is told the same, and is led to the same file.
+            let others = [beside.counts().unwrap_err(), store.ready().unwrap_err(), open().unwrap_err()];
+            assert!(others.iter().all(|other| other.to_string() == refused.to_string()), "{others:?}");
+            assert_eq!(path.exists(), is_replaced || !ending.is_empty(), "no empty store is made in its place");
+            let mut kept = CaseStore::open(&format!("sqlite:{}", saved.display()).parse().unwrap(), None).unwrap();
+            assert_eq!(kept.counts().unwrap().alerts, 1, "what was taken is there, what was refused is not");
+            assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(saved).unwrap()) & 0o777, 0o600);
+            // Back in its place it is the store again.
+            std::fs::rename(home.path().join("aside"), &file).unwrap();
+            store.take(&[alert("c", "k", 7, true)]).unwrap();
+            assert_eq!(beside.counts().unwrap().alerts, 2);
+        }
+    }
 }
 
 /// Longer than any test.
@@ -517,21 +587,21 @@ fn an_order_is_fetched_answered_or_withdrawn(open) {
         assert_eq!(store.order("t1", "h1", "do something else", 0).unwrap().body, "do it", "a token is given once");
         store.order("t2", "h1", "and this", 0).unwrap();
         assert!(store.withdraw("t2").unwrap());
-        assert!(!store.answer("t1", "h1", "early").unwrap(), "nobody has fetched it");
+        assert!(!store.answer("t1", "h1", &unknown, "early").unwrap(), "nobody has fetched it");
         assert_eq!(store.fetch_orders("h2", &unknown, 10).unwrap(), []);
         assert_eq!(store.fetch_orders("h1", &unknown, 10).unwrap().len(), 1);
         assert!(!store.withdraw("t1").unwrap(), "the agent has it");
         assert_eq!(store.fetch_orders("h1", &unknown, 10).unwrap()[0].token, "t1", "until it answers");
-        assert!(!store.answer("t1", "h2", "done").unwrap(), "another host's");
-        assert!(store.answer("t1", "h1", "done").unwrap() && store.answer("t1", "h1", "done").unwrap());
-        assert!(!store.answer("t1", "h1", "not done").unwrap());
+        assert!(!store.answer("t1", "h2", &unknown, "done").unwrap(), "another host's");
+        assert!(store.answer("t1", "h1", &unknown, "done").unwrap() && store.answer("t1", "h1", &unknown, "done").unwrap());
+        assert!(!store.answer("t1", "h1", &unknown, "not done").unwrap());
         let order = store.order_of("t1").unwrap().unwrap();
         assert_eq!((order.state, &*order.answer), (OrderState::Answered, "done"));
         assert_eq!(store.fetch_orders("h1", &unknown, 10).unwrap(), []);
         assert_eq!(store.orders_under_way("h1").unwrap().len(), 1);
         store.consume("t1").unwrap();
         assert_eq!(store.orders_under_way("h1").unwrap(), []);
-        assert!(store.answer("t1", "h1", "done").unwrap(), "told again because the first word was lost");
+        assert!(store.answer("t1", "h1", &unknown, "done").unwrap(), "told again because the first word was lost");
         assert_eq!(store.order_of("t1").unwrap().unwrap().state, OrderState::Consumed);
         store.forget_order("t1").unwrap();
         assert_eq!(store.order("t1", "h1", "the next part", 0).unwrap().state, OrderState::Waiting);
@@ -621,11 +691,14 @@ fn a_name_belongs_to_one_machine_whichever_controller_is_asked(open) {
         assert_eq!(store.fetch_orders("h1", &b.machine, 10).unwrap(), [], "it is not its name");
         assert_eq!(store.fetch_orders("h1", &MachineId::default(), 10).unwrap(), [], "nor that of an unknown one");
         assert_eq!(store.fetch_orders("h1", &a.machine, 1).unwrap()[0].token, "fetched");
+        for stranger in [&b.machine, &MachineId::default()] {
+            assert!(!store.answer("fetched", "h1", stranger, "done").unwrap(), "another machine's word");
+        }
         let said = store.release("h1", "user anna", "it was replaced", &limits).unwrap();
         assert_eq!(said, "h1 is machine hw-b (10.0.0.1) now");
         assert_eq!(store.fetch_orders("h1", &b.machine, 10).unwrap(), []);
         assert_eq!(store.fetch_orders("h1", &a.machine, 10).unwrap(), []);
-        assert!(!store.answer("fetched", "h1", "done").unwrap(), "too late");
+        assert!(!store.answer("fetched", "h1", &a.machine, "done").unwrap(), "too late");
         let mut state = |token: &str| store.order_of(token).unwrap().unwrap().state;
         assert_eq!(state("fetched"), OrderState::DisplacedFetched);
         assert_eq!((state("waiting"), state("other")), (OrderState::Displaced, OrderState::Waiting));
@@ -642,11 +715,56 @@ fn a_name_belongs_to_one_machine_whichever_controller_is_asked(open) {
         for part in ["machine hw-b", "taken from machine hw-a", "it was replaced", "2 orders of it end"] {
             assert!(line.reason.contains(part), "{part}: {line:?}");
         }
+        let said = store.release("h22", "user anna", "", &limits).unwrap();
+        assert!(said.contains("no machine is known to have the name h22") && said.ends_with("did you mean 'h2'?"), "{said}");
         // Without a rival the next one has it, and one that told nothing for long is forgotten.
         assert!(store.release("h2", "user anna", "", &limits).unwrap().contains("the next machine that reports"));
         assert_eq!(store.claim(&[claim("h2", "d")], &limits).unwrap(), [Claimed::Own]);
         store.prune(&Limits { hosts_kept_s: 0, ..Limits::default() }).unwrap();
         assert_eq!(store.claim(&[claim("h2", "e")], &limits).unwrap(), [Claimed::Own]);
+    }
+
+    fn findings_and_parts_of_a_machine_end_when_another_one_has_its_name(open) {
+        let (mut store, limits) = (open(), MachineLimits::default());
+        store.claim(&[claim("h1", "a"), claim("h1", "b")], &limits).unwrap();
+        let board = |serial: &str| HostBoard {
+            host: "h1".into(),
+            service: "web".into(),
+            alerts: vec![alert("h1", "memory/rate/dimm/A1", 0, true)],
+            whole: BTreeSet::new(),
+            fine: Vec::new(),
+            parts: modules(&[("A1", serial)]),
+        };
+        store.take_boards(&[board("S1")]).unwrap();
+        let told = Alert { origin: AlertOrigin::Alertmanager, ..alert("h1", "alertmanager/1", 10, true) };
+        store.take(&[told]).unwrap();
+        let opened = store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap();
+        assert_eq!(opened.len(), 2);
+        let of = |store: &mut CaseStore, key: &str| {
+            let case = opened.iter().find(|case| case.alert_key == key).unwrap();
+            store.case(case.id).unwrap()
+        };
+        let firing = |store: &mut CaseStore, key: &str| {
+            world(store).open.into_iter().find(|case| case.alert_key == key).unwrap().is_firing
+        };
+        store.release("h1", "user anna", "", &limits).unwrap();
+        assert!(!firing(&mut store, "memory/rate/dimm/A1"), "the second machine has not said so");
+        assert!(firing(&mut store, "alertmanager/1"), "Alertmanager says itself when it is over");
+        let trail = store.trail(0, 100).unwrap();
+        let lines: Vec<_> = trail.iter().filter(|line| line.action == "machine_changed").collect();
+        let cases: BTreeSet<u64> = lines.iter().map(|line| line.case).collect();
+        assert_eq!(cases, [0, opened[0].id, opened[1].id].into(), "{lines:?}");
+        assert!(lines[0].reason.contains("1 finding of the first machine ends"), "{lines:?}");
+        // The second machine's board says the same, of another module.
+        store.take_boards(&[board("S2")]).unwrap();
+        assert!(firing(&mut store, "memory/rate/dimm/A1"));
+        assert_eq!(of(&mut store, "memory/rate/dimm/A1").replaced, None, "the module left with its machine");
+        assert!(store.trail(0, 100).unwrap().iter().all(|line| line.action != "swapped"));
+        store.release("h1", "user anna", "", &limits).unwrap();
+        store.claim(&[claim("h1", "a")], &limits).unwrap();
+        assert!(!firing(&mut store, "memory/rate/dimm/A1"));
+        store.take_boards(&[board("S2")]).unwrap();
+        assert!(firing(&mut store, "memory/rate/dimm/A1"), "a board that says the same as the last machine's is news");
     }
 
     fn several_controllers_decide_one_at_a_time(open) {

@@ -39,6 +39,24 @@ fn notice(at_ns: u64, text: &str) -> Event {
 }
 
 #[test]
+fn a_history_in_memory_is_read_beside_its_writer_and_is_no_other_one() {
+    let mut history = History::in_memory(Limits::default()).unwrap();
+    let other = History::in_memory(Limits::default()).unwrap();
+    history.record(&plausible_host(2)).unwrap();
+    let view = history.open_view().unwrap();
+    for second in 10..200 {
+        history.record(&plausible_window(second, 2)).unwrap();
+        history.commit().unwrap();
+        let seen = view.windows(ALL, Resolution::Second).unwrap();
+        assert_eq!(seen.rows.last().unwrap().cores, cores_of(&plausible_window(second, 2)));
+    }
+    assert_eq!(history.dropped().total(), 0);
+    assert!(!view.windows(ALL, Resolution::Minute).unwrap().is_empty());
+    assert!(other.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().is_empty());
+    assert!(!std::path::Path::new("history-0").exists());
+}
+
+#[test]
 fn windows_gaps_notices_and_hosts_come_back_at_their_time_of_day() {
     let directory = tempfile::tempdir().unwrap();
     let mut history = open(&at(&directory));

@@ -4,11 +4,12 @@ use crate::any_event::{plausible_gap, plausible_host, plausible_window};
 use crate::child;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use surefoot_store::Error;
-use surefoot_store::history::{GapFilter, History, Limits, Resolution};
+use surefoot_store::cases::CaseStore;
+use surefoot_store::history::{GapFilter, History, Limits, Resolution, View};
 use surefoot_testkit::not_run::not_run;
 
 const ALL: std::ops::Range<i64> = i64::MIN..i64::MAX;
@@ -256,4 +257,80 @@ fn a_file_of_another_user_and_a_link_of_his_are_no_history_to_write_into() {
         assert!(error.contains("belongs to user 65534"), "{error}");
     }
     drop(History::open(&own, Limits::default()).unwrap());
+}
+
+/// The kernel drops the locks of a process on a file when it closes any descriptor of it. Without its lock another program
+/// takes the log for one that nobody uses and deletes it, with everything that is written from then on.
+#[test]
+fn a_second_look_at_an_open_database_leaves_sqlite_its_locks() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.sqlite");
+    filled(&path);
+    let history = open(&path).unwrap();
+    assert!(locks_on(&path) > 0, "SQLite holds a lock while the history is open");
+    History::check(&path).unwrap();
+    assert!(locks_on(&path) > 0, "after a check");
+    View::open(&path).unwrap();
+    assert!(locks_on(&path) > 0, "after a reader");
+    let cases = directory.path().join("cases.sqlite");
+    let address = format!("sqlite:{}", cases.display()).parse().unwrap();
+    let first = CaseStore::open(&address, None).unwrap();
+    assert!(locks_on(&cases) > 0, "SQLite holds a lock while the cases are open");
+    CaseStore::open(&address, None).unwrap();
+    assert!(locks_on(&cases) > 0, "after a second connection");
+    drop((first, history));
+}
+
+/// POSIX locks of this process on a file.
+fn locks_on(path: &Path) -> usize {
+    let (inode, pid) = (fs::metadata(path).unwrap().ino().to_string(), std::process::id().to_string());
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    let is_own = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(1) == Some(&"POSIX")
+            && words.get(4) == Some(&pid.as_str())
+            && words.get(5).is_some_and(|file| file.rsplit(':').next() == Some(&inode))
+    };
+    locks.lines().filter(is_own).count()
+}
+
+/// SQLite writes on to a file without a name, and all of that is gone with the process.
+#[test]
+fn a_history_that_was_deleted_or_replaced_under_its_writer_takes_nothing_more_and_says_how_much_it_lost() {
+    type Spoil = fn(&Path);
+    let spoils: [Spoil; 3] = [
+        |path| fs::remove_file(path).unwrap(),
+        |path| {
+            let copy = path.with_extension("copy");
+            fs::copy(path, &copy).unwrap();
+            fs::rename(copy, path).unwrap();
+        },
+        |path| fs::remove_dir_all(path.parent().unwrap()).unwrap(),
+    ];
+    for spoil in spoils {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().join("surefoot");
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("history.sqlite");
+        filled(&path);
+        let mut history = open(&path).unwrap();
+        history.record(&plausible_host(2)).unwrap();
+        history.commit().unwrap();
+        spoil(&path);
+        // Nothing waits, and it is noticed all the same.
+        assert!(matches!(history.commit(), Err(Error::Gone { .. })));
+        history.record(&plausible_window(200, 2)).unwrap();
+        history.record(&plausible_gap(200, 5_000)).unwrap();
+        let said = history.commit().unwrap_err();
+        assert!(matches!(&said, Error::Gone { what } if what.contains("history.sqlite")), "{said}");
+        let dropped = history.dropped();
+        assert_eq!((dropped.windows, dropped.gaps), (1, 1), "{dropped:?}");
+        drop(history);
+        fs::create_dir_all(&folder).unwrap();
+        let mut anew = open(&path).unwrap();
+        anew.record(&plausible_host(2)).unwrap();
+        anew.record(&plausible_window(300, 2)).unwrap();
+        anew.commit().unwrap();
+        assert!(!anew.windows(ALL, Resolution::Second).unwrap().rows.is_empty());
+    }
 }

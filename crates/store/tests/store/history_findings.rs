@@ -13,7 +13,7 @@ use surefoot_model::{
     SubjectKind,
 };
 use surefoot_store::Error;
-use surefoot_store::history::{GapFilter, History, KeptFinding, Limits, Resolution};
+use surefoot_store::history::{GapFilter, History, KeptFinding, Limits, Resolution, View};
 
 const ALL: std::ops::Range<i64> = i64::MIN..i64::MAX;
 
@@ -133,8 +133,16 @@ fn a_finding_that_a_dead_process_left_open_ends_when_it_was_last_seen() {
         .unwrap();
     let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "HOLDING"), "the child has no history");
+    // The time that it was seen last, so that only its writer tells whether it holds.
+    let holds = || {
+        let view = View::open(&path).unwrap();
+        let found = view.findings(ALL).unwrap();
+        (view.has_writer(), found[0].holds(view.has_writer(), found[0].last_seen_realtime_ns))
+    };
+    assert_eq!(holds(), (Some(true), Some(true)));
     holder.kill().unwrap();
     holder.wait().unwrap();
+    assert_eq!(holds(), (Some(false), None), "who would have written its end is gone");
     let history = open(&path);
     let found = kept(&history);
     assert_eq!((found[0].2, found.len()), (10, 1));

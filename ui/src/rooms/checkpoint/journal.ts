@@ -1,6 +1,6 @@
 // Checkpoints: what a job's journal says in words, and what follows from it for the picture over time; pure.
 
-import { age, bytes, moment } from "../../format.ts";
+import { age, moment, storedBytes } from "../../format.ts";
 import { isAboveOk } from "../../severity.ts";
 import type { CheckpointTier as Tier, EntryView, GenerationState, Job } from "../../types.ts";
 
@@ -56,7 +56,8 @@ export function eventWords(event: EntryView): { what: string; why: string } {
       if (event.failure !== undefined && event.failure !== "") {
         return { what: `${placeWords(event.place)}, but it could not be saved: ${ended(event.failure)}`, why: because(event.reasons) };
       }
-      const cost = event.generation === null ? "" : `, ${bytes(event.payload_bytes)} in ${seconds(event.visible_s)}`;
+      // The journal is rank 0's, and knows of no other rank's bytes.
+      const cost = event.generation === null ? "" : `: rank 0 saved ${storedBytes(event.payload_bytes)} in ${seconds(event.visible_s)}`;
       return { what: `${placeWords(event.place)}${cost}.`, why: because(event.reasons) };
     }
     case "asked": {
@@ -67,8 +68,13 @@ export function eventWords(event: EntryView): { what: string; why: string } {
     case "durable": {
       const known = event.is_durable === true;
       const place = event.tier === "shared" ? "in the shared directory" : known ? "durable" : "in the durable directory";
-      return { what: `It is ${place}: ${bytes(event.bytes)} written in ${seconds(event.took_s)}.`, why: known ? "" : "The medium there is not known." };
+      return { what: `It is ${place}: all ranks wrote ${storedBytes(event.bytes)} in ${seconds(event.took_s)}.`, why: known ? "" : "The medium there is not known." };
     }
+    case "unread":
+      return {
+        what: "Lines written before this time may be missing.",
+        why: "The journal was replaced between two looks, by another one or because it was full.",
+      };
     case "not_durable":
       return { what: event.tier === "shared" ? "It did not reach the shared directory." : "It did not become durable.", why: ended(event.why) };
     case "restart":
@@ -178,6 +184,15 @@ export function cornersFrom(corners: readonly Corner[], fromNs: number): Corner[
   if (!before || rest[0].atNs === fromNs) return rest;
   const share = (fromNs - before.atNs) / Math.max(1, rest[0].atNs - before.atNs);
   return [{ atNs: fromNs, ageS: before.ageS + (rest[0].ageS - before.ageS) * share }, ...rest];
+}
+
+/** The age of the durable copy in words: at the end of the part of the line that is shown, and the oldest in it. */
+export function ageWords(job: Job, shown: readonly Corner[]): string {
+  const nowS = shown[shown.length - 1].ageS;
+  const oldestS = Math.max(...shown.map((corner) => corner.ageS));
+  const [now, oldest] = [age(nowS * 1e9), age(oldestS * 1e9)];
+  if (job.durable_realtime_ns !== null) return `Now ${now}; oldest in this range ${oldest}`;
+  return `No complete durable copy is there. Since the last one in the journal, or the start of the session: ${now}; longest in this range ${oldest}`;
 }
 
 /** What a mark says in one line. */

@@ -87,7 +87,7 @@ export function byController(controllers: readonly MemoryController[], dimms: re
 
 /** The one that needs a look most. */
 export function worstOf(dimms: readonly Dimm[]): Dimm | null {
-  const order = (dimm: Dimm) => [rank(dimm.severity), dimm.uncorrected_count, dimm.corrected_count];
+  const order = (dimm: Dimm) => [rank(dimm.severity), dimm.uncorrected_count ?? 0, dimm.corrected_count ?? 0];
   const isWorse = (a: number[], b: number[]) => {
     const at = a.findIndex((value, index) => value !== b[index]);
     return at >= 0 && a[at] > b[at];
@@ -114,12 +114,32 @@ export function isUnread(dimm: Pick<Dimm, "fidelity" | "unread">, severity: "cor
 
 /** A module's errors of that severity: "-" where no counter of them could be read. */
 export function errorsOf(dimm: Dimm, severity: "corrected" | "uncorrected"): string {
-  const errors = severity === "corrected" ? dimm.corrected_count : dimm.uncorrected_count;
+  const errors = (severity === "corrected" ? dimm.corrected_count : dimm.uncorrected_count) ?? 0;
   const isLess = isUnread(dimm, severity);
   if (errors === 0 && isLess) return "-";
+  // Errors of the place that may be this module's.
+  const mayBeMore = (dimm.unplaced ?? []).includes(severity) || (dimm.mixed_with ?? []).length > 0;
   // Each uncorrected error is one report, and no threshold hides it.
-  if (errors === 0 && severity === "uncorrected") return "0";
-  return dimm.fidelity === "exact" && !isLess ? count(errors) : `≥ ${count(errors)}`;
+  if (errors === 0 && severity === "uncorrected" && !mayBeMore) return "0";
+  return dimm.fidelity === "exact" && !isLess && !mayBeMore ? count(errors) : `≥ ${count(errors)}`;
+}
+
+/** Whether a controller's total is that of its modules; why that is not known, where it is not. */
+export function sumOf(one: MemoryController, dimms: readonly Dimm[]): string {
+  if (one.adds_up !== null) return one.adds_up ? "adds up" : "does not add up";
+  const own = dimms.filter((dimm) => dimm.controller === one.id);
+  const isUnreadable =
+    [one.corrected_count, one.uncorrected_count, one.no_information_count].includes(null) || own.some((dimm) => isUnread(dimm, "corrected") || isUnread(dimm, "uncorrected"));
+  return `sum not checkable: ${isUnreadable ? "not every counter can be read" : "the driver counts too little"}`;
+}
+
+/** What the cell of a module shows: the same numbers as the table and the terminal, uncorrected errors first. */
+export function cellErrors(dimm: Dimm): string {
+  const lost = errorsOf(dimm, "uncorrected");
+  if ((dimm.uncorrected_count ?? 0) > 0) return `${lost} lost`;
+  const corrected = errorsOf(dimm, "corrected");
+  // A 0 that was read goes without saying, an unread counter does not.
+  return lost === "0" || corrected === "-" ? corrected : `${corrected}, ${lost} lost`;
 }
 
 /** The modules, and apart from them the rows that are a place with errors and no module. */

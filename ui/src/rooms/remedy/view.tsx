@@ -1,6 +1,7 @@
 // Remedies on one host: its periodic checks with what each found and cost. The fleet's cases are at `surefoot remedy serve`.
 
 import { RoomFindings } from "../../components/findings.tsx";
+import { DeedsCard } from "../../overview/deeds.tsx";
 import { PastState } from "../../components/past.tsx";
 import { SeverityIcon } from "../../components/severity.tsx";
 import { SortTable, type ColumnOf } from "../../components/table.tsx";
@@ -52,6 +53,7 @@ export function Remedies() {
           <SortTable label="Periodic checks" rows={answer.checks} columns={COLUMNS} rowKey={({ name }) => name} first="state" room={ROWS} />
         )}
       </section>
+      <DeedsCard room="remedy" />
       <p class="muted aside">
         Cases of the fleet, their timelines and approvals are at the address of <code>surefoot remedy serve</code>; this page cannot change anything.
       </p>

@@ -4,9 +4,6 @@ import { formatCpuList } from "../../cpulist.ts";
 import { fileWord } from "../../shell.ts";
 import type { Filters } from "./filters.ts";
 
-/** How long to watch when the page shows everything that it has. */
-const LIVE_S = 900;
-
 function length(us: number): string {
   // The command takes no zero; nothing is shorter than a nanosecond.
   if (us < 0.001) return "1ns";
@@ -26,6 +23,7 @@ export function commandLine(filters: Filters, recording: string | null, lookedFo
     const file = ["surefoot stall replay", fileWord(recording)];
     return [...file, ...cpus, ...kinds, ...(filters.minUs === lookedForUs ? [] : minGap)].join(" ");
   }
-  const durationS = filters.rangeS > 0 ? filters.rangeS : LIVE_S;
-  return ["surefoot stall report", ...cpus, ...kinds, ...minGap, "--duration", `${durationS}s`].join(" ");
+  // Everything that the page has is a day at most; a report would only begin now.
+  if (filters.rangeS === 0) return ["surefoot history --room stall --last 24h", ...cpus].join(" ");
+  return ["surefoot stall report", ...cpus, ...kinds, ...minGap, "--duration", `${filters.rangeS}s`].join(" ");
 }

@@ -2,7 +2,7 @@
 // percentiles from the report of the same filters; who raised the interrupts.
 
 import { batch } from "@preact/signals";
-import { getJson, isRecord, unusable } from "../../api.ts";
+import { fetchKept, getJson, isMode, isRecord, unusable } from "../../api.ts";
 import { formatCpuList } from "../../cpulist.ts";
 import { news, type Listener, type Question } from "../../poller.ts";
 import { mode, newestAtMs, past, setAge } from "../../state.ts";
@@ -27,7 +27,7 @@ const MAX_NEW_GAPS = 1000;
 export function checkSnapshot(value: unknown): Snapshot {
   const wrong = (part: string) => unusable("snapshot", part);
   if (!isRecord(value)) throw wrong("object");
-  if (value.mode !== "live" && value.mode !== "replay") throw wrong("mode");
+  if (!isMode(value.mode)) throw wrong("mode");
   if (typeof value.now_ns !== "number") throw wrong("now_ns");
   if (value.host === null) throw new Error("the server has not looked at its host yet");
   if (!isRecord(value.host) || !Array.isArray(value.host.cpus)) throw wrong("host");
@@ -141,7 +141,23 @@ const WHO: Question = {
   },
 };
 
-export const questions: readonly Question[] = [SNAPSHOT, REPORT, WHO];
+const OTHER: Question = {
+  name: "other",
+  everyMs: null,
+  settleMs: SETTLE_MS,
+  problem: state.otherProblem,
+  wanted: () => (state.other.value ? `${state.other.value.fromS}/${state.other.value.toS}` : null),
+  async ask(isLate) {
+    const range = state.other.value;
+    if (!range) return "done";
+    if (state.otherAnswer.value?.from_s !== range.fromS || state.otherAnswer.value.to_s !== range.toS) state.otherAnswer.value = null;
+    const answer = await fetchKept(range, state.host.value?.cpus.length ?? 1);
+    if (!isLate()) state.otherAnswer.value = answer;
+    return "done";
+  },
+};
+
+export const questions: readonly Question[] = [SNAPSHOT, REPORT, WHO, OTHER];
 
 /** A newer report of raisers, or none any more. */
 function setWhoEnd(endNs: number | null | undefined): void {

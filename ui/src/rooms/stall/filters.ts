@@ -23,7 +23,7 @@ const MAX_RANGE_S = 86_400;
 
 /** A live page starts with the last minute, a recording with all of it; both with every gap that was looked for. */
 export function defaults(mode: Mode, gapThresholdNs: number): Filters {
-  return { cpus: [], kinds: [], minUs: gapThresholdNs / 1000, rangeS: mode === "live" ? 60 : 0 };
+  return { cpus: [], kinds: [], minUs: gapThresholdNs / 1000, rangeS: mode === "replay" ? 0 : 60 };
 }
 
 /** The filters of an address, and a sentence for each part that could not be used. */

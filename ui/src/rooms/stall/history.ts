@@ -148,9 +148,9 @@ export class History {
       block.times.set([core.wall_ns, core.idle_ns, core.user_ns, core.kernel_ns, core.unexplained_ns], at * TIMES);
       for (const lost of core.lost) {
         block.cause[row] = this.causeId(lost.kind, lost.name);
-        block.count[row] = lost.count;
+        block.count[row] = lost.count ?? 0;
         block.totalNs[row] = lost.total_ns;
-        block.maxNs[row] = lost.max_ns;
+        block.maxNs[row] = lost.max_ns ?? 0;
         block.whileIdleNs[row] = lost.while_idle_ns;
         row += 1;
       }

@@ -256,3 +256,8 @@ export function filterInterrupts(interrupts: readonly Interrupt[], hasCpu: (cpu:
 export function filterFixes(fixes: readonly Fix[], hasCpu: (cpu: number) => boolean, kinds: readonly Kind[]): Fix[] {
   return fixes.filter((fix) => fix.cpus.some(hasCpu) && (kinds.length === 0 || kinds.some((kind) => kind === fix.kind)));
 }
+
+/** The time that windows, in the order of time, cover. */
+export function covered(windows: readonly { startNs: number; endNs: number }[]): { startNs: number; endNs: number } {
+  return { startNs: windows[0].startNs, endNs: windows[windows.length - 1].endNs };
+}

@@ -7,6 +7,7 @@ import { mode, overview, past, pastAnswer } from "../../state.ts";
 import type { PastAnswer, ReportCause, SelfCost, Snapshot, WhoReport } from "../../types.ts";
 import { changeTo, defaults, filtersOf, momentOf, momentText, type Filters } from "./filters.ts";
 import { History, KEEP_NS } from "./history.ts";
+import { otherOf } from "./compare.ts";
 import { coreFilter, filterGaps, filterInterrupts, kindMask, sumCores, total } from "./ledger.ts";
 import { offsetAt, stretchesOf, whenShown } from "./wallclock.ts";
 import { cellsOf, columnsOf, MAX_LANES, scaleOf } from "./timeline.ts";
@@ -16,6 +17,11 @@ export type Meta = Omit<Snapshot, "windows" | "gaps">;
 
 export const meta = signal<Meta | null>(null);
 export const host = computed(() => meta.value?.host ?? overview.value?.host ?? null);
+/** These words of a time where it was looked for: without tracing, nothing of a kind means that nobody looked, and of the past it is not kept. */
+export function ifSeen(ns: number, words: string): string {
+  const isTraced = past.value === null && (host.value?.source ?? "").startsWith("eBPF");
+  return ns > 0 || isTraced ? words : "–";
+}
 export const reportCauses = signal<ReadonlyMap<string, ReportCause>>(new Map());
 /** How many gaps pass these filters according to the server, which keeps more of them than it sends. */
 export const reportedGaps = signal<{ filters: Filters; count: number } | null>(null);
@@ -78,7 +84,20 @@ export const filters = computed(() => read.value.filters);
 const readMoment = computed(() => momentOf(given.value));
 /** Cores of the filter that the host has not; in the past other cores may have been watched. */
 const strangers = computed(() => (host.value && past.value === null ? filters.value.cpus.filter((cpu) => !host.value?.cpus.includes(cpu)) : []));
+const readOther = computed(() => otherOf(given.value, past.value));
+const otherFromS = computed(() => readOther.value.other?.fromS ?? null);
+/** The range of the past to compare with; the same object as long as it is the same. */
+export const other = computed(() => {
+  const range = past.value;
+  return otherFromS.value === null || range === null ? null : { fromS: otherFromS.value, toS: otherFromS.value + range.toS - range.fromS };
+});
+/** What the history has of it; `null` while that is not known. */
+export const otherAnswer = signal<PastAnswer | null>(null);
+/** Why it is not known; empty when all is well. */
+export const otherProblem = signal("");
+
 export const findProblems = () => [
+  ...readOther.value.problems,
   ...read.value.problems,
   ...(strangers.value.length > 0 ? [`Not watched here: core ${clip(formatCpuList(strangers.value))}.`] : []),
   ...readMoment.value.problems,
@@ -109,6 +128,12 @@ export const cores = computed(() => sumCores(blocks.value, history.value.causes,
 export const whole = computed(() => total(cores.value));
 
 export const mask = computed(() => kindMask(filters.value.kinds));
+/** The cores of the range to compare with, as one; `null` while nothing is known of it. */
+export const otherWhole = computed(() => {
+  if (otherAnswer.value === null) return null;
+  const kept = historyOf(otherAnswer.value);
+  return total(sumCores(kept.blocks, kept.causes, coreFilter(filters.value.cpus)));
+});
 
 export const gaps = computed(() => {
   const { cpus, kinds, minUs } = filters.value;

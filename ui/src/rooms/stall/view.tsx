@@ -6,11 +6,13 @@ import { RoomFindings } from "../../components/findings.tsx";
 import { connection, past, pastAnswer } from "../../state.ts";
 import { theme } from "../../theme.ts";
 import { Causes } from "./components/causes.tsx";
+import { Compare } from "./components/compare.tsx";
 import { Cores } from "./components/cores.tsx";
 import { FilterBar } from "./components/filter_bar.tsx";
 import { Gaps } from "./components/gaps.tsx";
 import { LoopGaps } from "./components/loops.tsx";
 import { Notices } from "./components/notices.tsx";
+import { Parts, Words } from "./components/parts.tsx";
 import { Timeline } from "./components/timeline.tsx";
 import { Capabilities, Completeness, Cost } from "./components/trust.tsx";
 import { Who } from "./components/who.tsx";
@@ -37,12 +39,15 @@ export function LostTime() {
             <RoomFindings />
             <Notices />
             <FilterBar />
+            <Parts />
             <Timeline />
+            <Compare />
             <div class="pair">
               <Causes />
               <Cores />
             </div>
             <Gaps />
+            <Words />
           </>
         )}
       </>
@@ -56,6 +61,7 @@ export function LostTime() {
       <RoomFindings />
       <Notices />
       <FilterBar />
+      <Parts />
       <Timeline />
       <div class="pair">
         <Causes />
@@ -69,6 +75,7 @@ export function LostTime() {
         <Completeness />
       </div>
       <Capabilities />
+      <Words />
     </>
   );
 }

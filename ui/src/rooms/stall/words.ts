@@ -35,6 +35,15 @@ export function kindIndex(kind: string): number {
   return at < 0 ? KINDS.findIndex((known) => known.id === "other_interrupt") : at;
 }
 
+/** What the columns of lost time mean, in the words of the command's reports. */
+export const MEANINGS = [
+  ["lost", "time that interrupts, softirqs, kernel threads, the hypervisor or the firmware took from a task that ran or waited for this core"],
+  ["while idle", "the same where it delayed no task: the core idled, or a kernel thread had it for itself"],
+  ["unexplained", "time of a core that no source accounts for"],
+  ["waited", "how long tasks that could run waited for this core, added up over all tasks: two that wait at once wait twice. No part of a core's time"],
+  ["untraced", "the part of a gap that no traced interval covers"],
+] as const;
+
 export const VERDICTS: Record<Verdict, string> = {
   traced: "traced",
   smi: "SMI",

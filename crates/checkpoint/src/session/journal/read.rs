@@ -1,6 +1,6 @@
 //! Reads a journal, which anybody may have written.
 
-use super::tail::Tail;
+use super::tail::{Known, Tail, Wanted};
 use super::{Entry, JOURNAL_NAME, JournalEvent, OLDER_NAME, REASONS_MAX};
 use crate::Error;
 use crate::storage::Directory;
@@ -24,6 +24,8 @@ pub struct History {
     pub skipped_count: u64,
     /// Lines before those, left out because there are more than were asked for.
     pub left_out_count: u64,
+    /// How many of the lines, the last ones, this look read for the first time.
+    pub fresh_count: usize,
 }
 
 /// Reads the journal in a job's directory: the newest `entries_max` lines. `None` when there is no journal.
@@ -32,14 +34,19 @@ pub struct History {
 /// [`Error::Storage`] when a file is there and cannot be read, or is no regular file.
 pub fn read(job_directory: &Path, entries_max: usize) -> Result<Option<History>, Error> {
     let both = open_both(|name| open_to_read(&job_directory.join(name)))?;
-    history_of(&mut Tail::default(), both, job_directory, entries_max)
+    history_of(&mut Tail::default(), both, job_directory, newest(entries_max))
+}
+
+/// The newest lines, and no others.
+fn newest(entries_max: usize) -> Wanted {
+    Wanted { newest: entries_max, fresh: false, bytes_max: u64::MAX }
 }
 
 fn history_of(
     tail: &mut Tail,
     (older, newer): Both,
     job_directory: &Path,
-    entries_max: usize,
+    wanted: Wanted,
 ) -> Result<Option<History>, Error> {
     if older.is_none() && newer.is_none() {
         *tail = Tail::default();
@@ -51,9 +58,9 @@ fn history_of(
         older.map(|file| GrowingFile::of_file(of_older, file)),
         newer.map(|file| GrowingFile::of_file(of_newer, file)),
     ];
-    let known = tail.read(files, entries_max, &parse).map_err(Error::storage("read", job_directory))?;
-    let (entries, skipped_count, left_out_count) = (known.entries, known.skipped_count, known.left_out_count);
-    Ok(Some(History { entries, skipped_count, left_out_count }))
+    let known = tail.read(files, wanted, &parse).map_err(Error::storage("read", job_directory))?;
+    let Known { entries, fresh_count, skipped_count, left_out_count } = known;
+    Ok(Some(History { entries, skipped_count, left_out_count, fresh_count }))
 }
 
 /// The journals of several jobs, read again and again: each time only what was appended.
@@ -64,16 +71,23 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// As [`read_of`]. What is known of the journal is held until [`Followed::keep_only`] forgets it.
+    /// As [`read_of`], and all lines that were appended since the last look, with the one before them, however many they are; of more than
+    /// `bytes_max` the rest comes with the next look. What is known of the journal is held until [`Followed::keep_only`] forgets it.
     ///
     /// # Errors
     /// As [`read_of`]; the next time it is read whole.
-    pub fn read_of(&mut self, job_directory: &Path, owner: u32, entries_max: usize) -> Result<Option<History>, Error> {
+    pub fn read_of(
+        &mut self,
+        job_directory: &Path,
+        owner: u32,
+        entries_max: usize,
+        bytes_max: u64,
+    ) -> Result<Option<History>, Error> {
         let key = (job_directory.to_owned(), owner);
         let mut tail = self.tails.remove(&key).unwrap_or_default();
         let before = tail.read_bytes;
-        let read =
-            open_of(job_directory, owner).and_then(|both| history_of(&mut tail, both, job_directory, entries_max));
+        let wanted = Wanted { newest: entries_max, fresh: true, bytes_max };
+        let read = open_of(job_directory, owner).and_then(|both| history_of(&mut tail, both, job_directory, wanted));
         self.read_bytes += tail.read_bytes.saturating_sub(before);
         if matches!(read, Ok(Some(_))) {
             self.tails.insert(key, tail);
@@ -98,7 +112,7 @@ impl Followed {
 /// # Errors
 /// As [`read`], and when something belongs to another user.
 pub fn read_of(job_directory: &Path, owner: u32, entries_max: usize) -> Result<Option<History>, Error> {
-    history_of(&mut Tail::default(), open_of(job_directory, owner)?, job_directory, entries_max)
+    history_of(&mut Tail::default(), open_of(job_directory, owner)?, job_directory, newest(entries_max))
 }
 
 /// Opens both files of a user's journal.
@@ -227,7 +241,7 @@ mod tests {
         let mut followed = Followed::default();
         let mut look = || {
             let before = followed.read_bytes();
-            let found = followed.read_of(&directory, own(), 1_000).unwrap().unwrap();
+            let found = followed.read_of(&directory, own(), 1_000, u64::MAX).unwrap().unwrap();
             (followed.read_bytes() - before, found)
         };
         let length = fs::metadata(directory.join(JOURNAL_NAME)).unwrap().len();
@@ -250,6 +264,36 @@ mod tests {
             [JOURNAL_NAME, OLDER_NAME].iter().map(|name| fs::metadata(directory.join(name)).unwrap().len()).sum();
         assert!((all - length - appended..=all - length - appended + 4 * 128).contains(&read), "{read} of {all}");
         assert_eq!(numbers(&found).last(), Some(&number));
+    }
+
+    #[test]
+    fn a_burst_comes_whole_and_more_than_may_be_read_comes_with_the_next_look() {
+        let tier = tier();
+        let directory = tier.path().canonicalize().unwrap().join("job");
+        let mut writing = journal(tier.path());
+        let mut followed = Followed::default();
+        let mut look = |bytes_max| {
+            let found = followed.read_of(&directory, own(), 10, bytes_max).unwrap().unwrap();
+            (numbers(&found), found.fresh_count, found.left_out_count)
+        };
+        writing.append(decision(1));
+        assert_eq!(look(u64::MAX), (vec![1], 1, 0));
+        (2..=500).for_each(|number| writing.append(decision(number)));
+        let (burst, fresh_count, left_out_count) = look(u64::MAX);
+        assert_eq!((burst, fresh_count, left_out_count), ((1..=500).collect(), 499, 0));
+        assert_eq!(look(u64::MAX), ((491..=500).collect(), 0, 490), "what was told is not held");
+        // The file becomes the older one while it is read.
+        (501..=2_000).for_each(|number| writing.append(decision(number)));
+        assert!(directory.join(OLDER_NAME).exists());
+        let (mut next, mut looks) = (501, 0);
+        while next <= 2_000 {
+            let (found, fresh_count, _) = look(1);
+            let fresh = &found[found.len() - fresh_count..];
+            assert_eq!(fresh, (next..next + fresh_count as u64).collect::<Vec<_>>());
+            assert_eq!(found[found.len() - fresh_count - 1], next - 1, "the one before them is there");
+            (next, looks) = (next + fresh_count as u64, looks + 1);
+        }
+        assert!(looks > 1, "all of it at once");
     }
 
     #[test]
@@ -296,7 +340,15 @@ mod tests {
             }
             let entries_max = [3, 50, 5_000][draw(3) as usize];
             let anew = read_of(&directory, own(), entries_max).unwrap();
-            let read = followed.read_of(&directory, own(), entries_max).unwrap();
+            let read = followed.read_of(&directory, own(), entries_max, u64::MAX).unwrap().map(|mut found| {
+                // The fresh ones come beside the newest.
+                let surplus = found.entries.len().saturating_sub(entries_max);
+                assert!(surplus <= found.fresh_count, "round {round}");
+                found.entries.drain(..surplus);
+                found.left_out_count += surplus as u64;
+                found
+            });
+            let [anew, read] = [anew, read].map(|found| found.map(|found| History { fresh_count: 0, ..found }));
             let is_long = fs::metadata(&path).is_ok_and(|found| found.len() > LIMITS.file_bytes);
             match is_long {
                 // Of a file longer than any of ours, who follows it knows more than who reads its end.

@@ -20,8 +20,12 @@ impl Checkpointer {
     }
 
     /// Leaves the settings with which this job was opened beside its journal. No checkpoint depends on it: that it
-    /// could not be written is a notice.
+    /// could not be written is a notice. A session that only reads leaves those of the job's last run there.
     pub fn publish_settings(&mut self, settings: Vec<Told>) {
+        if !self.run.is_used {
+            self.settings = Some(settings);
+            return;
+        }
         let Some(directory) = self.journal.directory() else { return };
         if let Err(error) = settings::publish(directory, settings) {
             self.note(format!("{}: the settings could not be left there: {error}", directory.display()));

@@ -22,7 +22,7 @@ struct Followed {
     place: Place,
     /// The bytes that end at the place.
     compared: Vec<u8>,
-    /// The newest lines that could be read.
+    /// The newest lines that could be read, as far as they are wanted.
     entries: VecDeque<Entry>,
     /// All lines that could be read, also those that are no longer held.
     count: u64,
@@ -38,59 +38,96 @@ pub(super) struct Tail {
     pub(super) read_bytes: u64,
 }
 
+/// What is wanted of a journal.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// The newest lines.
+    pub(super) newest: usize,
+    /// Whether all lines that are read for the first time are wanted as well, with the one before them.
+    pub(super) fresh: bool,
+    /// Bytes that may be read; what is beyond them is read by the next look.
+    pub(super) bytes_max: u64,
+}
+
 /// The journal as it is known after a look.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) entries: Vec<Entry>,
+    /// How many of them, the last ones, were read for the first time.
+    pub(super) fresh_count: usize,
     pub(super) skipped_count: u64,
     pub(super) left_out_count: u64,
 }
 
 impl Tail {
-    /// Reads on in both files, and holds the newest `entries_max` lines of them.
+    /// Reads on in both files, and holds the lines of them that are wanted.
     pub(super) fn read(
         &mut self,
         [older, newer]: [Option<GrowingFile>; 2],
-        entries_max: usize,
+        wanted: Wanted,
         parse: &dyn Fn(&[u8]) -> Option<Entry>,
     ) -> io::Result<Known> {
         let older_identity = older.as_ref().map(|file| identity(file.file())).transpose()?;
         if older_identity.is_some() && older_identity == self.newer.identity {
             self.older = std::mem::take(&mut self.newer);
         }
-        self.read_both([&older, &newer], entries_max, parse)?;
+        let mut fresh_count = self.read_both([&older, &newer], wanted.bytes_max, parse)?;
         // Lines that were let go are wanted again: more are asked for, or a file after them is gone.
-        if self.held() < entries_max && (self.held() as u64) < self.older.count + self.newer.count {
+        if self.held() < wanted.newest && (self.held() as u64) < self.older.count + self.newer.count {
             (self.older, self.newer) = Default::default();
-            self.read_both([&older, &newer], entries_max, parse)?;
+            fresh_count = self.read_both([&older, &newer], wanted.bytes_max, parse)?;
         }
-        let surplus = self.held().saturating_sub(entries_max);
+        let is_all_fresh = fresh_count as u64 >= self.older.count + self.newer.count;
+        let fresh = if is_all_fresh { fresh_count } else { fresh_count + 1 };
+        let held_max = if wanted.fresh { wanted.newest.max(fresh) } else { wanted.newest };
+        let surplus = self.held().saturating_sub(held_max);
         let of_older = surplus.min(self.older.entries.len());
         self.older.entries.drain(..of_older);
         self.newer.entries.drain(..surplus - of_older);
         let entries: Vec<Entry> = self.older.entries.iter().chain(&self.newer.entries).cloned().collect();
         let left_out_count = self.older.count + self.newer.count - entries.len() as u64;
-        Ok(Known { entries, skipped_count: self.older.skipped_count + self.newer.skipped_count, left_out_count })
+        let skipped_count = self.older.skipped_count + self.newer.skipped_count;
+        Ok(Known { fresh_count: fresh_count.min(entries.len()), entries, skipped_count, left_out_count })
     }
 
     fn held(&self) -> usize {
         self.older.entries.len() + self.newer.entries.len()
     }
 
+    /// Returns how many lines were read for the first time.
     fn read_both(
         &mut self,
         files: [&Option<GrowingFile>; 2],
-        entries_max: usize,
+        bytes_max: u64,
         parse: &dyn Fn(&[u8]) -> Option<Entry>,
-    ) -> io::Result<()> {
+    ) -> io::Result<usize> {
+        let (mut left, mut fresh_count) = (bytes_max, 0);
+        let mut is_at_end = true;
         for (followed, file) in [&mut self.older, &mut self.newer].into_iter().zip(files) {
-            match file {
-                None => *followed = Followed::default(),
-                Some(file) => self.read_bytes += followed.read(file, entries_max, parse)?,
-            }
+            let Some(file) = file else {
+                *followed = Followed::default();
+                continue;
+            };
+            // The lines of the newer file come after all of the older one.
+            let read = followed.read(file, if is_at_end { left } else { 0 }, parse)?;
+            self.read_bytes += read.bytes;
+            left = left.saturating_sub(read.new_bytes);
+            fresh_count += read.fresh_count;
+            is_at_end &= read.is_at_end;
         }
-        Ok(())
+        Ok(fresh_count)
     }
+}
+
+/// What a look read of a file.
+#[derive(Debug, Default)]
+struct Read {
+    bytes: u64,
+    /// Those that were not read before.
+    new_bytes: u64,
+    /// Lines.
+    fresh_count: usize,
+    is_at_end: bool,
 }
 
 fn identity(file: &File) -> io::Result<(u64, u64)> {
@@ -99,13 +136,8 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
 }
 
 impl Followed {
-    /// Reads on; returns how many bytes were read.
-    fn read(
-        &mut self,
-        file: &GrowingFile,
-        entries_max: usize,
-        parse: &dyn Fn(&[u8]) -> Option<Entry>,
-    ) -> io::Result<u64> {
+    /// Reads on, so many bytes or a piece more.
+    fn read(&mut self, file: &GrowingFile, bytes_max: u64, parse: &dyn Fn(&[u8]) -> Option<Entry>) -> io::Result<Read> {
         let found = file.file().metadata()?;
         let (identity, length) = ((found.dev(), found.ino()), found.len());
         let mut read_bytes = 0;
@@ -114,6 +146,10 @@ impl Followed {
             && length - self.place.bytes <= LIMITS.file_bytes
             && self.is_still(file.file(), &mut read_bytes)?;
         let mut is_first_cut = false;
+        if !goes_on && bytes_max == 0 {
+            // Its turn comes with the next look.
+            return Ok(Read { bytes: read_bytes, ..Read::default() });
+        }
         if !goes_on {
             *self = Followed { identity: Some(identity), ..Followed::default() };
             self.place.bytes = length.saturating_sub(LIMITS.file_bytes);
@@ -122,31 +158,35 @@ impl Followed {
             self.skipped_count = u64::from(is_first_cut);
         }
         let from = self.place.bytes;
+        let count = self.count;
+        let until = length.max(from).min(from.saturating_add(bytes_max));
         let mut take = |line: &[u8]| match (line.len() < LIMITS.line_bytes).then(|| parse(line)).flatten() {
             Some(entry) => {
                 self.count += 1;
                 self.entries.push_back(entry);
-                if self.entries.len() > entries_max {
-                    self.entries.pop_front();
-                }
             }
             None => self.skipped_count += 1,
         };
-        read_on(file, &mut self.place, length.max(from), |_, line| match line {
+        read_on(file, &mut self.place, until, |_, line| match line {
             _ if std::mem::take(&mut is_first_cut) => {}
             Ok([]) => {}
             Ok(line) => take(line),
             Err(_) => take(&[b' '; super::LINE_BYTES_MAX]),
         })?;
+        let fresh_count = (self.count - count) as usize;
         if self.place.bytes == from {
             // At most a part of a line.
-            return Ok(read_bytes + length - from);
+            let is_at_end = until >= length;
+            return Ok(Read { bytes: read_bytes + until - from, new_bytes: 0, fresh_count, is_at_end });
         }
-        read_bytes += length - from;
+        // Pieces are read whole, and may hold more than there was.
+        let new_bytes = self.place.bytes.max(until) - from;
+        read_bytes += new_bytes;
+        let is_at_end = self.place.bytes.max(until) >= length;
         let compared_bytes = self.place.bytes.min(COMPARED_BYTES);
         self.compared.resize(compared_bytes as usize, 0);
         file.file().read_exact_at(&mut self.compared, self.place.bytes - compared_bytes)?;
-        Ok(read_bytes + compared_bytes)
+        Ok(Read { bytes: read_bytes + compared_bytes, new_bytes, fresh_count, is_at_end })
     }
 
     /// Whether the bytes before the place are those of the last look.

@@ -34,6 +34,9 @@ pub(super) struct Placement {
     /// wrote it, which did not say.
     #[serde(default)]
     is_durable: Option<bool>,
+    /// The same of the memory beside whose slots this lies.
+    #[serde(default)]
+    is_in_memory: Option<bool>,
 }
 
 /// What a file in a tier says of a run: was anything there that should still be?
@@ -54,7 +57,7 @@ impl Placement {
                 _ => ranks.push((host, 1)),
             }
         }
-        Placement { epoch, nodes: nodes.all.clone(), ranks, is_durable: Some(false) }
+        Placement { epoch, nodes: nodes.all.clone(), ranks, is_durable: Some(false), is_in_memory: Some(false) }
     }
 
     /// The stretches of these ranks by the node on which they ran.
@@ -100,8 +103,10 @@ impl Placements {
     /// Adds a run. What is there for it already stays, but that a checkpoint of it became complete is added.
     fn add(&mut self, run: Placement) {
         match self.runs.iter_mut().find(|known| known.epoch == run.epoch) {
-            Some(known) if run.is_durable == Some(true) => known.is_durable = run.is_durable,
-            Some(_) => {}
+            Some(known) => {
+                known.is_durable = run.is_durable.filter(|is_durable| *is_durable).or(known.is_durable);
+                known.is_in_memory = run.is_in_memory.filter(|is_in_memory| *is_in_memory).or(known.is_in_memory);
+            }
             None => self.runs.push(run),
         }
         self.runs.sort_by_key(|run| std::cmp::Reverse(run.epoch));
@@ -147,12 +152,47 @@ pub(crate) fn ranks_here(file: &dyn StoredFile, epoch: u64) -> Option<Vec<(u32, 
     (!own.is_empty()).then_some(own)
 }
 
+/// What a file of nodes says was complete beside it, after a run of this epoch had come to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct WasComplete {
+    /// In memory; `None` where a run of an earlier release does not say.
+    pub(crate) in_memory: Option<bool>,
+    /// In a durable tier.
+    pub(crate) durable: bool,
+}
+
+/// Whether an open file is one of nodes.
+pub(crate) fn is_placement(file: &dyn StoredFile) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    file.read_at(&mut magic, 0).is_ok() && magic == MAGIC
+}
+
+/// By an open file of nodes, what was complete beside it in runs after this one.
+///
+/// # Errors
+/// One sentence where the file cannot be read.
+pub(crate) fn was_complete(file: &dyn StoredFile, after_epoch: u64) -> Result<WasComplete, String> {
+    let bytes = framed_bytes(file).map_err(|error| error.to_string())?;
+    let found: Placements = unframe(MAGIC, &bytes)?;
+    let later = || found.runs.iter().take(RUNS_MAX).filter(|run| run.epoch > after_epoch);
+    let in_memory = match later().any(|run| run.is_in_memory == Some(true)) {
+        true => Some(true),
+        false if later().any(|run| run.is_in_memory.is_none()) => None,
+        false => Some(false),
+    };
+    Ok(WasComplete { in_memory, durable: later().any(|run| run.is_durable == Some(true)) })
+}
+
 impl Checkpointer {
+    /// The job's directory in memory; whether this rank is the first of those that see it.
+    fn memory_directory(&self) -> Option<(PathBuf, bool)> {
+        let memory = self.config.memory.as_ref()?;
+        Some((memory.directory.join(&self.config.job), self.nodes.is_first_in_memory))
+    }
+
     /// The job's directories in all tiers; whether this rank is the first of those that see it.
     fn job_directories(&self) -> Vec<(PathBuf, bool)> {
-        let is_first_in_memory = self.nodes.is_first_in_memory;
-        let memory = self.config.memory.iter();
-        let memory = memory.map(|memory| (memory.directory.join(&self.config.job), is_first_in_memory));
+        let memory = self.memory_directory().into_iter();
         let durable = self.tiers.targets().map(|target| {
             let is_first = if target.is_shared() { self.ranks.rank() == 0 } else { self.nodes.is_first_on_ssd };
             (target.tier.directory().to_owned(), is_first)
@@ -161,15 +201,21 @@ impl Checkpointer {
     }
 
     /// Writes down on which nodes this run saves, after its first checkpoint: once on each node, and in the shared
-    /// directory. That it fails is a notice. Not collective.
-    pub(in super::super) fn write_placement(&mut self) {
-        if std::mem::replace(&mut self.run.is_placement_written, true) {
+    /// directory; and, once, that one is complete in memory. That it fails is a notice. Not collective.
+    pub(in super::super) fn write_placement(&mut self, is_in_memory: bool) {
+        let is_written = std::mem::replace(&mut self.run.is_placement_written, true);
+        let is_new_in_memory = is_in_memory && !std::mem::replace(&mut self.run.is_memory_noted, true);
+        if is_written && !is_new_in_memory {
             return;
         }
         let rank = self.ranks.rank();
-        for (directory, _) in self.job_directories().into_iter().filter(|(_, is_first)| *is_first) {
+        let memory = self.memory_directory();
+        let directories = if is_written { memory.iter().cloned().collect() } else { self.job_directories() };
+        for (directory, _) in directories.into_iter().filter(|(_, is_first)| *is_first) {
             let mut placements = Placements::read(&directory);
-            placements.add(Placement::new(self.run.epoch, &self.nodes));
+            let is_memory = memory.as_ref().is_some_and(|(memory, _)| *memory == directory);
+            let placement = Placement::new(self.run.epoch, &self.nodes);
+            placements.add(Placement { is_in_memory: Some(is_in_memory && is_memory), ..placement });
             if let Err(error) = placements.write(&directory, rank) {
                 self.note(format!("on which nodes this job saves is not written down: {error}"));
             }

@@ -68,6 +68,11 @@ impl Call {
         matches!(self, Call::Finish | Call::Complete | Call::Discard)
     }
 
+    /// Whether a session that made no other call has only read what is there.
+    pub(in super::super) fn only_reads(self) -> bool {
+        matches!(self, Call::Wait | Call::Finish | Call::OpenResized | Call::ReadResized)
+    }
+
     /// Whether its first agreement is a decision, which says in itself what call it is of.
     pub(in super::super) fn begins_with_decision(self) -> bool {
         matches!(self, Call::Need | Call::Save(_))

@@ -236,7 +236,7 @@ impl Checkpointer {
             Some(format!("memory ({why})"))
         });
         let targets = self.tiers.targets().filter_map(|target| {
-            let error = target.tier.generations().err()?;
+            let error = target.tier.generations().err().or_else(|| target.tier.left_out())?;
             Some(format!("{} ({error})", target.kind.name()))
         });
         let own: Vec<String> = memory.into_iter().chain(targets).collect();

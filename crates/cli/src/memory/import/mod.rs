@@ -1,15 +1,13 @@
 //! `surefoot memory import`: errors that others recorded, module by module.
 
-mod into;
 mod read;
 mod text;
 
 pub use read::{FormatName, read};
 
 use crate::memory::status::DimmLine;
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::Args;
-use into::{Into, Kept};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -20,6 +18,7 @@ use surefoot_console::units::rfc3339;
 use surefoot_hostfs::stamp;
 use surefoot_memory::import::{Clock, Modules, NotUnderstood, OneHost, Reading};
 use surefoot_model::{Dimm, ErrorReport};
+use surefoot_store::history::{Import, Kept};
 
 #[derive(Args)]
 pub struct ImportOptions {
@@ -101,7 +100,31 @@ pub struct ImportLine<'a> {
     notes: &'a [String],
     /// The result of `--into` for all files together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    into: Option<Kept>,
+    into: Option<KeptLine>,
+}
+
+/// How many reports `--into` added to the history, and why it did not add the others.
+#[derive(Serialize, Clone, Copy)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Kept"))]
+pub struct KeptLine {
+    /// Reports that the history did not have before.
+    kept_count: u64,
+    /// Reports that the history had already, from an earlier import for example.
+    already_kept_count: u64,
+    /// Reports older than a history keeps records.
+    too_old_count: u64,
+    /// Reports without a time, which have no place in a history.
+    undated_count: u64,
+    /// Reports beyond the number that a history keeps: the oldest.
+    left_out_count: u64,
+}
+
+impl From<Kept> for KeptLine {
+    fn from(kept: Kept) -> Self {
+        let Kept { kept_count, already_kept_count, too_old_count, undated_count, left_out_count } = kept;
+        KeptLine { kept_count, already_kept_count, too_old_count, undated_count, left_out_count }
+    }
 }
 
 pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
@@ -110,7 +133,7 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
     if options.json {
         output::stream(&mut out, "memory import")?;
     }
-    let mut into = options.into.as_deref().map(Into::open).transpose()?;
+    let mut into = options.into.as_deref().map(Import::open).transpose().context("--into")?;
     let (mut modules, mut hosts) = (Modules::default(), OneHost::new(options.host.clone()));
     let mut readings = Vec::new();
     for file in &options.files {
@@ -131,7 +154,7 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
         readings.push(reading);
     }
     hosts.is_there()?;
-    let kept = into.map(Into::finish).transpose()?;
+    let kept = into.map(Import::finish).transpose()?;
     let dimms = modules.dimms();
     if options.json {
         lines(&mut out, &dimms, &readings, options.show, kept)?;
@@ -186,7 +209,7 @@ fn lines(
                 not_understood_count: totals.not_understood_count,
                 lost_count: totals.lost_count,
                 notes: &totals.notes,
-                into: kept,
+                into: kept.map(KeptLine::from),
             },
         )?;
     }

@@ -1,12 +1,12 @@
 //! What was imported, for people.
 
-use super::into::Kept;
 use crate::memory::fault;
 use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::counted;
 use surefoot_memory::fault::FIND_MODULE;
 use surefoot_memory::import::Reading;
 use surefoot_model::{Dimm, Fidelity, one_line};
+use surefoot_store::history::Kept;
 
 pub fn of(dimms: &[Dimm], readings: &[Reading], show: usize, kept: Option<Kept>) -> String {
     let mut text = String::new();
@@ -49,8 +49,8 @@ fn table(dimms: &[Dimm]) -> String {
         let spread = &dimm.spread;
         let mut row = vec![
             dimm.id.clone(),
-            format!("{mark}{}", dimm.corrected_count),
-            dimm.uncorrected_count.to_string(),
+            format!("{mark}{}", dimm.corrected()),
+            dimm.uncorrected().to_string(),
             worst_hour(dimm),
             dimm.fault_mode.label().to_owned(),
         ];
@@ -70,10 +70,10 @@ fn worst_hour(dimm: &Dimm) -> String {
 /// What reports without a time lack. `--booted` dates the kernel's seconds since boot and nothing else.
 fn undated(reading: &Reading) -> &'static str {
     if reading.totals.has_seconds_since_boot {
-        "reports without a time, so permanent faults cannot be told from transient ones; --booted TIME dates lines that have \
+        " without a time, so permanent faults cannot be told from transient ones; --booted TIME dates lines that have \
          seconds since boot"
     } else {
-        "reports without a time, so permanent faults cannot be told from transient ones"
+        " without a time, so permanent faults cannot be told from transient ones"
     }
 }
 
@@ -88,19 +88,35 @@ fn totals(reading: &Reading, show: usize) -> String {
         counted(totals.report_count, "report", "reports"),
         counted(reading.error_count, "error", "errors"),
     );
+    let lines = |count: u64| if count == 1 { of.0 } else { of.1 };
+    let many = |count: u64, one: &'static str, many: &'static str| if count == 1 { one } else { many };
+    let of_reports = match (reading.format == "rasdaemon", totals.of_report_count) {
+        (true, 1) => "row that is a report",
+        (true, _) => "rows that are reports",
+        (false, count) => many(count, "line of records of errors", "lines of records of errors"),
+    };
+    let (records, errors) = (|count| many(count, "record", "records"), |count| many(count, "error", "errors"));
+    let reports = many(reading.undated_count, "report", "reports");
+    let not_from_kernel = match totals.not_from_kernel_count {
+        1 => "line not from the kernel that looks like its reports; not counted",
+        _ => "lines not from the kernel that look like its reports; not counted",
+    };
+    let repeated = many(
+        totals.repeated_count,
+        "record of an error that another record tells",
+        "records of an error that another record tells",
+    );
+    let unknown = many(reading.unknown_module_count, "error that names no module", "errors that name no module");
     let parts = [
-        (
-            totals.of_report_count,
-            if reading.format == "rasdaemon" { "rows that are reports" } else { "lines of records of errors" },
-        ),
-        (totals.other_count, "lines about other things"),
-        (totals.other_unit_count, "records of other units than memory"),
-        (totals.repeated_count, "records of an error that another record tells"),
-        (totals.lost_count, "errors lost, as the log itself says"),
-        (reading.unknown_module_count, "errors that name no module"),
-        (reading.undated_count, undated(reading)),
-        (totals.not_from_kernel_count, "lines not from the kernel that look like its reports; not counted"),
-        (totals.not_understood_count, if of.0 == "row" { "rows not understood" } else { "lines not understood" }),
+        (totals.of_report_count, of_reports.to_owned()),
+        (totals.other_count, format!("{} about other things", many(totals.other_count, "line", "lines"))),
+        (totals.other_unit_count, format!("{} of other units than memory", records(totals.other_unit_count))),
+        (totals.repeated_count, repeated.to_owned()),
+        (totals.lost_count, format!("{} lost, as the log itself says", errors(totals.lost_count))),
+        (reading.unknown_module_count, unknown.to_owned()),
+        (reading.undated_count, format!("{reports}{}", undated(reading))),
+        (totals.not_from_kernel_count, not_from_kernel.to_owned()),
+        (totals.not_understood_count, format!("{} not understood", lines(totals.not_understood_count))),
     ];
     for (count, words) in parts.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("  {count:>8}  {words}\n");
@@ -113,7 +129,11 @@ fn totals(reading: &Reading, show: usize) -> String {
         text += &format!("    and {left} more\n");
     }
     if reading.unknown_module_count > 0 {
-        text += &format!("  {}\n", paragraph(FIND_MODULE, 2, 2, 100).trim_end());
+        let which = match reading.unknown_module_count {
+            1 => "1 error names no module.".to_owned(),
+            count => format!("{count} errors name no module."),
+        };
+        text += &format!("  {}\n", paragraph(&format!("{which} {FIND_MODULE}"), 2, 2, 100).trim_end());
     }
     for note in &totals.notes {
         text += &format!("  {}\n", one_line(note));

@@ -50,7 +50,8 @@ enum TargetDescription {
 /// Reads one.
 pub fn read(option: &str, path: &Path) -> anyhow::Result<Experiment> {
     let at = || format!("{option}: {}", path.display());
-    let file = super::file::open_to_read(path).with_context(|| format!("{option}: cannot read {}", path.display()))?;
+    let file = surefoot_daemon::rooms::nic::campaign::result_file::open_to_read(path)
+        .with_context(|| format!("{option}: cannot read {}", path.display()))?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(at)?;
     ensure!(text.len() as u64 <= FILE_BYTES_MAX, "{} has more than {FILE_BYTES_MAX} bytes", at());

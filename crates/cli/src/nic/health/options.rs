@@ -64,7 +64,7 @@ pub struct HealthOptions {
     /// Do it
     #[arg(long, requires = "recover")]
     pub yes: bool,
-    /// Also for an interface that carries the default route or an SSH session; also an offline self-test of one that is switched on
+    /// Also for an interface that carries a route beyond its own network or an SSH session; also an offline self-test of one that is switched on
     #[arg(long)]
     pub even_in_use: bool,
     /// Also where only unanswered probes say that an interface hangs

@@ -49,7 +49,7 @@ fn row(one: &Interface) -> Vec<String> {
         one.state.as_str().to_owned(),
         findings::link(one),
         one.tx_timeout_count.map_or("-".into(), |count| count.to_string()),
-        one.carrier_change_count.to_string(),
+        one.carrier_change_count.map_or_else(|| "-".into(), |count| count.to_string()),
         // One that is not told may be any number.
         errors
             .iter()

@@ -1,6 +1,7 @@
 //! What a line of a job's journal says, in one line for people.
 
 use surefoot_console::units::duration;
+use surefoot_console::when;
 use surefoot_model::{JournalEntry, JournalEvent};
 use surefoot_store::history::KeptRecord;
 
@@ -40,6 +41,13 @@ fn journal(event: &JournalEvent) -> String {
             let (age, took) = (seconds(*age_s), seconds(*took_s));
             let doubt = if is_durable == &Some(true) { "" } else { " (the medium is not known)" };
             format!("checkpoint {generation} is {tier}{doubt} at an age of {age}; writing took {took}")
+        }
+        JournalEvent::Unread { since_realtime_ns } => {
+            let since = i64::try_from(*since_realtime_ns).unwrap_or(i64::MAX);
+            format!(
+                "lines written between {} UTC and this time may be missing: the journal was replaced between two looks",
+                when::second(since)
+            )
         }
         JournalEvent::NotDurable { tier, generation, why } => {
             format!("checkpoint {generation} did not become {tier}: {why}")

@@ -13,13 +13,14 @@ use surefoot_model::{
 const NAME_CHARACTERS_MAX: usize = 128;
 /// Problems that one finding names.
 const PROBLEMS_MAX: usize = 10;
-/// A drive this worn is worth knowing, percent of its rated life.
-const WORN_PERCENT: u64 = 90;
-/// A drive with less spare flash than this should be replaced, percent; the threshold that makers commonly set.
-const SPARE_PERCENT_MIN: u64 = 10;
 
 /// Everything that is to be said at a time.
 pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
+    of_set(state, now_realtime_ns, &surefoot_settings::Checkpoint::default())
+}
+
+/// As [`of`], with thresholds that are set.
+pub(super) fn of_set(state: &State, now_realtime_ns: u64, set: &surefoot_settings::Checkpoint) -> Vec<Finding> {
     let mut findings: Vec<Finding> = state.jobs.values().flat_map(|job| of_job(job, now_realtime_ns)).collect();
     let Some(look) = state.look() else { return findings };
     if state.jobs.is_empty() && look.jobs_left_out == 0 && !look.is_cut {
@@ -58,7 +59,7 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
         };
         findings.push(rules::LEFT_OUT.finding(Subject::host(), Severity::Notice, sentence).of_user(Some(ANYBODY)));
     }
-    findings.extend(look.drives.iter().flat_map(|drives| &drives.drives).flat_map(of_drive));
+    findings.extend(look.drives.iter().flat_map(|drives| &drives.drives).flat_map(|drive| of_drive(drive, set)));
     findings
 }
 
@@ -105,6 +106,7 @@ pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
     let says = |job: &Job| {
         let mut findings = vec![durable(job, now_realtime_ns)];
         findings.extend(damaged(job));
+        findings.extend(lost(job));
         findings.extend(weak(job));
         findings
     };
@@ -128,6 +130,27 @@ pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
         finding.with_public(&public).of_user(job.seen.uid)
     });
     both.collect()
+}
+
+/// Which checkpoints were there and are there no more.
+fn lost(job: &Job) -> Option<Finding> {
+    if job.seen.lost.is_empty() {
+        return None;
+    }
+    let (severity, then) = match intact(job) {
+        Some(other) => (Severity::Warning, format!("a restart takes number {} {}", other.number, other.tier.place())),
+        None => (Severity::Critical, "there is no intact one to restart from".to_owned()),
+    };
+    let name = clipped(&job.seen.name);
+    let sentence = format!("Job '{name}' had checkpoints where none is left; {then}.");
+    let evidence = job.seen.lost.iter().take(PROBLEMS_MAX).cloned().collect();
+    Some(rules::LOST.finding(subject(job), severity, sentence).with_evidence(evidence))
+}
+
+/// The newest checkpoint that is whole, as far as it is here.
+fn intact(job: &Job) -> Option<&Generation> {
+    let is_whole = |one: &&Generation| matches!(one.state, GenerationState::Complete | GenerationState::Partial);
+    job.seen.generations.iter().find(is_whole)
 }
 
 /// Which loss the redundancy of the job's newest session does not protect from, as it says.
@@ -169,14 +192,23 @@ fn durable(job: &Job, now_ns: u64) -> Finding {
     };
     let standing = job.standing();
     let bound_s = standing.as_ref().and_then(|standing| standing.staleness_max_s);
+    // Its journal says so, and the directory need not be one that is watched.
+    let wrote_durable = standing.as_ref().is_some_and(|standing| standing.decided.durable_bytes > 0);
     let since_ns = job.durable_realtime_ns().or(standing.map(|standing| standing.began_realtime_ns));
     let is_running = job.seen.is_running == Some(true);
     let is_late = job.durable_age_s(now_ns).zip(bound_s).is_some_and(|(age_s, bound_s)| age_s > bound_s) && is_running;
     let say = |severity, sentence| rules::DURABLE.finding(subject(job), severity, sentence);
     let Some(taken_ns) = job.durable_realtime_ns() else {
         let severity = if is_late { Severity::Warning } else { Severity::Notice };
-        let sentence =
-            format!("Job '{name}' has no durable checkpoint, {memory}: a power failure now would lose its work.");
+        let sentence = match wrote_durable {
+            true => format!(
+                "Job '{name}' wrote durable checkpoints, and none is in the directories that are watched, {memory}: name its durable \
+                 directory with --checkpoints, or look where they went."
+            ),
+            false => {
+                format!("Job '{name}' has no durable checkpoint, {memory}: a power failure now would lose its work.")
+            }
+        };
         return say(severity, sentence).since(since_ns.unwrap_or(0));
     };
     let copy = format!("Job '{name}' has a durable checkpoint from {}", from(taken_ns));
@@ -212,8 +244,7 @@ fn damaged(job: &Job) -> Option<Finding> {
         .into_iter()
         .flatten()
         .find(|one| one.state == GenerationState::Damaged)?;
-    let is_whole = |one: &&Generation| matches!(one.state, GenerationState::Complete | GenerationState::Partial);
-    let (severity, then) = match job.seen.generations.iter().find(is_whole) {
+    let (severity, then) = match intact(job) {
         Some(other) => (Severity::Warning, format!("a restart takes number {} {}", other.number, other.tier.place())),
         None => (Severity::Critical, "there is no intact one to restart from".to_owned()),
     };
@@ -232,13 +263,17 @@ pub(super) fn part_of(drive: &DriveWear) -> Option<Part> {
     Some(Part { kind: SubjectKind::Drive, place: name.clone(), name, serial })
 }
 
-fn of_drive(drive: &DriveWear) -> Vec<Finding> {
+fn of_drive(drive: &DriveWear, set: &surefoot_settings::Checkpoint) -> Vec<Finding> {
     let name = clipped(&drive.name);
     let subject = Subject::new(SubjectKind::Drive, name.clone());
     let mut findings = Vec::new();
-    if let Some(used) = drive.percent_used.as_ref().filter(|used| used.value >= WORN_PERCENT) {
-        let severity = if used.value >= 100 { Severity::Warning } else { Severity::Notice };
-        let sentence = format!("Drive {name} has used {} % of its rated life.", used.value);
+    if let Some(used) = drive.percent_used.as_ref().filter(|used| used.value >= set.worn_notice_percent) {
+        let severity = if used.value >= set.worn_warning_percent { Severity::Warning } else { Severity::Notice };
+        let threshold = match severity {
+            Severity::Warning => set.worn_warning_percent,
+            _ => set.worn_notice_percent,
+        };
+        let sentence = format!("Drive {name} has used {} % of its rated life (threshold {threshold} %).", used.value);
         findings.push(
             rules::WORN.finding(subject.clone(), severity, sentence).with_evidence(vec![used.source.label().into()]),
         );
@@ -249,8 +284,11 @@ fn of_drive(drive: &DriveWear) -> Vec<Finding> {
         findings
             .push(rules::DRIVE_WARNING.finding(subject.clone(), Severity::Warning, sentence).with_evidence(evidence));
     }
-    if let Some(spare) = drive.spare_percent.as_ref().filter(|spare| spare.value < SPARE_PERCENT_MIN) {
-        let sentence = format!("Drive {name} has {} % of its spare flash left.", spare.value);
+    if let Some(spare) = drive.spare_percent.as_ref().filter(|spare| spare.value < set.spare_warning_percent) {
+        let sentence = {
+            let threshold = set.spare_warning_percent;
+            format!("Drive {name} has {} % of its spare flash left (threshold {threshold} %).", spare.value)
+        };
         let evidence = vec![spare.source.label().into()];
         findings.push(rules::SPARE.finding(subject.clone(), Severity::Warning, sentence).with_evidence(evidence));
     }
@@ -294,7 +332,7 @@ mod tests {
             taken_realtime_ns: Some(number * SECOND_NS),
             ranks_here: 1,
             ranks: 1,
-            payload_bytes: 1,
+            payload_bytes: Some(1),
             stored_bytes: 1,
             protection: "shard".into(),
             directory: "/ssd/a".into(),
@@ -337,6 +375,21 @@ mod tests {
         assert_eq!(said(&job(true, Some(100.0), unfinished)), [(Severity::Warning, none.into())]);
     }
 
+    /// A watch that is told of the directory in memory alone sees no durable copy, and the journal says that there are some.
+    #[test]
+    fn durable_copies_that_are_not_watched_are_not_said_to_be_missing() {
+        let mut one = job(true, None, vec![generation(190, CheckpointTier::Memory, GenerationState::Complete)]);
+        let decided = Decided { durable_bytes: 9, session_s: 60.0, ..Decided::default() };
+        let event = JournalEvent::Decision(Box::new(decided));
+        one.entries.push_back(JournalEntry { realtime_ns: 110 * SECOND_NS, lost_count: 0, event });
+        let [(severity, sentence)] = &said(&one)[..] else { panic!("one") };
+        assert_eq!(*severity, Severity::Notice);
+        assert!(
+            sentence.contains("none is in the directories that are watched") && !sentence.contains("lose"),
+            "{sentence}"
+        );
+    }
+
     #[test]
     fn a_checkpoint_from_the_future_is_not_said_to_be_new() {
         use CheckpointTier::{Durable, Memory};
@@ -358,6 +411,23 @@ mod tests {
         let words = said(&job(true, None, vec![generation(9, Memory, Damaged)]));
         let sentence = "The newest checkpoint of job 'train' in memory, number 9, is damaged; there is no intact one to restart from.";
         assert_eq!(words[1], (Severity::Critical, sentence.into()));
+    }
+
+    #[test]
+    fn checkpoints_that_were_there_and_are_gone_are_said() {
+        use CheckpointTier::Durable;
+        use GenerationState::Complete;
+        let lost = |generations| {
+            let mut job = job(false, None, generations);
+            job.seen.lost = vec!["in memory, in /dev/shm/u6/train: the file nodes says so".into()];
+            let finding = of_job(&job, 200 * SECOND_NS).into_iter().find(|finding| finding.rule == rules::LOST.name);
+            let finding = finding.unwrap();
+            (finding.severity, finding.sentence)
+        };
+        let sentence = "Job 'train' had checkpoints where none is left; there is no intact one to restart from.";
+        assert_eq!(lost(Vec::new()), (Severity::Critical, sentence.into()));
+        let sentence = "Job 'train' had checkpoints where none is left; a restart takes number 8 on the SSD.";
+        assert_eq!(lost(vec![generation(8, Durable, Complete)]), (Severity::Warning, sentence.into()));
     }
 
     #[test]

@@ -17,9 +17,9 @@ pub use view::{Answer, JobView, JournalState};
 
 use crate::config::Config;
 use crate::http::access::Viewer;
+use crate::http::series::Series;
 use crate::keep::stream::Moment;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
-use prometheus_client::encoding::DescriptorEncoder;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use surefoot_http::lock;
@@ -77,7 +77,7 @@ impl Room for Checkpoint {
     }
 
     fn findings(&self, moment: &Moment) -> Vec<Finding> {
-        findings::of(&lock(&self.state), moment.now_realtime_ns)
+        findings::of_set(&lock(&self.state), moment.now_realtime_ns, &moment.settings.settings.checkpoint)
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -86,14 +86,9 @@ impl Room for Checkpoint {
         drives.into_iter().flat_map(|drives| &drives.drives).filter_map(findings::part_of).collect()
     }
 
-    fn series(
-        &self,
-        moment: &Moment,
-        viewer: Viewer,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> Result<(), std::fmt::Error> {
+    fn series(&self, moment: &Moment, viewer: Viewer, series: &mut Series) {
         let state = lock(&self.state).seen_by(viewer);
-        series::encode(&state, moment.now_realtime_ns, encoder)
+        series::encode(&state, moment.now_realtime_ns, series);
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -116,6 +111,9 @@ impl Room for Checkpoint {
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        if let Some(why) = moment.switched_off(self.room()) {
+            return Some(why);
+        }
         match () {
             () if lock(&self.state).look().is_some() => None,
             () if moment.is_replay() => Some(NOT_RECORDED.to_owned()),

@@ -97,6 +97,7 @@ impl State {
                         is_running: seen.is_running,
                         generations: kept.to_vec(),
                         generations_left_out: seen.generations_left_out.saturating_add(gone),
+                        lost: seen.lost.iter().take(DIRECTORIES_MAX).cloned().collect(),
                     };
                 }
             }

@@ -7,10 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use surefoot_http::SCHEMA;
 use surefoot_model::{
     CheckpointDirectory, CheckpointDrives, CheckpointJob, CheckpointLook, CheckpointProblem, Finding, JournalEntry,
-    Severity,
+    SCHEMA, Severity,
 };
 
 /// The longest answer.

@@ -3,17 +3,18 @@
 use super::rules;
 use super::state::{Experiment, State};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use surefoot_model::{ExperimentOutcome, Finding, Severity, Subject, SubjectKind};
-
-/// One that went wrong is told of for so long.
-const TOLD_FOR_NS: u64 = 3_600_000_000_000;
-/// Experiments of a user other than root that have a finding of their own while they run.
-const RUNNING_OF_USER_MAX: u64 = 4;
 
 /// Everything that is to be said at a time; nothing where no experiment is known.
 pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
-    let mut findings = all_running(state);
-    findings.extend(went_wrong(state, now_realtime_ns));
+    of_set(state, now_realtime_ns, &surefoot_settings::Disturb::default())
+}
+
+/// As [`of`], with limits that are set.
+pub(super) fn of_set(state: &State, now_realtime_ns: u64, set: &surefoot_settings::Disturb) -> Vec<Finding> {
+    let mut findings = all_running(state, set.running_of_user);
+    findings.extend(went_wrong(state, now_realtime_ns, set.failed_for));
     if findings.is_empty() && !state.is_empty() {
         let say = |last: &str| {
             let sentence = format!("No experiment runs; {}{last}.", kept(state));
@@ -29,7 +30,7 @@ fn subject(one: &Experiment) -> Subject {
 }
 
 /// Each experiment that runs; of a user other than root the newest, and how many more.
-fn all_running(state: &State) -> Vec<Finding> {
+fn all_running(state: &State, own_max: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut of_users: BTreeMap<u32, u64> = BTreeMap::new();
     for one in state.running().collect::<Vec<_>>().into_iter().rev() {
@@ -38,13 +39,14 @@ fn all_running(state: &State) -> Vec<Finding> {
             *count += 1;
             *count
         });
-        if count <= RUNNING_OF_USER_MAX {
+        if count <= own_max {
             findings.push(running(one));
         }
     }
-    let over = of_users.into_iter().filter(|(_, count)| *count > RUNNING_OF_USER_MAX);
+    let over = of_users.into_iter().filter(|(_, count)| *count > own_max);
     findings.extend(over.map(|(uid, count)| {
-        let sentence = format!("{} more experiments of user {uid} run.", count - RUNNING_OF_USER_MAX);
+        let sentence =
+            format!("{} more experiments of user {uid} run than the {own_max} with a finding each.", count - own_max);
         rules::MORE_RUN.finding(Subject::host(), Severity::Notice, sentence).of_user(Some(uid))
     }));
     findings
@@ -72,16 +74,21 @@ fn running(one: &Experiment) -> Finding {
 }
 
 /// The newest experiment of each user, if it went wrong and that is not long ago.
-fn went_wrong(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
+fn went_wrong(state: &State, now_realtime_ns: u64, told_for: Duration) -> Vec<Finding> {
     let newest: BTreeMap<Option<u32>, &Experiment> =
         state.experiments().map(|one| (one.began.stranger(), one)).collect();
     let since_ns = state.since_realtime_ns;
-    newest.into_values().filter_map(|one| one_went_wrong(one, since_ns, now_realtime_ns)).collect()
+    newest.into_values().filter_map(|one| one_went_wrong(one, since_ns, now_realtime_ns, told_for)).collect()
 }
 
-fn one_went_wrong(newest: &Experiment, since_realtime_ns: Option<u64>, now_realtime_ns: u64) -> Option<Finding> {
+fn one_went_wrong(
+    newest: &Experiment,
+    since_realtime_ns: Option<u64>,
+    now_realtime_ns: u64,
+    told_for: Duration,
+) -> Option<Finding> {
     let ended = newest.ended.as_ref()?;
-    if now_realtime_ns.saturating_sub(ended.at_realtime_ns) > TOLD_FOR_NS {
+    if u128::from(now_realtime_ns.saturating_sub(ended.at_realtime_ns)) > told_for.as_nanos() {
         return None;
     }
     let (rule, sentence) = match ended.outcome {
@@ -152,7 +159,7 @@ mod tests {
         let finding = of(&state, 10_000).remove(0);
         assert_eq!(finding.sentence, "The newest experiment failed: the workload ended with code 1.");
         assert_eq!((finding.uid, finding.severity), (Some(1000), Severity::Notice));
-        let later = of(&state, 9_001 + TOLD_FOR_NS);
+        let later = of(&state, 9_001 + 3_600_000_000_000);
         assert_eq!(later[0].sentence, "No experiment runs; 1 is kept.");
         assert!(of(&State::default(), 0).is_empty());
     }
@@ -231,7 +238,12 @@ mod tests {
         let of_host: Vec<&str> =
             findings.iter().filter(|one| one.uid.is_none()).map(|one| one.sentence.as_str()).collect();
         assert_eq!(of_host, ["The newest experiment failed: the workload ended with code 1."]);
-        assert_eq!(findings.len() as u64, 1 + RUNNING_OF_USER_MAX + 1);
-        assert!(findings.iter().any(|one| one.sentence == "36 more experiments of user 1000 run."), "{findings:?}");
+        assert_eq!(findings.len() as u64, 1 + 4 + 1);
+        assert!(
+            findings
+                .iter()
+                .any(|one| one.sentence == "36 more experiments of user 1000 run than the 4 with a finding each."),
+            "{findings:?}"
+        );
     }
 }

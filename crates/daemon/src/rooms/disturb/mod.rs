@@ -1,5 +1,6 @@
 //! Experiments that disturb this host and measure what that does to a workload; and predictions for many nodes.
 
+mod discreet;
 pub mod findings;
 mod predictions;
 mod rules;
@@ -9,20 +10,21 @@ mod stalls;
 mod state;
 mod view;
 
+pub use crate::rooms::shown::ShownFile as PredictionFile;
+pub use discreet::{Discreet, LEFT_OUT};
 pub use predictions::{FILES_MAX, PredictionView};
 pub(super) use source::{Experiments, Journals};
 pub use source::{events_of, source};
 pub use stalls::CoreStalls;
 pub use state::{Experiment, State};
-pub use surefoot_journal::GrowingFile as PredictionFile;
 pub use view::{Answer, DetailView, ExperimentView};
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
+use crate::http::series::Series;
 use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use predictions::Predictions;
-use prometheus_client::encoding::DescriptorEncoder;
 pub(super) use rules::RULES;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -79,7 +81,7 @@ impl Disturb {
         if viewer.sees_all {
             let (kept, problems) = predictions.read_on();
             answer.predictions = kept.to_vec();
-            answer.problems.extend_from_slice(problems);
+            answer.problems.extend(problems);
         }
         Ok(answer)
     }
@@ -102,11 +104,11 @@ impl Room for Disturb {
     }
 
     fn findings(&self, moment: &Moment) -> Vec<Finding> {
-        findings::of(&lock(&self.state), moment.now_realtime_ns)
+        findings::of_set(&lock(&self.state), moment.now_realtime_ns, &moment.settings.settings.disturb)
     }
 
-    fn series(&self, moment: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        series::encode(&lock(&self.state), moment.now_realtime_ns, encoder)
+    fn series(&self, moment: &Moment, _: Viewer, series: &mut Series) {
+        series::encode(&lock(&self.state), moment.now_realtime_ns, series);
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -116,7 +118,10 @@ impl Room for Disturb {
         })]
     }
 
-    fn why_not_watched(&self, _: &Moment) -> Option<String> {
+    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        if let Some(why) = moment.switched_off(self.room()) {
+            return Some(why);
+        }
         lock(&self.state).is_empty().then(|| self.why().to_owned())
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! They are no events, because they are not of this host. Every line may be a stranger's: all that is kept has a limit.
 
+use crate::rooms::shown::{NotRead, ShownFile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use surefoot_journal::{GrowingFile, Place};
+use surefoot_journal::Place;
 use surefoot_model::one_line;
 
 /// Files that are shown.
@@ -72,7 +73,7 @@ struct Kind {
 /// A file and how its reading went.
 #[derive(Debug)]
 struct Source {
-    file: Arc<GrowingFile>,
+    file: Arc<ShownFile>,
     place: Place,
     is_over: bool,
 }
@@ -86,9 +87,8 @@ pub(super) struct Predictions {
 }
 
 impl Predictions {
-    pub(super) fn new(files: &[Arc<GrowingFile>]) -> Self {
-        let source =
-            |file: &Arc<GrowingFile>| Source { file: Arc::clone(file), place: Place::default(), is_over: false };
+    pub(super) fn new(files: &[Arc<ShownFile>]) -> Self {
+        let source = |file: &Arc<ShownFile>| Source { file: Arc::clone(file), place: Place::default(), is_over: false };
         Predictions { sources: files.iter().take(FILES_MAX).map(source).collect(), ..Predictions::default() }
     }
 
@@ -97,22 +97,28 @@ impl Predictions {
     }
 
     /// Reads what the files have gained; returns the predictions and what is wrong with the files, one sentence for each.
-    pub(super) fn read_on(&mut self) -> (&[PredictionView], &[String]) {
+    pub(super) fn read_on(&mut self) -> (&[PredictionView], Vec<String>) {
         let (kept, problems) = (&mut self.kept, &mut self.problems);
+        let mut now = Vec::new();
         for source in self.sources.iter_mut().filter(|source| !source.is_over) {
             let mut first = None;
-            let read = surefoot_journal::read_on(&source.file, &mut source.place, FILE_BYTES_MAX, |number, line| {
+            let read = source.file.read_on(&mut source.place, FILE_BYTES_MAX, |number, line| {
                 let taken = line.map_err(str::to_owned).and_then(|line| take(line, kept));
                 if let Err(why) = taken {
                     first.get_or_insert(format!("line {number}: {why}"));
                 }
             });
             let end = match read {
-                Err(error) => Some(format!("cannot be read: {error}")),
-                Ok(()) if source.place.bytes >= FILE_BYTES_MAX => {
+                Err(NotRead::Failed(why)) => Some(why),
+                // It is asked again.
+                Err(NotRead::Now(why)) => {
+                    now.push(clipped(&format!("{}: {why}", source.file.path().display())));
+                    None
+                }
+                Ok(_) if source.place.bytes >= FILE_BYTES_MAX => {
                     Some(format!("only its first {} MiB are read", FILE_BYTES_MAX >> 20))
                 }
-                Ok(()) => None,
+                Ok(_) => None,
             };
             source.is_over = end.is_some();
             if let Some(why) = first.or(end) {
@@ -121,7 +127,8 @@ impl Predictions {
                 problems.push(clipped(&format!("{}: {why}", source.file.path().display())));
             }
         }
-        (&self.kept, &self.problems)
+        now.extend_from_slice(&self.problems);
+        (&self.kept, now)
     }
 }
 
@@ -163,7 +170,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"{\"type\":\"stream\"}\n{\"type\":\"draw\",\"draw\":1}\n").unwrap();
         writeln!(file, "{LINE}").unwrap();
-        let mut predictions = Predictions::new(&[Arc::new(GrowingFile::open(file.path()).unwrap())]);
+        let mut predictions = Predictions::new(&[Arc::new(ShownFile::open(file.path()).unwrap())]);
         let (kept, problems) = predictions.read_on();
         assert_eq!((kept.len(), kept[0].nodes, kept[0].noises[0].as_str(), problems.len()), (1, 8, "a?b", 0));
         writeln!(file, "{LINE}").unwrap();

@@ -8,12 +8,12 @@ rules! { Disturb:
         since "", to_do "";
     RUNS = "runs", [Notice],
         "An experiment disturbs cores on purpose; the evidence names its process and user.",
-        since "the begin of the experiment", to_do "Expect lost time on the cores that it names until it ends.";
+        since "the beginning of the experiment", to_do "Expect lost time on the cores that it names until it ends.";
     MORE_RUN = "more-run", [Notice],
-        "A user other than root runs more than 4 experiments; 4 of them have findings, the others this one.",
+        "A user other than root runs more than 4 experiments; 4 of them have findings, the others this one (setting `disturb.running_of_user`).",
         since "", to_do "";
     REFUSED = "refused", [Notice],
-        "The newest experiment of a user was refused in the last hour. Nothing was disturbed.",
+        "The newest experiment of a user was refused in the last hour, while the watch ran. Nothing was disturbed.",
         since "when it was refused", to_do "The sentence says why.";
     FAILED = "failed", [Notice],
         "The newest experiment of a user failed in the last hour, and has no result.",

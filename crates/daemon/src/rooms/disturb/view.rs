@@ -7,8 +7,10 @@ use axum::body::Bytes;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::{ApiError, SCHEMA, parameters};
-use surefoot_model::{ExperimentBegan, ExperimentEnded, ExperimentRow, ExperimentRun, InjectedStall};
+use surefoot_http::{ApiError, echo, parameters};
+use surefoot_model::{
+    ExperimentBegan, ExperimentEnded, ExperimentRow, ExperimentRun, InjectedStall, SCHEMA, did_you_mean,
+};
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -105,8 +107,13 @@ impl Question {
 impl Answer {
     /// The answer of what is known.
     pub(super) fn of(state: &State, question: &Question, why: Option<String>) -> Result<Self, ApiError> {
-        let none = || ApiError::new(StatusCode::NOT_FOUND, "no such experiment is kept; see experiments");
-        let wanted = question.wanted().map(|name| state.experiment(name).ok_or_else(none)).transpose()?;
+        let none = |name: &str| {
+            let meant = did_you_mean(name, state.experiments().map(|one| one.began.experiment.as_str()));
+            let text = format!("no experiment '{}' is kept; see experiments{meant}", echo(name));
+            ApiError::new(StatusCode::NOT_FOUND, text)
+        };
+        let find = |name: &str| state.experiment(name).ok_or_else(|| none(name));
+        let wanted = question.wanted().map(find).transpose()?;
         Ok(Answer { detail: wanted.map(DetailView::of), ..Answer::list(state, why) })
     }
 
@@ -219,7 +226,10 @@ mod tests {
         assert_eq!((detail.runs.len(), detail.stalls.len(), detail.cores[0].length_median_ns), (1, 2, 2_000_100));
         assert!(Answer::of(&state, &question(""), None).unwrap().detail.is_none());
         let none = Answer::of(&state, &question("?experiment=d"), None).unwrap_err();
-        assert!(format!("{none:?}").contains("no such experiment"), "{none:?}");
+        assert!(format!("{none:?}").contains("no experiment 'd' is kept"), "{none:?}");
+        let state = folded(&[told("stream-mlc", Some(Finished)), told("stream", None)].concat());
+        let none = Answer::of(&state, &question("?experiment=stream-mcl"), None).unwrap_err();
+        assert!(format!("{none:?}").contains("did you mean 'stream-mlc'?"), "{none:?}");
         assert!(Question::of(&"/x?job=1".parse().unwrap()).is_err());
     }
 

@@ -45,7 +45,7 @@ impl KeptFile for Unusable {
         &self.path
     }
 
-    fn load(&mut self) -> Result<Loaded, String> {
+    fn load(&mut self, _: Option<&str>) -> Result<Loaded, String> {
         Err(self.why.clone())
     }
 
@@ -59,7 +59,7 @@ impl KeptFile for CountsFile {
         self.file.path()
     }
 
-    fn load(&mut self) -> Result<Loaded, String> {
+    fn load(&mut self, machine: Option<&str>) -> Result<Loaded, String> {
         let read = match self.file.read(TEXT_BYTES_MAX) {
             Ok(None) => Ok(Kept::default()),
             Ok(Some((_, mode))) if mode & surefoot_foreign::way::OTHERS_WRITE != 0 => {
@@ -69,7 +69,7 @@ impl KeptFile for CountsFile {
             Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(error.to_string()),
             Err(error) => return Err(format!("it cannot keep the counts: {error}")),
         };
-        Ok(match read {
+        Ok(match read.and_then(|kept| kept.of_machine(machine)) {
             Ok(kept) => Loaded { kept, refused: None },
             Err(why) => {
                 self.was_refused = true;
@@ -114,14 +114,31 @@ mod tests {
             fs::write(&path, &content).unwrap();
             fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
             let mut file = CountsFile::open(&path).unwrap();
-            let loaded = file.load().unwrap();
+            let loaded = file.load(None).unwrap();
             let why = loaded.refused.unwrap();
             assert!(why.contains(words) && why.contains("state.refused"), "{why}");
             assert_eq!(loaded.kept, Kept::default());
             file.save(&loaded.kept).unwrap();
             assert_eq!(fs::read(home.path().join("state.refused")).unwrap(), content);
             assert_eq!(fs::read(&path).unwrap(), good);
-            assert_eq!(CountsFile::open(&path).unwrap().load().unwrap().refused, None);
+            assert_eq!(CountsFile::open(&path).unwrap().load(None).unwrap().refused, None);
         }
+    }
+
+    /// The same slots of another host hold other modules.
+    #[test]
+    fn a_file_of_another_host_is_told_and_put_aside() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("state");
+        let load = |machine: Option<&str>| CountsFile::open(&path).unwrap().load(machine).unwrap();
+        let own = load(Some("a")).kept;
+        CountsFile::open(&path).unwrap().save(&own).unwrap();
+        assert_eq!(
+            (load(Some("a")), load(None)),
+            (Loaded { kept: own.clone(), refused: None }, Loaded { kept: own, refused: None })
+        );
+        let other = load(Some("b"));
+        assert!(other.refused.unwrap().contains("another host"));
+        assert_ne!(other.kept, load(Some("a")).kept);
     }
 }

@@ -4,28 +4,40 @@ use super::rules;
 use super::state::State;
 use surefoot_memory::fault::FIND_MODULE;
 use surefoot_model::{
-    Certainty, Dimm, DimmFault, ErrorSeverity, FaultMode, Fidelity, Finding, LossKind, MemoryAction, MemoryController,
-    MemoryLook, Part, Persistence, Severity, Subject, SubjectKind,
+    Certainty, Dimm, DimmFault, ErrorSeverity, FaultMode, Fidelity, Finding, GoneController, LossKind, MemoryAction,
+    MemoryController, MemoryLook, Part, Persistence, Severity, Subject, SubjectKind,
 };
 
 /// The rule of a DIMM's fault.
 pub const FAULT_RULE: &str = rules::FAULT.name;
+/// The rule of what is said where no module has a finding of its own.
+pub const DIMMS_RULE: &str = rules::DIMMS.name;
 /// The advice for a DIMM with few corrected errors.
 const NOTHING_YET: &str = "Nothing yet: corrected errors alone are no reason to replace a module. Check again when a report locates \
                            them, or their rate rises.";
+/// Modules that one is named to be mixed with.
+const MIXED_NAMED_MAX: usize = 4;
 /// Problems that one finding names.
 const PROBLEMS_MAX: usize = 10;
 
 /// Everything that is to be said now; nothing of a host that tells of no memory errors.
 pub fn of(state: &State) -> Vec<Finding> {
+    of_set(state, None)
+}
+
+/// As [`of`], where it is known which rate is borne, errors per second.
+pub(super) fn of_set(state: &State, limit_per_s: Option<f64>) -> Vec<Finding> {
     let Some(look) = state.look_if_supported() else { return Vec::new() };
-    let mut findings: Vec<Finding> = look.dimms.iter().flat_map(of_dimm).collect();
+    let mut findings: Vec<Finding> = look.dimms.iter().flat_map(|dimm| of_dimm(dimm, limit_per_s)).collect();
     findings.extend(look.controllers.iter().flat_map(|controller| of_controller(controller, look)));
+    findings.extend(mixed(look));
+    findings.extend(look.gone.iter().map(gone));
     findings.extend(checks(state));
     findings.extend(problems(look));
     findings.extend(lost(state));
     if findings.iter().all(|finding| finding.subject.kind != SubjectKind::Dimm) {
-        findings.push(rules::DIMMS.finding(Subject::host(), Severity::Ok, well(look)));
+        let severity = if is_well(look) { Severity::Ok } else { Severity::Notice };
+        findings.push(rules::DIMMS.finding(Subject::host(), severity, well(look)));
     }
     if let Some(tree) = &look.recorded_tree {
         // Whoever reads one of them must not take it for a fault of the machine that it is read on.
@@ -64,8 +76,8 @@ fn mode_label(mode: FaultMode) -> &'static str {
 
 /// How bad a module is: what its counts, its rate and its fault ask for.
 pub fn severity(dimm: &Dimm) -> Severity {
-    let of_counts = match (dimm.uncorrected_count, dimm.corrected_count) {
-        (0, 0) if has_unread(dimm) => Severity::Notice,
+    let of_counts = match (dimm.uncorrected(), dimm.corrected()) {
+        (0, 0) if has_unread(dimm) || !dimm.unplaced.is_empty() || !dimm.mixed_with.is_empty() => Severity::Notice,
         (0, 0) => Severity::Ok,
         (0, _) => Severity::Notice,
         _ => Severity::Critical,
@@ -84,9 +96,9 @@ pub fn has_unread(dimm: &Dimm) -> bool {
 pub fn advice(dimm: &Dimm) -> Option<String> {
     match &dimm.fault {
         Some(fault) => Some(fault.advice.clone()),
-        None if dimm.uncorrected_count > 0 => Some(of_uncorrected(dimm)),
+        None if dimm.uncorrected() > 0 => Some(of_uncorrected(dimm)),
         None if dimm.is_over_rate => Some(of_rate(dimm)),
-        None if dimm.corrected_count > 0 => Some(NOTHING_YET.to_owned()),
+        None if dimm.corrected() > 0 => Some(NOTHING_YET.to_owned()),
         None => None,
     }
 }
@@ -112,12 +124,12 @@ pub fn at_least(dimm: &Dimm) -> &'static str {
     if dimm.fidelity == Fidelity::Exact { "" } else { "at least " }
 }
 
-fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
+fn of_dimm(dimm: &Dimm, limit_per_s: Option<f64>) -> Vec<Finding> {
     let subject = Subject::new(SubjectKind::Dimm, &dimm.id);
     let name = name(dimm);
     let mut findings = Vec::new();
-    if dimm.uncorrected_count > 0 {
-        let errors = counted(dimm.uncorrected_count, "uncorrected error", "uncorrected errors");
+    if dimm.uncorrected() > 0 {
+        let errors = counted(dimm.uncorrected(), "uncorrected error", "uncorrected errors");
         let at_least = at_least(dimm);
         let advice = of_uncorrected(dimm);
         let sentence =
@@ -126,9 +138,13 @@ fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
     }
     if dimm.is_over_rate {
         // It stays over while errors of a moment ago leak away, or by a window that is too long for a rate now.
+        let bound = match limit_per_s {
+            Some(limit) => format!("the bound of {limit} per second"),
+            None => "the bound".to_owned(),
+        };
         let errors = match rate(dimm.rate_per_s) {
-            Some(rate) => format!("{}{rate} errors per second, over the bound", at_least(dimm)),
-            None => "more errors than the bound allows".to_owned(),
+            Some(rate) => format!("{}{rate} errors per second, over {bound}", at_least(dimm)),
+            None => format!("more errors than {bound} allows"),
         };
         let sentence = format!("Memory module {name} corrects {errors}: it is degrading. {}", of_rate(dimm));
         let worst = rate(dimm.worst_rate_per_s).unwrap_or_default();
@@ -136,7 +152,40 @@ fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
         findings.push(rules::RATE.finding(subject.clone(), Severity::Warning, sentence).with_evidence(vec![worst]));
     }
     findings.extend(dimm.fault.as_ref().and_then(|fault| of_fault(&name, subject, fault)));
+    if let Some(words) = mixed_words(dimm) {
+        for finding in &mut findings {
+            finding.certainty = Certainty::CannotTellApartHere;
+            finding.evidence.push(words.clone());
+        }
+    }
     findings
+}
+
+/// That a module's counts may be another's; none where they are its own.
+pub fn mixed_words(dimm: &Dimm) -> Option<String> {
+    let (named, rest) = dimm.mixed_with.split_at(dimm.mixed_with.len().min(MIXED_NAMED_MAX));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    (!named.is_empty()).then(|| {
+        let (id, others) = (&dimm.id, named.join(", "));
+        format!("{id} cannot be told from {others}{more}, and they may have changed places: counts may be the other's")
+    })
+}
+
+/// What is said of them once, whether one of them has another finding or not.
+fn mixed(look: &MemoryLook) -> Option<Finding> {
+    let lines: Vec<String> = look.dimms.iter().filter_map(mixed_words).collect();
+    let sentence = format!(
+        "{} may have changed places with another of the same kind, and no serial number tells them apart: earlier counts may be the \
+         other's. Before one is replaced, find out which it is.",
+        counted(lines.len() as u64, "memory module", "memory modules")
+    );
+    let evidence = lines.iter().take(PROBLEMS_MAX).cloned().collect();
+    (!lines.is_empty()).then(|| {
+        rules::MIXED
+            .finding(Subject::host(), Severity::Notice, sentence)
+            .with_certainty(Certainty::CannotTellApartHere)
+            .with_evidence(evidence)
+    })
 }
 
 /// A rate in words that are not 0 where it is not; none where it is.
@@ -177,8 +226,9 @@ fn of_fault(name: &str, subject: Subject, fault: &DimmFault) -> Option<Finding> 
 fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Finding> {
     let id = &controller.id;
     let mut findings = Vec::new();
-    let of_dimms = look.dimms.iter().filter(|dimm| dimm.controller == *id);
-    let of_dimms = of_dimms.map(|dimm| dimm.uncorrected_count).fold(0, u64::saturating_add);
+    let of_dimms = || look.dimms.iter().filter(|dimm| dimm.controller == *id);
+    let has_modules = of_dimms().next().is_some();
+    let of_dimms = of_dimms().map(|dimm| dimm.uncorrected()).fold(0, u64::saturating_add);
     let unplaced = controller.uncorrected_count.unwrap_or(0).saturating_sub(of_dimms);
     if unplaced > 0 {
         let errors = counted(unplaced, "uncorrected error", "uncorrected errors");
@@ -186,7 +236,9 @@ fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Findin
             format!("Memory controller {id} had {errors}, and the DIMM is unknown. Move work away. {FIND_MODULE}");
         findings.push(rules::UNCORRECTED_UNPLACED.finding_about(id, Subject::host(), Severity::Critical, sentence));
     }
-    let no_information_count = controller.no_information_count.unwrap_or(0);
+    // Without modules all are of no known one.
+    let of_no_module = controller.corrected_count.filter(|_| !has_modules);
+    let no_information_count = of_no_module.max(controller.no_information_count).unwrap_or(0);
     if no_information_count > 0 {
         let errors = counted(no_information_count, "corrected error", "corrected errors");
         let sentence = format!("Memory controller {id} had {errors} of no known module.");
@@ -207,16 +259,39 @@ fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Findin
     findings
 }
 
+fn gone(one: &GoneController) -> Finding {
+    let called = if one.name.is_empty() { one.id.clone() } else { format!("{} ({})", one.id, one.name) };
+    if let Some(now) = &one.now {
+        let sentence = format!(
+            "Memory controller {called} is {now} now: it has the same modules at the same places, and their counts go on there."
+        );
+        let finding = rules::RENUMBERED.finding_about(&one.id, Subject::host(), Severity::Ok, sentence);
+        return finding.since(one.seen_realtime_ns);
+    }
+    let sentence = format!(
+        "Memory controller {called} was there and is gone: errors of its modules are no longer counted. Load its EDAC driver again."
+    );
+    rules::GONE.finding_about(&one.id, Subject::host(), Severity::Warning, sentence).since(one.seen_realtime_ns)
+}
+
 /// Checks of the doctor that found something, at the severity that the doctor gave them.
 fn checks(state: &State) -> impl Iterator<Item = Finding> {
     let bad = state.checks.iter().filter(|check| check.severity > Severity::Ok);
     bad.map(|check| {
         let parts = [&check.evidence, &check.consequence, &check.remedy].map(|part| part.trim_end_matches('.'));
-        let told: Vec<&str> = parts[1..].iter().copied().filter(|part| !part.is_empty()).collect();
-        let sentence = format!("The accounting of memory errors: {}.", told.join("; "));
+        let [evidence, consequence, remedy] = parts;
+        // A remedy may begin with a command, whose letters stay as they are.
+        let to_do = if remedy.is_empty() { String::new() } else { format!(" To do: {remedy}.") };
+        let sentence = format!("{} {}{to_do}", sentence(evidence), sentence(consequence));
         let finding = rules::ACCOUNTING.finding_about(&check.rule, Subject::host(), check.severity, sentence);
         finding.with_certainty(check.certainty).with_evidence(vec![check.evidence.clone()])
     })
+}
+
+/// A clause as a sentence.
+fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
 fn problems(look: &MemoryLook) -> Option<Finding> {
@@ -268,13 +343,36 @@ fn finding_of(kind: LossKind, count: u64, evidence: Vec<String>) -> Finding {
     rule.finding(Subject::host(), Severity::Notice, sentence).with_certainty(Certainty::Certain).with_evidence(evidence)
 }
 
+/// Whether every counter was read, and those that belong to no module are 0.
+fn is_well(look: &MemoryLook) -> bool {
+    let of_controllers = || look.controllers.iter().flat_map(|one| [one.corrected_count, one.uncorrected_count]);
+    let is_known =
+        look.dimms.iter().any(|dimm| dimm.only_place.is_none()) || of_controllers().all(|count| count == Some(0));
+    is_known && look.dimms.iter().all(|dimm| !has_unread(dimm))
+}
+
 fn well(look: &MemoryLook) -> String {
-    let corrected = look.dimms.iter().map(|dimm| dimm.corrected_count).fold(0, u64::saturating_add);
+    let corrected = look.dimms.iter().map(|dimm| dimm.corrected()).fold(0, u64::saturating_add);
     let at_least = look.dimms.iter().map(at_least).max().unwrap_or_default();
     let unread = look.dimms.iter().filter(|dimm| dimm.only_place.is_none() && has_unread(dimm)).count();
     let module_count = look.dimms.iter().filter(|dimm| dimm.only_place.is_none()).count();
     let modules = counted(module_count as u64, "memory module", "memory modules");
     match (module_count, corrected) {
+        (0, _) if !look.controllers.is_empty() => {
+            let sum = |of: fn(&MemoryController) -> Option<u64>| {
+                look.controllers.iter().try_fold(0_u64, |sum, one| Some(sum.saturating_add(of(one)?)))
+            };
+            let number = |sum: Option<u64>, what: &str| match sum {
+                Some(sum) => format!("{sum} {what}"),
+                None => format!("an unknown number of {what}"),
+            };
+            format!(
+                "No per-DIMM counters found; {} counted {} and {}.",
+                counted(look.controllers.len() as u64, "memory controller", "memory controllers"),
+                number(sum(|one| one.corrected_count), "corrected"),
+                number(sum(|one| one.uncorrected_count), "uncorrected errors"),
+            )
+        }
         (0, 0) => "No memory errors reported; no per-DIMM counters found.".to_owned(),
         (_, 0) if unread > 0 => {
             format!("{modules}; no error was read, and the counters of {unread} of them could not all be read.")

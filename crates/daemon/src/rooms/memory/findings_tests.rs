@@ -14,8 +14,8 @@ fn dimm(id: &str) -> Dimm {
         part: None,
         size_bytes: 0,
         controller: "mc0".into(),
-        corrected_count: 0,
-        uncorrected_count: 0,
+        corrected_count: Some(0),
+        uncorrected_count: Some(0),
         rate_per_s: 0.0,
         rate_window_s: 0.0,
         worst_rate_per_s: 0.0,
@@ -23,11 +23,13 @@ fn dimm(id: &str) -> Dimm {
         is_over_rate: false,
         fidelity: Fidelity::Exact,
         unread: Vec::new(),
+        unplaced: Vec::new(),
         sources: vec![MemorySource::Edac],
         spread: Spread::default(),
         fault_mode: FaultMode::None,
         fault: None,
         moved_from: None,
+        mixed_with: Vec::new(),
         only_place: None,
     }
 }
@@ -69,8 +71,8 @@ fn a_host_without_any_source_is_not_nagged_about() {
 #[test]
 fn where_no_module_is_known_none_is_to_be_replaced_but_found() {
     let place = Dimm { only_place: Some("socket 1, channel 2".into()), ..dimm("socket1/channel2") };
-    let lost = Dimm { uncorrected_count: 2, is_over_rate: true, ..place.clone() };
-    for finding in of_dimm(&lost) {
+    let lost = Dimm { uncorrected_count: Some(2), is_over_rate: true, ..place.clone() };
+    for finding in of_dimm(&lost, None) {
         let sentence = &finding.sentence;
         assert!(sentence.contains("of socket 1, channel 2 (socket1/channel2), not known which"), "{sentence}");
         assert!(sentence.contains(FIND_MODULE) && !sentence.contains("replace the module"), "{sentence}");
@@ -86,7 +88,7 @@ fn healthy_modules_are_praised_once() {
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].sentence, "2 memory modules, and no error of any was ever counted.");
     let mut some = dimm("S1");
-    some.corrected_count = 3;
+    some.corrected_count = Some(3);
     let findings = found(&[MemoryEvent::Look(look(vec![some]))]);
     assert_eq!(
         findings[0].sentence,
@@ -97,7 +99,7 @@ fn healthy_modules_are_praised_once() {
 #[test]
 fn uncorrected_errors_are_critical_and_a_rate_over_the_bound_is_a_warning() {
     let mut bad = dimm("S1");
-    bad.uncorrected_count = 2;
+    bad.uncorrected_count = Some(2);
     bad.is_over_rate = true;
     bad.rate_per_s = 23.4;
     bad.fidelity = Fidelity::LowerBound;
@@ -180,7 +182,7 @@ fn a_check_has_the_severity_of_the_doctor_and_what_cannot_be_read_is_named() {
     assert_eq!(findings[0].severity, Severity::Critical);
     assert_eq!(
         findings[0].sentence,
-        "The accounting of memory errors: counts stay near zero; boot with ras=cec_disable."
+        "/sys/kernel/debug/ras/cec is there. Counts stay near zero. To do: boot with ras=cec_disable."
     );
     assert_eq!(findings[1].evidence, ["/sys/x: is not a number"]);
 }
@@ -221,7 +223,7 @@ fn reports_that_are_not_listed_are_told_apart_by_what_became_of_them() {
 
 #[test]
 fn what_a_recorded_tree_says_names_the_tree() {
-    let bad = Dimm { uncorrected_count: 1, ..dimm("S1") };
+    let bad = Dimm { uncorrected_count: Some(1), ..dimm("S1") };
     let recorded_tree = Some("/srv/node17".to_owned());
     let told = |dimm, recorded_tree| found(&[MemoryEvent::Look(MemoryLook { recorded_tree, ..look(vec![dimm]) })]);
     let findings = told(bad, recorded_tree.clone());
@@ -236,7 +238,7 @@ fn what_a_recorded_tree_says_names_the_tree() {
 fn a_module_over_the_bound_is_never_said_to_correct_nothing() {
     let sentence = |now: f64| {
         let worst = Dimm { worst_rate_per_s: 0.02, worst_window_s: 600.0, ..dimm("mc0/dimm0") };
-        let finding = of_dimm(&Dimm { rate_per_s: now, is_over_rate: true, ..worst }).remove(0);
+        let finding = of_dimm(&Dimm { rate_per_s: now, is_over_rate: true, ..worst }, None).remove(0);
         assert_eq!(finding.evidence, ["worst: 2.0e-2 per second over 600 s"]);
         finding.sentence
     };
@@ -262,19 +264,95 @@ fn a_module_is_a_part_only_where_its_serial_number_is_certain() {
 #[test]
 fn the_advice_of_a_module_is_that_of_its_findings() {
     assert_eq!(advice(&dimm("S1")), None);
-    let some = Dimm { corrected_count: 4, ..dimm("S1") };
+    let some = Dimm { corrected_count: Some(4), ..dimm("S1") };
     assert!(advice(&some).unwrap().starts_with("Nothing yet"));
     let often = Dimm { is_over_rate: true, ..some.clone() };
-    let lost = Dimm { uncorrected_count: 1, ..often.clone() };
+    let lost = Dimm { uncorrected_count: Some(1), ..often.clone() };
     let found_at =
         Dimm { fault: Some(fault(FaultMode::Row, Persistence::Permanent, Severity::Warning)), ..often.clone() };
     for one in [&often, &lost, &found_at] {
         let place = Dimm { only_place: Some("socket 1".into()), ..one.clone() };
         for one in [one, &place] {
-            let (advice, findings) = (advice(one).unwrap(), of_dimm(one));
+            let (advice, findings) = (advice(one).unwrap(), of_dimm(one, None));
             assert!(findings.iter().any(|finding| finding.sentence.ends_with(&advice)), "{advice}: {findings:?}");
         }
     }
     assert_eq!(advice(&found_at).as_deref(), Some("Replace it."));
     assert_eq!(advice(&lost).as_deref(), Some("Move work away and replace the module."));
+}
+
+#[test]
+fn errors_without_a_module_and_counters_unread_are_not_all_well() {
+    let controller = |corrected_count, uncorrected_count| MemoryController {
+        id: "mc0".into(),
+        name: "skx".into(),
+        corrected_count,
+        uncorrected_count,
+        no_information_count: Some(0),
+        adds_up: None,
+        reset_s: None,
+    };
+    let said = |corrected, uncorrected| {
+        let look = MemoryLook { controllers: vec![controller(corrected, uncorrected)], ..look(vec![]) };
+        let findings = found(&[MemoryEvent::Look(look)]);
+        let of_host = findings.iter().find(|finding| finding.rule == DIMMS_RULE).unwrap();
+        let of_controller = findings.iter().map(|finding| finding.rule.as_str()).find(|rule| *rule != DIMMS_RULE);
+        (of_host.severity, of_host.sentence.clone(), of_controller.map(str::to_owned))
+    };
+    let none = "No per-DIMM counters found; 1 memory controller counted ";
+    assert_eq!(said(Some(0), Some(0)), (Severity::Ok, format!("{none}0 corrected and 0 uncorrected errors."), None));
+    let corrected = "no-information-mc0".to_owned();
+    assert_eq!(
+        said(Some(60), Some(0)),
+        (Severity::Notice, format!("{none}60 corrected and 0 uncorrected errors."), Some(corrected))
+    );
+    let unknown = format!("{none}0 corrected and an unknown number of uncorrected errors.");
+    assert_eq!(said(Some(0), None), (Severity::Notice, unknown, None));
+    // A controller with modules: those that were read speak for themselves.
+    let unread = Dimm { unread: vec![ErrorSeverity::Uncorrected], ..dimm("S1") };
+    let findings = found(&[MemoryEvent::Look(look(vec![unread]))]);
+    assert_eq!((findings.len(), findings[0].severity), (1, Severity::Notice));
+}
+
+#[test]
+fn a_controller_that_went_is_a_warning_and_its_errors_stay() {
+    let gone = GoneController { id: "mc2".into(), name: "skx".into(), seen_realtime_ns: 7, now: None };
+    let bad = Dimm {
+        uncorrected_count: Some(1),
+        unread: vec![ErrorSeverity::Corrected, ErrorSeverity::Uncorrected],
+        controller: "mc2".into(),
+        ..dimm("S1")
+    };
+    let findings = found(&[MemoryEvent::Look(MemoryLook { gone: vec![gone.clone()], ..look(vec![bad]) })]);
+    let of = |rule: &str| findings.iter().find(|finding| finding.rule == rule).unwrap();
+    assert_eq!(of("controller-gone-mc2").severity, Severity::Warning);
+    assert_eq!(of("controller-gone-mc2").since_realtime_ns, 7);
+    let renumbered = super::gone(&GoneController { now: Some("mc5".into()), ..gone.clone() });
+    assert_eq!(
+        (renumbered.severity, renumbered.rule.as_str()),
+        (Severity::Ok, "controller-renumbered-mc2"),
+        "{}",
+        renumbered.sentence
+    );
+    assert_eq!(of(rules::UNCORRECTED.name).severity, Severity::Critical);
+}
+
+/// Of a module that may be another one no finding is sure, and one says why.
+#[test]
+fn counts_that_may_be_another_modules_are_nobodys_for_certain() {
+    let of = |id: &str, with: &[&str], uncorrected| Dimm {
+        mixed_with: with.iter().map(|&id| id.to_owned()).collect(),
+        uncorrected_count: Some(uncorrected),
+        ..dimm(id)
+    };
+    let dimms = vec![of("mc0/dimm0", &["mc0/dimm1"], 2), of("mc0/dimm1", &["mc0/dimm0"], 0), of("mc0/dimm2", &[], 0)];
+    assert_eq!(dimms.iter().map(severity).collect::<Vec<_>>(), [Severity::Critical, Severity::Notice, Severity::Ok]);
+    let findings = found(&[MemoryEvent::Look(look(dimms))]);
+    let lost = findings.iter().find(|finding| finding.rule == "uncorrected").unwrap();
+    assert_eq!(lost.certainty, Certainty::CannotTellApartHere);
+    assert!(lost.evidence.iter().any(|line| line.contains("mc0/dimm1")), "{lost:?}");
+    let mixed = findings.iter().find(|finding| finding.rule == "mixed").unwrap();
+    assert!(mixed.sentence.starts_with("2 memory modules") && mixed.evidence.len() == 2, "{mixed:?}");
+    let apart = found(&[MemoryEvent::Look(look(vec![dimm("a"), dimm("b")]))]);
+    assert!(apart.iter().all(|finding| finding.rule != "mixed"));
 }

@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::SCHEMA;
 use surefoot_memory::Error;
 use surefoot_memory::simulate::{Arrivals, Costs, Path, Pattern, Work};
 use surefoot_memory::tune::{Bins, Cores, RATE_PER_S_MIN, Wish, choose, curve, rate_to_count};
+use surefoot_model::SCHEMA;
 
 /// Bits of a machine-check bank's count, as Intel's has them.
 const COUNTER_BITS: u32 = 15;

@@ -7,20 +7,22 @@ mod rules;
 mod series;
 mod source;
 mod state;
+mod tree;
 mod view;
 
 pub use counts_file::CountsFile;
 pub use interval::{IntervalAnswer, IntervalPoint};
 pub use state::State;
+pub(super) use tree::{Begin, Tree};
 pub use view::{Answer, LostReports};
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
+use crate::http::series::Series;
 use crate::keep::stream::Moment;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use crate::sources::Start;
 use axum::body::Bytes;
-use prometheus_client::encoding::DescriptorEncoder;
 pub(super) use rules::RULES;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -31,6 +33,7 @@ use surefoot_memory::bmc::Sources;
 use surefoot_memory::presence;
 use surefoot_memory::tune::Cores;
 use surefoot_model::{Event, Finding, Part};
+use surefoot_settings::Live;
 
 /// Why a recording shows none.
 const NOT_RECORDED: &str = "this recording holds no memory errors; the host that it is of had no source of them, or the \
@@ -68,9 +71,9 @@ impl Options {
     }
 
     /// The source.
-    pub fn source(self, root: &Root) -> Start {
+    pub fn source(self, root: &Root, settings: &Live) -> Start {
         let of = self.root(root);
-        source::source(&of, self)
+        source::source(&of, self, settings)
     }
 }
 
@@ -89,6 +92,8 @@ pub(crate) struct Memory {
     unsupported: Option<String>,
     /// Whose memory is looked at; `None` in a replay.
     root: Option<Root>,
+    /// The cores that a recorded tree tells of: it is not read again when somebody asks, for its file system may not answer then.
+    tree_cores: Option<Cores>,
     state: Mutex<State>,
     intervals: Intervals,
 }
@@ -120,7 +125,8 @@ impl Memory {
         let why = || presence::unsupported(&root).filter(|_| !options.bmc.is_any()).map(|why| why.to_string());
         let unsupported = (config.mode == Mode::Live).then(why).flatten();
         let root = (config.mode == Mode::Live).then_some(root);
-        Memory { unsupported, root, state: Mutex::default(), intervals: Intervals::default() }
+        let tree_cores = root.as_ref().filter(|root| !root.is_host()).map(Cores::of);
+        Memory { unsupported, root, tree_cores, state: Mutex::default(), intervals: Intervals::default() }
     }
 }
 
@@ -138,8 +144,10 @@ impl Room for Memory {
         Taken::Kept { is_news: false }
     }
 
-    fn findings(&self, _: &Moment) -> Vec<Finding> {
-        findings::of(&lock(&self.state))
+    fn findings(&self, moment: &Moment) -> Vec<Finding> {
+        // A recording does not tell which bound held.
+        let limit = (!moment.is_replay()).then_some(moment.settings.settings.memory.rate_limit_per_s);
+        findings::of_set(&lock(&self.state), limit)
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -147,8 +155,8 @@ impl Room for Memory {
         state.look_if_supported().into_iter().flat_map(|look| &look.dimms).filter_map(findings::part_of).collect()
     }
 
-    fn series(&self, moment: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        series::encode(&lock(&self.state), moment.now_realtime_ns, encoder)
+    fn series(&self, moment: &Moment, _: Viewer, series: &mut Series) {
+        series::encode(&lock(&self.state), moment.now_realtime_ns, series);
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -162,9 +170,10 @@ impl Room for Memory {
         let interval = Route::new("/api/v1/memory/interval", INTERVAL_SAYS, move |shared, _, uri| {
             parameters(uri, &[])?;
             // Those of the host, or of the tree, whose memory is looked at; of a recording those of the host that it is of.
-            let cores = match &room.root {
-                Some(root) => Cores::of(root),
-                None => Cores::told(shared.moment().host.map(|host| host.cpus.len())),
+            let cores = match (&room.root, room.tree_cores) {
+                (_, Some(cores)) => cores,
+                (Some(root), None) => Cores::of(root),
+                (None, None) => Cores::told(shared.moment().host.map(|host| host.cpus.len())),
             };
             let worst_per_s = lock(&room.state).worst_per_s();
             room.intervals.answer(worst_per_s, cores)
@@ -183,6 +192,9 @@ impl Room for Memory {
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        if let Some(why) = moment.switched_off(self.room()) {
+            return Some(why);
+        }
         let look = lock(&self.state).look.as_ref().map(|look| look.unsupported.clone());
         match look {
             Some(unsupported) => unsupported,

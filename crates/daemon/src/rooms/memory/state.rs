@@ -73,7 +73,7 @@ impl State {
 
     fn look(&mut self, look: &MemoryLook) {
         if let Some(before) = &self.look {
-            let rise = corrected_count(look).saturating_sub(corrected_count(before));
+            let rise = corrected_rise(before, look);
             self.rises.push_back((look.looked_realtime_ns, rise as f64));
             self.rises.drain(..self.rises.len().saturating_sub(CHART_POINTS_MAX));
         }
@@ -120,9 +120,16 @@ impl State {
     }
 }
 
-/// Corrected errors of all modules, and of those that are not known.
-fn corrected_count(look: &MemoryLook) -> u64 {
-    let of_dimms = look.dimms.iter().map(|dimm| dimm.corrected_count);
-    let without = look.controllers.iter().filter_map(|controller| controller.no_information_count);
-    of_dimms.chain(without).fold(0, u64::saturating_add)
+/// Corrected errors that came between two looks, of modules and of no known one. A count that was not known before says nothing
+/// of how much of it is new.
+fn corrected_rise(before: &MemoryLook, now: &MemoryLook) -> u64 {
+    let counts = |look: &MemoryLook| -> BTreeMap<String, u64> {
+        let dimms = look.dimms.iter().filter_map(|dimm| Some((format!("dimm {}", dimm.id), dimm.corrected_count?)));
+        let controllers = look.controllers.iter();
+        let without = controllers.filter_map(|one| Some((format!("controller {}", one.id), one.no_information_count?)));
+        dimms.chain(without).collect()
+    };
+    let before = counts(before);
+    let rise = |(id, count): (String, u64)| before.get(&id).map_or(0, |before| count.saturating_sub(*before));
+    counts(now).into_iter().map(rise).fold(0, u64::saturating_add)
 }

@@ -5,10 +5,10 @@ use super::state::State;
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::SCHEMA;
 use surefoot_memory::cost::OfDimm;
 use surefoot_model::{
-    Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost, Severity,
+    Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost, SCHEMA,
+    Severity,
 };
 
 /// The longest answer.

@@ -13,7 +13,7 @@ pub fn of(state: &State) -> Vec<Finding> {
     let mut findings: Vec<Finding> = look.interfaces.iter().filter_map(of_interface).collect();
     findings.extend(problems(look));
     if findings.is_empty() {
-        findings.push(rules::INTERFACES.finding(Subject::host(), Severity::Ok, well(look)));
+        findings.push(well(look));
     }
     findings
 }
@@ -65,15 +65,28 @@ fn problems(look: &InterfaceLook) -> Option<Finding> {
     Some(rules::PROBLEMS.finding(Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()))
 }
 
-fn well(look: &InterfaceLook) -> String {
-    let in_state = |state| look.interfaces.iter().filter(|one| one.state == state).count();
-    let (ok, unknown) = (in_state(InterfaceState::Ok), in_state(InterfaceState::Unknown));
-    let all = if ok == 1 { "1 network interface works".to_owned() } else { format!("{ok} network interfaces work") };
-    match unknown {
-        0 => format!("{all}."),
-        1 => format!("{all}; 1 is switched off or has no link."),
-        _ => format!("{all}; {unknown} are switched off or have no link."),
+/// A finding of interfaces that none of the others is about. It is as certain as the least certain of them: one that was not probed and
+/// whose counters say nothing against it may still be hung.
+fn well(look: &InterfaceLook) -> Finding {
+    let in_state = |state| look.interfaces.iter().filter(move |one| one.state == state);
+    let ok = counted(in_state(InterfaceState::Ok).count(), "network interface", "network interfaces");
+    let certainty =
+        in_state(InterfaceState::Ok).map(|one| one.certainty.unwrap_or(Certainty::CannotTellApartHere)).max();
+    let certainty = certainty.unwrap_or(Certainty::Certain);
+    let mut sentence = match certainty {
+        Certainty::Certain => format!("{ok} passed a probe"),
+        _ => format!("Nothing speaks against {ok}"),
+    };
+    match in_state(InterfaceState::Unknown).count() {
+        0 => {}
+        1 => sentence += "; 1 is off or has no link",
+        unknown => sentence += &format!("; {unknown} are off or have no link"),
     }
+    rules::INTERFACES.finding(Subject::host(), Severity::Ok, sentence + ".").with_certainty(certainty)
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
 #[cfg(test)]
@@ -114,7 +127,16 @@ mod tests {
     #[test]
     fn that_all_is_well_is_said_and_what_cannot_be_read_too() {
         let findings = found(vec![eth("eth0", InterfaceState::Ok), eth("eth1", InterfaceState::Unknown)], Vec::new());
-        assert_eq!(findings[0].sentence, "1 network interface works; 1 is switched off or has no link.");
+        assert_eq!(findings[0].sentence, "Nothing speaks against 1 network interface; 1 is off or has no link.");
+        assert_eq!(findings[0].certainty, Certainty::Probable, "it was not probed");
+        let probed = Interface { certainty: Some(Certainty::Certain), ..eth("eth0", InterfaceState::Ok) };
+        let findings = found(vec![probed.clone()], Vec::new());
+        assert_eq!(
+            (findings[0].sentence.as_str(), findings[0].certainty),
+            ("1 network interface passed a probe.", Certainty::Certain)
+        );
+        let findings = found(vec![probed, eth("eth1", InterfaceState::Ok)], Vec::new());
+        assert_eq!(findings[0].sentence, "Nothing speaks against 2 network interfaces.");
         let problem = InterfaceProblem { path: "devlink".into(), why: "no".into() };
         let findings = found(vec![eth("eth0", InterfaceState::Ok)], vec![problem]);
         assert_eq!((findings[0].severity, findings[0].evidence[0].as_str()), (Severity::Notice, "devlink: no"));

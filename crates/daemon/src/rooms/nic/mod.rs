@@ -14,9 +14,9 @@ pub use view::Answer;
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
+use crate::http::series::Series;
 use crate::keep::stream::Moment;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
-use prometheus_client::encoding::DescriptorEncoder;
 pub(super) use rules::RULES;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
@@ -75,13 +75,8 @@ impl Room for Nic {
         findings::of(&lock(&self.state))
     }
 
-    fn series(
-        &self,
-        moment: &Moment,
-        viewer: Viewer,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> Result<(), std::fmt::Error> {
-        series::encode(&lock(&self.state).seen_by(viewer), moment.now_realtime_ns, encoder)
+    fn series(&self, moment: &Moment, viewer: Viewer, series: &mut Series) {
+        series::encode(&lock(&self.state).seen_by(viewer), moment.now_realtime_ns, series);
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -108,6 +103,9 @@ impl Room for Nic {
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        if let Some(why) = moment.switched_off(self.room()) {
+            return Some(why);
+        }
         let look = lock(&self.state).look.as_ref().map(|look| look.unsupported.clone());
         match look {
             Some(unsupported) => unsupported,

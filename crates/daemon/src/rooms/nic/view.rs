@@ -5,8 +5,7 @@ use super::state::State;
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::SCHEMA;
-use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, Severity};
+use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, SCHEMA, Severity};
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;

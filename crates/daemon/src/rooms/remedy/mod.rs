@@ -13,10 +13,10 @@ pub use view::Answer;
 
 use crate::config::Config;
 use crate::http::access::Viewer;
+use crate::http::series::Series;
 use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use crate::sources::Start;
-use prometheus_client::encoding::DescriptorEncoder;
 pub(super) use rules::RULES;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
@@ -80,8 +80,8 @@ impl Room for Remedy {
         findings::of(&lock(&self.state))
     }
 
-    fn series(&self, moment: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        series::encode(&lock(&self.state), moment.now_realtime_ns, encoder)
+    fn series(&self, moment: &Moment, _: Viewer, series: &mut Series) {
+        series::encode(&lock(&self.state), moment.now_realtime_ns, series);
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -94,6 +94,9 @@ impl Room for Remedy {
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        if let Some(why) = moment.switched_off(self.room()) {
+            return Some(why);
+        }
         match () {
             () if !lock(&self.state).is_empty() => None,
             () if moment.is_replay() => Some(NOT_RECORDED.to_owned()),

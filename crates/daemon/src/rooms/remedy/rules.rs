@@ -11,5 +11,7 @@ rules! { Remedy:
         "A periodic check did not pass, or could not be run (NOTICE). Its name follows: `read-only`, `clock` and `bmc-log` are built in, \
          others stand in the file of checks.",
         since "the first run that found this state",
-        to_do "Depends on the check. With a policy, the controller opens a case: `surefoot remedy cases`.";
+        to_do "Depends on the check. With a policy, the controller opens a case: `surefoot remedy cases`.",
+        next "surefoot remedy check run",
+            "Changes nothing. It runs the checks once, now, and prints what each found.";
 }

@@ -1,40 +1,33 @@
-//! Checks as OpenMetrics.
+//! Checks as metrics.
 
 use super::state::State;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType::{Counter, Gauge};
-use prometheus_client::registry::Unit;
-use std::fmt::Error;
+use crate::http::series::{Claim, Series};
+use surefoot_http::metrics::seconds;
 use surefoot_model::{CheckState, HostCheck};
 
-/// Writes the series of the checks; none where none has ended.
-///
-/// # Errors
-/// Never in practice: the text goes to memory.
-pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+/// Adds the series of the checks; none where none has ended.
+pub(super) fn encode(state: &State, now_ns: u64, series: &mut Series) {
     if state.checks.is_empty() {
-        return Ok(());
+        return;
     }
-    let help = "State of the periodic check: 1 for the current state.";
-    let mut family = encoder.encode_descriptor("remedy_check_state", help, None, Gauge)?;
-    for check in state.checks.values() {
-        for one in CheckState::ALL {
-            let labels = [("check", check.name.as_str()), ("state", one.as_str())];
-            family.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(check.state == one)))?;
-        }
+    let family = series.gauge("remedy_checks", "Periodic checks by their state.");
+    for one in CheckState::ALL {
+        let count = state.checks.values().filter(|check| check.state == one).count();
+        family.add(&[("state", one.as_str())], count as u64);
     }
-    let mut each = |name: &str, help: &str, value: &dyn Fn(&HostCheck) -> f64| {
-        let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), Gauge)?;
-        state.checks.values().try_for_each(|check| {
-            let labels = [("check", check.name.as_str())];
-            family.encode_family(&labels)?.encode_gauge(&value(check))
-        })
-    };
-    each("remedy_check_age", "Age of the newest result of the check.", &|check| {
-        now_ns.saturating_sub(check.at_realtime_ns) as f64 / 1e9
-    })?;
-    each("remedy_check_duration", "How long the newest run of the check took.", &|check| check.took_ns as f64 / 1e9)?;
+    let mut checks: Vec<&HostCheck> = state.checks.values().collect();
+    // The worst first.
+    checks.sort_by(|a, b| (b.state, &a.name).cmp(&(a.state, &b.name)));
+    for (place, check) in checks.into_iter().enumerate() {
+        let (claim, name) = (Claim(place), ("check", check.name.as_str()));
+        let help = "The state of the periodic check.";
+        series.gauge("remedy_check_state", help).of(claim, &[name, ("state", check.state.as_str())], true);
+        let help = "Age of the newest result of the check.";
+        let age_ns = now_ns.saturating_sub(check.at_realtime_ns);
+        series.seconds("remedy_check_age", help).of(claim, &[name], seconds(age_ns));
+        let help = "How long the newest run of the check took.";
+        series.seconds("remedy_check_duration", help).of(claim, &[name], seconds(check.took_ns));
+    }
     let help = "Processor time of all runs of checks.";
-    let mut family = encoder.encode_descriptor("remedy_check_processor", help, Some(&Unit::Seconds), Counter)?;
-    family.encode_counter::<NoLabelSet, _, f64>(&(state.processor_ns as f64 / 1e9), None)
+    series.seconds_counter("remedy_check_processor", help).add(&[], seconds(state.processor_ns));
 }

@@ -3,8 +3,7 @@
 use super::state::State;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::SCHEMA;
-use surefoot_model::{HostCheck, Severity};
+use surefoot_model::{HostCheck, SCHEMA, Severity};
 
 /// Periodic checks at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

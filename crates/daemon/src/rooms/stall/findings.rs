@@ -12,34 +12,74 @@ use super::phrase::{self, Longest};
 use super::rules;
 use super::state::Kept;
 use crate::keep::stream::Moment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use surefoot_model::{
     CauseKind, CpuId, FaultySum, Finding, Gap, GapSource, Lost, Report, Severity, Subject, Waiting, Window,
 };
+use surefoot_settings::Stall;
 
-/// A core that lost less than this share of its busy time is quiet, parts per million.
-const QUIET_SHARE_PPM: u64 = 10_000;
-/// And so is one that lost less than this per second, however little it was busy: 1 ms/s.
-const QUIET_RATE_NS_PER_S: u64 = 1_000_000;
-/// A core that is busy for less than this share of the time loses shares of next to nothing, parts per million: its loss
-/// is never serious, and a notice only from [`SERIOUS_RATE_NS_PER_S`] on.
-const LITTLE_BUSY_PPM: u64 = 50_000;
+/// From when on a loss is a notice, and from when on a warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Thresholds {
+    /// A core that lost less than this share of its busy time is quiet, parts per million.
+    quiet_share_ppm: u64,
+    /// And so is one that lost less than this per second, however little it was busy.
+    quiet_rate_ns_per_s: u64,
+    /// A core that is busy for less than this share of the time loses shares of next to nothing, parts per million: its loss
+    /// is never serious, and a notice only from `serious_rate_ns_per_s` on.
+    little_busy_ppm: u64,
+    /// From this share on the loss is serious, parts per million.
+    serious_share_ppm: u64,
+    /// Provided that it is at least this per second.
+    serious_rate_ns_per_s: u64,
+    /// Gaps from this length on are named one by one.
+    gap_ns: u64,
+    /// Gaps from this length on are serious.
+    serious_gap_ns: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Thresholds::of(&Stall::default())
+    }
+}
+
+impl Thresholds {
+    pub(super) fn of(set: &Stall) -> Self {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let ppm = |share: f64| (share * 1e6).round() as u64;
+        Thresholds {
+            quiet_share_ppm: ppm(set.notice_share),
+            quiet_rate_ns_per_s: ns(set.notice_per_s),
+            little_busy_ppm: ppm(set.little_busy_share),
+            serious_share_ppm: ppm(set.warning_share),
+            serious_rate_ns_per_s: ns(set.warning_per_s),
+            gap_ns: ns(set.notice_gap),
+            serious_gap_ns: ns(set.warning_gap),
+        }
+    }
+
+    /// What held, for who reads the finding.
+    fn said(&self, severity: Severity) -> String {
+        let (share, rate, gap) = match severity {
+            Severity::Warning => (self.serious_share_ppm, self.serious_rate_ns_per_s, self.serious_gap_ns),
+            _ => (self.quiet_share_ppm, self.quiet_rate_ns_per_s, self.gap_ns),
+        };
+        let (share, rate, gap) = (phrase::percent(share), phrase::rate(rate), phrase::length(gap));
+        format!(
+            "threshold of a {severity}: {share} of a core's busy time and {rate}, or a single interruption of {gap}"
+        )
+    }
+}
 /// Cores that are busy for less than this share of the time are called almost idle, parts per million.
 const ALMOST_IDLE_PPM: u64 = 10_000;
-/// From this share on the loss is serious, parts per million.
-const SERIOUS_SHARE_PPM: u64 = 50_000;
-/// Provided that it is at least this per second: 5 ms/s.
-const SERIOUS_RATE_NS_PER_S: u64 = 5_000_000;
 /// The kernel's own counters go in steps of this length, 10 ms.
 pub(crate) const STEP_NS: u64 = 10_000_000;
 /// Time in fewer steps than this is a few samples, which say nothing about a share: 50 ms.
 const SAYING_STEPS: u64 = 5;
-/// Gaps from this length on are named one by one: 1 ms.
-const GAP_NS: u64 = 1_000_000;
 /// Cores, and lines about the longest gap, that a finding names as its evidence.
 const EVIDENCE_CORES_MAX: usize = 8;
-/// Gaps from this length on are serious: 10 ms.
-const SERIOUS_GAP_NS: u64 = 10_000_000;
 
 /// What is said before the first window.
 const NO_DATA: &str = "There are no data yet.";
@@ -61,10 +101,11 @@ pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
         let evidence = [kept.taken(), &finding.evidence].concat();
         finding.with_evidence(evidence)
     };
-    let finding = explained(of_refs(&windows, &gaps, sight));
+    let thresholds = Thresholds::of(&moment.settings.settings.stall);
+    let finding = explained(of_refs(&windows, &gaps, sight, &thresholds));
     let public = kept.public();
     let (windows, gaps) = public.last_minute();
-    let mut found = vec![finding.with_public(&explained(of_refs(&windows, &gaps, sight)))];
+    let mut found = vec![finding.with_public(&explained(of_refs(&windows, &gaps, sight, &thresholds)))];
     found.extend(of_faulty(&windows));
     found
 }
@@ -83,8 +124,8 @@ fn of_faulty(windows: &[&Window]) -> Option<Finding> {
     };
     let what = if count == 1 { "A window" } else { "Windows" };
     let sentence = format!(
-        "{what} of core {}{others} cannot be true ({}); the time is left out of every sum. Compare the clock of this process \
-         with the host's (surefoot status).",
+        "{what} of core {}{others} cannot be true ({}); the time is left out of every sum. See whether this process is in a \
+         time namespace (surefoot status).",
         first.cpu, first.fault
     );
     let line = |row: &FaultySum| {
@@ -105,12 +146,22 @@ fn of_faulty(windows: &[&Window]) -> Option<Finding> {
 /// assert_eq!(finding.sentence, "There are no data yet.");
 /// ```
 pub fn of(windows: &[Window], gaps: &[Gap]) -> Finding {
-    of_refs(&windows.iter().collect::<Vec<_>>(), &gaps.iter().collect::<Vec<_>>(), Sight::Traced)
+    of_refs(
+        &windows.iter().collect::<Vec<_>>(),
+        &gaps.iter().collect::<Vec<_>>(),
+        Sight::Traced,
+        &Thresholds::default(),
+    )
 }
 
 /// As [`of`], where the data come from the kernel's counters: it praises nothing that these do not see.
 pub fn of_counters(windows: &[Window], gaps: &[Gap]) -> Finding {
-    of_refs(&windows.iter().collect::<Vec<_>>(), &gaps.iter().collect::<Vec<_>>(), Sight::Counters)
+    of_refs(
+        &windows.iter().collect::<Vec<_>>(),
+        &gaps.iter().collect::<Vec<_>>(),
+        Sight::Counters,
+        &Thresholds::default(),
+    )
 }
 
 /// What the source of the data sees.
@@ -123,7 +174,7 @@ pub(crate) enum Sight {
 }
 
 /// As [`of`], for those who hold references.
-fn of_refs(windows: &[&Window], gaps: &[&Gap], sight: Sight) -> Finding {
+fn of_refs(windows: &[&Window], gaps: &[&Gap], sight: Sight, thresholds: &Thresholds) -> Finding {
     let say = |severity, sentence| rules::LOST_TIME.finding(Subject::host(), severity, sentence);
     let cores = CoreSum::of(windows);
     if cores.is_empty() {
@@ -133,12 +184,12 @@ fn of_refs(windows: &[&Window], gaps: &[&Gap], sight: Sight) -> Finding {
     let told: Vec<&Gap> = gaps.iter().copied().filter(|gap| gap.source != GapSource::SleepLateness).collect();
     let longest = longest(windows, &told);
     let longest_ns = longest.as_ref().map_or(0, Longest::duration_ns);
-    let mut loud: Vec<&CoreSum> = cores.iter().filter(|core| !core.is_quiet()).collect();
+    let mut loud: Vec<&CoreSum> = cores.iter().filter(|core| !core.is_quiet(thresholds)).collect();
     // The core that suffers most leads; the lower number among equals.
     loud.sort_by_key(|core| (std::cmp::Reverse(core.share_ppm()), core.cpu));
 
-    let serious = longest_ns >= SERIOUS_GAP_NS || loud.iter().any(|core| core.is_serious());
-    let severity = match (serious, loud.is_empty() && longest_ns < GAP_NS) {
+    let serious = longest_ns >= thresholds.serious_gap_ns || loud.iter().any(|core| core.is_serious(thresholds));
+    let severity = match (serious, loud.is_empty() && longest_ns < thresholds.gap_ns) {
         (true, _) => Severity::Warning,
         // That nothing was seen is no praise where little can be.
         (false, true) if sight == Sight::Traced => Severity::Ok,
@@ -146,8 +197,8 @@ fn of_refs(windows: &[&Window], gaps: &[&Gap], sight: Sight) -> Finding {
         (false, false) => Severity::Notice,
     };
     let sentence = match loud.first() {
-        Some(worst) => phrase::loud(worst, loud.len(), &cores, longest.as_ref(), sight),
-        None => phrase::quiet(&cores, longest.as_ref(), sight),
+        Some(worst) => phrase::loud(worst, loud.len(), &cores, longest.as_ref(), (sight, thresholds.gap_ns)),
+        None => phrase::quiet(&cores, longest.as_ref(), (sight, thresholds.gap_ns)),
     };
     let of_core = |core: &&CoreSum| {
         let (share, rate) = (phrase::percent(core.share_ppm()), phrase::rate(core.rate_ns_per_s()));
@@ -155,8 +206,13 @@ fn of_refs(windows: &[&Window], gaps: &[&Gap], sight: Sight) -> Finding {
     };
     let mut evidence: Vec<String> = loud.iter().take(EVIDENCE_CORES_MAX).map(of_core).collect();
     evidence.extend(throttled(windows).into_iter().take(EVIDENCE_CORES_MAX));
-    if let Some(Longest::Gap(gap)) = longest.filter(|longest| longest.duration_ns() >= GAP_NS) {
-        evidence.extend(gap.evidence.iter().take(EVIDENCE_CORES_MAX).cloned());
+    if let Some(Longest::Gap(gap)) = longest.filter(|longest| longest.duration_ns() >= thresholds.gap_ns) {
+        // Whoever reads one line of it, in a case or a ticket, has not the sentence beside it.
+        let of_gap = |line: &String| format!("gap of {} on core {}: {line}", phrase::length(gap.duration_ns), gap.cpu);
+        evidence.extend(gap.evidence.iter().take(EVIDENCE_CORES_MAX).map(of_gap));
+    }
+    if severity > Severity::Ok && (!loud.is_empty() || longest_ns >= thresholds.gap_ns) {
+        evidence.push(thresholds.said(severity));
     }
     say(severity, sentence).with_evidence(evidence)
 }
@@ -205,8 +261,8 @@ pub(crate) struct CoreSum {
     stepped_ns: u64,
     /// Time lost while not idle by kind, and within the kind by name.
     pub(crate) kinds: BTreeMap<CauseKind, BTreeMap<String, u64>>,
-    /// Whether every cause that took time tells how long its occurrences were.
-    pub(crate) lengths_known: bool,
+    /// The kinds that took time without telling how long each occurrence was.
+    pub(crate) unmeasured: BTreeSet<CauseKind>,
 }
 
 impl CoreSum {
@@ -220,7 +276,7 @@ impl CoreSum {
             unexplained_ns: 0,
             stepped_ns: 0,
             kinds,
-            lengths_known: true,
+            unmeasured: BTreeSet::new(),
         }
     }
 
@@ -238,7 +294,9 @@ impl CoreSum {
                     add(&mut sum.lost_ns, busy_ns);
                     let names = sum.kinds.entry(lost.cause.kind).or_default();
                     add(names.entry(lost.cause.name.clone()).or_default(), busy_ns);
-                    sum.lengths_known &= lost.max_ns > 0;
+                    if lost.max_ns == 0 {
+                        sum.unmeasured.insert(lost.cause.kind);
+                    }
                     if lost.count == 0 && lost.max_ns == 0 {
                         add(&mut sum.stepped_ns, busy_ns);
                     }
@@ -262,17 +320,19 @@ impl CoreSum {
         self.stepped_ns > 0 && self.stepped_ns == self.lost_ns && self.lost_ns < SAYING_STEPS * STEP_NS
     }
 
-    fn is_little_busy(&self) -> bool {
-        share_ppm(self.busy_ns, self.wall_ns) < LITTLE_BUSY_PPM
+    fn is_little_busy(&self, of: &Thresholds) -> bool {
+        share_ppm(self.busy_ns, self.wall_ns) < of.little_busy_ppm
     }
 
-    fn is_quiet(&self) -> bool {
-        let quiet_rate = if self.is_little_busy() { SERIOUS_RATE_NS_PER_S } else { QUIET_RATE_NS_PER_S };
-        self.is_few_steps() || self.share_ppm() < QUIET_SHARE_PPM || self.rate_ns_per_s() < quiet_rate
+    fn is_quiet(&self, of: &Thresholds) -> bool {
+        let is_little = self.is_little_busy(of);
+        let quiet_rate = if is_little { of.serious_rate_ns_per_s } else { of.quiet_rate_ns_per_s };
+        self.is_few_steps() || self.share_ppm() < of.quiet_share_ppm || self.rate_ns_per_s() < quiet_rate
     }
 
-    fn is_serious(&self) -> bool {
-        !self.is_little_busy() && self.share_ppm() >= SERIOUS_SHARE_PPM && self.rate_ns_per_s() >= SERIOUS_RATE_NS_PER_S
+    fn is_serious(&self, of: &Thresholds) -> bool {
+        let is_much = self.share_ppm() >= of.serious_share_ppm && self.rate_ns_per_s() >= of.serious_rate_ns_per_s;
+        is_much && !self.is_little_busy(of)
     }
 }
 

@@ -13,17 +13,17 @@ mod totals;
 mod view;
 mod who;
 
-pub use source::source;
+pub use source::{source, switched_off};
 pub(crate) use view::{Origin, OriginMode, PastGapView, PastWindowView, WindowView};
 pub(crate) use who::fitted;
 
 use crate::config::Config;
 use crate::http::access::Viewer;
+use crate::http::series::Series;
 use crate::keep::drops::Drops;
 use crate::keep::stream::Moment;
 use crate::rooms::{CHART_POINTS_MAX, Chart, NowValue, Room, Route, Taken};
 use filter::Filter;
-use prometheus_client::encoding::DescriptorEncoder;
 pub(super) use rules::RULES;
 use state::State;
 use std::sync::{Arc, Mutex};
@@ -77,14 +77,17 @@ impl Room for Stall {
         findings::of_kept(&kept, moment)
     }
 
-    fn why_not_watched(&self, _: &Moment) -> Option<String> {
+    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        if let Some(why) = moment.switched_off(self.room()) {
+            return Some(why);
+        }
         // Without a window nothing was seen, which is not that nothing was lost.
         (lock(&self.state).kept().end_ns() == 0).then(|| NO_WINDOW.to_owned())
     }
 
-    fn series(&self, _: &Moment, viewer: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    fn series(&self, _: &Moment, viewer: Viewer, series: &mut Series) {
         let totals = lock(&self.state).totals().clone();
-        series::encode(&if viewer.sees_all { totals } else { totals.public() }, encoder)
+        series::encode(&if viewer.sees_all { totals } else { totals.public() }, series);
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {

@@ -2,10 +2,9 @@
 
 use super::findings::{CoreSum, STEP_NS, Sight, is_almost_idle, rate_ns_per_s, share_ppm, sum};
 use super::public::{MESSAGES, TASK};
+use std::collections::BTreeSet;
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, Verdict};
 
-/// A gap or interruption of this length is told with its core: 1 ms.
-const LONG_GAP_NS: u64 = 1_000_000;
 /// More than this share of the loss without a cause is said, parts per million.
 const UNEXPLAINED_SHARE_PPM: u64 = 50_000;
 /// From this share on all of it is.
@@ -56,14 +55,14 @@ impl Longest<'_> {
 }
 
 /// The sentence about a host on which no core lost much.
-pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>, sight: Sight) -> String {
+pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>, (sight, gap_ns): (Sight, u64)) -> String {
     let lost_ns = sum(cores.iter().map(|core| core.lost_ns));
     let unexplained_ns = sum(cores.iter().map(|core| core.unexplained_ns));
     let wall_ns = sum(cores.iter().map(|core| core.wall_ns));
     let busy_ns = sum(cores.iter().map(|core| core.busy_ns));
     let busy = how_busy(cores);
     if lost_ns == 0 && sight == Sight::Counters {
-        return format!("{busy}{}.", at_longest(cores, longest, sight));
+        return format!("{busy}{}.", at_longest(cores, longest, (sight, gap_ns)));
     }
     let amount = match lost_ns {
         0 => "nothing".to_owned(),
@@ -80,7 +79,7 @@ pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>, sight: Sig
         _ => String::new(),
     };
     let least = if sight == Sight::Counters { "at least " } else { "" };
-    format!("{busy} and lost {least}{amount}{unexplained}{}.", at_longest(cores, longest, sight))
+    format!("{busy} and lost {least}{amount}{unexplained}{}.", at_longest(cores, longest, (sight, gap_ns)))
 }
 
 /// The sentence about a host on which `loud_count` cores lost much, `worst` the most.
@@ -89,11 +88,11 @@ pub(crate) fn loud(
     loud_count: usize,
     cores: &[CoreSum],
     longest: Option<&Longest<'_>>,
-    sight: Sight,
+    (sight, gap_ns): (Sight, u64),
 ) -> String {
     let (share, rate, cpu) = (percent(worst.share_ppm()), rate(worst.rate_ns_per_s()), worst.cpu);
     let busy = how_busy(cores);
-    let (to, at_longest) = (to_what(worst), at_longest(cores, longest, sight));
+    let (to, at_longest) = (to_what(worst), at_longest(cores, longest, (sight, gap_ns)));
     match (loud_count, cores.len()) {
         (_, 1) => format!("{busy} and lost {rate}, {share} of that, {to}{at_longest}."),
         (1, _) => format!("{busy}. Core {cpu} lost {rate}, {share} of its busy time, {to}{at_longest}."),
@@ -130,8 +129,9 @@ fn how_busy(cores: &[CoreSum]) -> String {
 }
 
 /// The longest gap or interruption and what is not seen, as the end of a sentence.
-fn at_longest(cores: &[CoreSum], longest: Option<&Longest<'_>>, sight: Sight) -> String {
-    let all_known = cores.iter().all(|core| core.lengths_known);
+fn at_longest(cores: &[CoreSum], longest: Option<&Longest<'_>>, (sight, gap_ns): (Sight, u64)) -> String {
+    let unmeasured: BTreeSet<CauseKind> = cores.iter().flat_map(|core| core.unmeasured.iter().copied()).collect();
+    let measures_any = cores.iter().flat_map(|core| core.kinds.keys()).any(|kind| !unmeasured.contains(kind));
     let unseen = match sight {
         Sight::Traced => "",
         Sight::Counters if cores.iter().any(|core| core.lost_ns > 0) => {
@@ -140,15 +140,23 @@ fn at_longest(cores: &[CoreSum], longest: Option<&Longest<'_>>, sight: Sight) ->
         Sight::Counters => "; what was lost is not seen without eBPF: reduced",
     };
     let told = match longest {
-        Some(longest) if longest.duration_ns() >= LONG_GAP_NS => {
+        Some(longest) if longest.duration_ns() >= gap_ns => {
             let (what, length, why) = (longest.what(), length(longest.duration_ns()), longest.why());
             let place = if cores.len() == 1 { String::new() } else { format!(" on core {}", longest.cpu()) };
             format!("; the longest {what} took {length}{place} ({why})")
         }
         _ if sight == Sight::Counters => String::new(),
-        _ if !all_known => "; how long single interruptions were is not visible here".to_owned(),
+        _ if !unmeasured.is_empty() && !measures_any => "; how long single interruptions were is not known".to_owned(),
         Some(longest) => {
-            format!("; no {} longer than {} ({})", longest.what(), length(longest.duration_ns()), longest.why())
+            let (what, length, why) = (longest.what(), length(longest.duration_ns()), longest.why());
+            let besides: Vec<&str> = unmeasured.iter().map(|kind| kind.label()).collect();
+            match besides.is_empty() {
+                true => format!("; no {what} longer than {length} ({why})"),
+                false => format!(
+                    "; no other {what} longer than {length} ({why}); of {} time only the sum is known",
+                    besides.join(" and ")
+                ),
+            }
         }
         None => String::new(),
     };

@@ -9,7 +9,7 @@ pub(super) const TASK: &str = "another task";
 /// And messages whose writer is not.
 pub(super) const MESSAGES: &str = "messages";
 /// Names of the kinds that may name a program, which name none.
-const NOBODY: [&str; 6] = ["idle", "others", "other", "entry and exit", MESSAGES, "messages of an interrupt"];
+const NOBODY: [&str; 6] = ["idle", "others", "other", Cause::ENTRY_AND_EXIT, MESSAGES, "messages of an interrupt"];
 
 /// The cause without the name of a program; `None` where it names none.
 pub(super) fn cause(cause: &Cause) -> Option<Cause> {

@@ -14,6 +14,37 @@ pub fn source(root: &Root, config: Config) -> Start {
     })
 }
 
+/// The source of a watch whose lost time is switched off: it describes the host, and measures nothing.
+pub fn switched_off(root: &Root, config: Config, why: String) -> Start {
+    let root = root.clone();
+    Box::new(move || {
+        let mut opening = surefoot_stall::opening_of(&root, config)?;
+        if let Some(Event::Host(host)) = opening.first_mut() {
+            (host.source, host.missing) = ("none".to_owned(), format!("lost time is {why}"));
+        }
+        Ok(Box::new(Nothing(opening)))
+    })
+}
+
+struct Nothing(Vec<Event>);
+
+impl Source for Nothing {
+    fn opening(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.0)
+    }
+
+    fn turn(&mut self, _: &End) -> Result<Vec<Event>, String> {
+        Ok(Vec::new())
+    }
+
+    fn rest(&self, _: Duration) -> Duration {
+        NOTHING_EVERY
+    }
+}
+
+/// How often the source that measures nothing is asked.
+const NOTHING_EVERY: Duration = Duration::from_secs(3_600);
+
 /// How much longer than a window a turn may take.
 const BEYOND_WINDOW: Duration = Duration::from_secs(60);
 

@@ -1,7 +1,7 @@
 use super::public;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, WhoReport, Window};
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, LedgerSum, LostSum, WhoReport, Window};
 
 /// Names that are told apart within one kind of cause; the rest counts as [`OTHER`].
 pub(crate) const NAMES_PER_KIND_MAX: usize = 64;
@@ -41,7 +41,7 @@ pub(crate) const GAP_EDGES_NS: [u64; 18] = [
 /// [`surefoot_model::Report`], which is made for a stretch of time and may tell all of them apart.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
-    pub(crate) cores: BTreeMap<CpuId, CoreTotals>,
+    pub(crate) cores: BTreeMap<CpuId, LedgerSum<Cause, LostSum>>,
     names: BTreeMap<CauseKind, BTreeSet<String>>,
     pub(crate) gaps: BTreeMap<GapKey, u64>,
     /// Gaps by duration: one count per edge, and one for the longer ones.
@@ -60,24 +60,6 @@ pub(crate) struct Totals {
     naming_hung: u64,
     /// When the watch for raisers began whose reports these are.
     raisers_since_ns: u64,
-}
-
-/// Where a core's time went.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CoreTotals {
-    pub(crate) idle_ns: u64,
-    pub(crate) user_ns: u64,
-    pub(crate) kernel_ns: u64,
-    pub(crate) unexplained_ns: u64,
-    pub(crate) lost: BTreeMap<(CauseKind, String), LostTotals>,
-}
-
-/// What a cause took.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LostTotals {
-    pub(crate) count: u64,
-    pub(crate) total_ns: u64,
-    pub(crate) max_ns: u64,
 }
 
 /// A count that is told as a sum since some start, and must never fall.
@@ -174,31 +156,20 @@ impl Totals {
     pub(crate) fn public(&self) -> Totals {
         let mut public = self.clone();
         for core in public.cores.values_mut() {
-            for ((kind, name), lost) in std::mem::take(&mut core.lost) {
-                let cause = Cause::new(kind, name);
-                let cause = public::cause(&cause).unwrap_or(cause);
-                let row = core.lost.entry((cause.kind, cause.name)).or_default();
-                add(&mut row.count, lost.count);
-                add(&mut row.total_ns, lost.total_ns);
-                row.max_ns = row.max_ns.max(lost.max_ns);
+            for (cause, lost) in std::mem::take(&mut core.lost) {
+                core.add_lost(public::cause(&cause).unwrap_or(cause), lost);
             }
         }
         public
     }
 
     fn add_core(&mut self, core: &CoreLedger) {
-        let sum = self.cores.entry(core.cpu).or_default();
-        add(&mut sum.idle_ns, core.idle_ns);
-        add(&mut sum.user_ns, core.user_ns);
-        add(&mut sum.kernel_ns, core.kernel_ns);
-        add(&mut sum.unexplained_ns, core.unexplained_ns);
-        for lost in &core.lost {
-            let name = bounded(self.names.entry(lost.cause.kind).or_default(), &lost.cause.name);
-            let row = sum.lost.entry((lost.cause.kind, name)).or_default();
-            add(&mut row.count, lost.count);
-            add(&mut row.total_ns, lost.total_ns);
-            row.max_ns = row.max_ns.max(lost.max_ns);
-        }
+        let Totals { cores, names, .. } = self;
+        cores.entry(core.cpu).or_insert_with(|| LedgerSum::empty(core.cpu)).add(core, |_, lost| {
+            let kind = lost.cause.kind;
+            let name = bounded(names.entry(kind).or_default(), &lost.cause.name);
+            (Cause::new(kind, name), LostSum::of(lost))
+        });
     }
 
     pub(crate) fn add_gap(&mut self, gap: &Gap) {
@@ -285,7 +256,7 @@ mod tests {
         let rows = || totals.cores.values().flat_map(|core| &core.lost);
         assert_eq!(rows().map(|(_, lost)| lost.count).sum::<u64>(), 200);
         assert_eq!(rows().map(|(_, lost)| lost.total_ns).sum::<u64>(), 2_000);
-        let names: BTreeSet<&str> = rows().map(|((_, name), _)| name.as_str()).collect();
+        let names: BTreeSet<&str> = rows().map(|(cause, _)| cause.name.as_str()).collect();
         assert_eq!(names.len(), NAMES_PER_KIND_MAX + 1);
         assert!(names.contains(OTHER));
         assert!(names.contains("kworker/63") && !names.contains("kworker/64"), "the first ones keep their names");
@@ -305,6 +276,7 @@ mod tests {
                 count,
                 kernel_stack: Vec::new(),
                 user_stack: Vec::new(),
+                is_sum: false,
             };
             let interrupt = Interrupt {
                 cpu: CpuId(1),
@@ -359,7 +331,7 @@ mod tests {
         totals.add_window(&window(0, vec![Lost::new(cause(), 5, 5, 2)]));
         let (key, lost) = totals.cores[&CpuId(0)].lost.first_key_value().unwrap();
         assert_eq!((lost.count, lost.total_ns, lost.max_ns), (u64::MAX, u64::MAX, 2));
-        assert_eq!(key.1.len(), NAME_CHARACTERS_MAX);
+        assert_eq!(key.name.len(), NAME_CHARACTERS_MAX);
     }
 
     #[test]

@@ -9,10 +9,9 @@ use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::SCHEMA;
 use surefoot_model::{
     Capability, CauseKind, ClockChange, Completeness, CoreLedger, CpuId, FaultyCore, FaultySum, Gap, Headline,
-    HostDescription, LARGEST_GAPS, Lost, Notice, Report, SelfCost, Untimed, Waiting, Window,
+    HostDescription, LARGEST_GAPS, Lost, Notice, Report, SCHEMA, SelfCost, Untimed, Waiting, Window,
 };
 use surefoot_store::history::{HistoryWindow, KeptGap};
 
@@ -80,13 +79,14 @@ pub(crate) struct Origin<'a> {
     pub(crate) recording: Option<&'a str>,
 }
 
-/// Whether this machine is looked at now, or a recording is shown.
+/// Whether this machine is looked at now, or a recording is shown; `demo` is made-up data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Mode")]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OriginMode {
     Live,
     Replay,
+    Demo,
 }
 
 impl<'a> Origin<'a> {
@@ -94,6 +94,7 @@ impl<'a> Origin<'a> {
         match mode {
             Mode::Live => Origin { mode: OriginMode::Live, recording: None },
             Mode::Replay { file } => Origin { mode: OriginMode::Replay, recording: Some(file) },
+            Mode::Demo { .. } => Origin { mode: OriginMode::Demo, recording: None },
         }
     }
 }
@@ -171,9 +172,11 @@ struct CoreView<L> {
 struct LostView<'a> {
     kind: CauseKind,
     name: &'a str,
-    count: u64,
+    /// `null` where the source knows the time alone, as of steal.
+    count: Option<u64>,
     total_ns: u64,
-    max_ns: u64,
+    /// `null` where the source does not know single occurrences.
+    max_ns: Option<u64>,
     while_idle_ns: u64,
 }
 
@@ -183,9 +186,11 @@ struct LostView<'a> {
 struct LostSumView {
     kind: CauseKind,
     name: String,
-    count: u64,
+    /// `null` where the source knows the time alone, as of steal.
+    count: Option<u64>,
     total_ns: u64,
-    max_ns: u64,
+    /// `null` where the source does not know single occurrences.
+    max_ns: Option<u64>,
     while_idle_ns: u64,
     /// `null` where the source does not know single durations.
     p50_ns: Option<u64>,
@@ -310,9 +315,9 @@ impl<'a> LostView<'a> {
         LostView {
             kind: lost.cause.kind,
             name: &lost.cause.name,
-            count: lost.count,
+            count: lost.known_count(),
             total_ns: lost.total_ns,
-            max_ns: lost.max_ns,
+            max_ns: lost.known_max_ns(),
             while_idle_ns: lost.while_idle_ns,
         }
     }
@@ -325,9 +330,9 @@ impl LostSumView {
             p50_ns: lost.quantile_ns(0.5),
             p99_ns: lost.quantile_ns(0.99),
             name: lost.cause.name.clone(),
-            count: lost.count,
+            count: lost.known_count(),
             total_ns: lost.total_ns,
-            max_ns: lost.max_ns,
+            max_ns: lost.known_max_ns(),
             while_idle_ns: lost.while_idle_ns,
         }
     }

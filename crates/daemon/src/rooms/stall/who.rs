@@ -8,8 +8,7 @@ use crate::http::access::Viewer;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
-use surefoot_http::SCHEMA;
-use surefoot_model::{Event, WhoReport};
+use surefoot_model::{Event, SCHEMA, WhoReport};
 use surefoot_stall::who::{Limits, limit};
 
 /// Memory for a report of raisers: 4 MiB. Ten thousand raisers with long stacks are several times that.
@@ -110,6 +109,7 @@ mod tests {
             count: 1,
             kernel_stack: Vec::new(),
             user_stack: vec![secret()],
+            is_sum: false,
         });
         interrupt.advice.push(Advice { evidence: secret(), ..Advice::default() });
         interrupt.intruders.push(Intruder { comm: secret(), cgroup: secret(), ..Intruder::default() });

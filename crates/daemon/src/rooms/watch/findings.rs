@@ -1,18 +1,23 @@
 //! What is to be said of the watch itself. Pure.
 
-use super::rules;
 use super::state::State;
+use super::{rules, settings};
 use crate::keep::stream::Moment;
+use surefoot_model::units::time_text;
 use surefoot_model::{Finding, Room, Severity, Subject, SubjectKind};
 
-/// A loss is told of for so long.
-const RECENT_NS: u64 = 60_000_000_000;
-/// So much that was not traced in this time is a notice: one a second. Less changes no sum that is shown.
-const UNTRACED_MAX: u64 = 60;
+/// What is not traced is counted over this time.
+const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Everything that is to be said at a moment; `unread_deeds` lines of the journal of deeds could not be read.
 pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let (of, of_stall) = (&moment.settings.settings.watch, &moment.settings.settings.stall);
+    let recent_ns = u64::try_from(of.loss_notice_for.as_nanos()).unwrap_or(u64::MAX);
+    let recently = match recent_ns {
+        MINUTE_NS => "the last minute".to_owned(),
+        _ => format!("the last {}", time_text(of.loss_notice_for)),
+    };
+    let mut findings = Vec::from_iter(settings::finding(&moment.reload));
     for report in state.failing() {
         let subject = Subject::new(SubjectKind::Source, &report.source);
         let sentence = format!("The source '{}' fails: {}.", report.source, report.why);
@@ -21,30 +26,32 @@ pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Findi
             rules::SOURCE.finding(subject.clone(), Severity::Warning, format!("The source '{}' fails.", report.source));
         findings.push(rules::SOURCE.finding(subject, Severity::Warning, sentence).with_public(&public));
     }
-    let is_recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| moment.now_ns.saturating_sub(at_ns) <= RECENT_NS);
+    let is_recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| moment.now_ns.saturating_sub(at_ns) <= recent_ns);
     if is_recent(state.unseen_ns) {
-        let sentence = "Events were dropped in the last minute; what is shown is incomplete.";
-        findings.push(rules::DROPPED.finding(Subject::host(), Severity::Notice, sentence.to_owned()));
+        let sentence = format!("Events were dropped in {recently}; what is shown is incomplete.");
+        findings.push(rules::DROPPED.finding(Subject::host(), Severity::Notice, sentence));
     }
     if is_recent(state.raisers_ns) {
         let sentence =
-            "Records of who raised interrupts were lost in the last minute; some raisers are missing or short.";
-        findings.push(rules::LOST_RECORDS.finding(Subject::host(), Severity::Notice, sentence.to_owned()));
+            format!("Records of who raised interrupts were lost in {recently}; some raisers are missing or short.");
+        findings.push(rules::LOST_RECORDS.finding(Subject::host(), Severity::Notice, sentence));
     }
     if is_recent(state.history_ns) {
-        let sentence = "The history is losing events; the past will have a hole.";
+        let sentence = "The history lost events in the last minute; the past has a hole.";
         findings.push(rules::HISTORY.finding(Subject::host(), Severity::Warning, sentence.to_owned()));
     }
-    let untraced = state.untraced_since(moment.now_ns.saturating_sub(RECENT_NS));
-    if untraced >= UNTRACED_MAX {
+    let untraced = state.untraced_since(moment.now_ns.saturating_sub(MINUTE_NS));
+    if untraced >= of.untraced_per_min {
         let what = "interrupts, exits and program runs";
         let sentence = format!(
-            "In the last minute the kernel did not trace {untraced} {what}; since the start {}.",
+            "In the last minute the kernel did not trace {untraced} {what} (threshold {}); since the start {}.",
+            of.untraced_per_min,
             lost(state, unread_deeds)
         );
         findings.push(rules::UNTRACED.finding(Subject::host(), Severity::Notice, sentence));
     }
-    if !moment.is_replay() {
+    // Without lost time there is nothing that comes at each moment; each source says by itself when it fails.
+    if !moment.is_replay() && of_stall.watched {
         findings.extend(age(moment.age_ns, moment.stale_ns));
     }
     if findings.is_empty() && moment.age_ns.is_some() {
@@ -92,9 +99,10 @@ fn age(age_ns: Option<u64>, stale_ns: u64) -> Option<Finding> {
     let say = |severity, sentence| Some(rules::DATA_AGE.finding(Subject::host(), severity, sentence));
     match age_ns {
         None => say(Severity::Notice, "There are no data yet.".to_owned()),
-        Some(age_ns) if age_ns > stale_ns => {
-            say(Severity::Warning, format!("The newest data are {} s old.", age_ns / 1_000_000_000))
-        }
+        Some(age_ns) if age_ns > stale_ns => say(
+            Severity::Warning,
+            format!("The newest data are {} s old (threshold {} s).", age_ns / 1_000_000_000, stale_ns / 1_000_000_000),
+        ),
         Some(_) => None,
     }
 }
@@ -107,6 +115,7 @@ mod tests {
     use crate::keep::stream::Stream;
     use std::sync::Arc;
     use surefoot_model::{Event, SelfCost, SourceReport, SourceState, WhoReport, Window};
+    use surefoot_settings::Live;
 
     fn report(state: SourceState, why: &str) -> Arc<Event> {
         Arc::new(Event::Source(SourceReport { at_ns: 1, source: "stall".into(), state, why: why.into() }))
@@ -118,7 +127,7 @@ mod tests {
 
     #[test]
     fn why_a_source_fails_is_not_public() {
-        let moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let moment = Stream::new(Mode::Replay { file: "x".into() }, Live::default()).moment();
         let mut state = State::default();
         state.take(&report(SourceState::Failed, "/srv/secret cannot be read"));
         let finding = of(&state, &moment, 0).remove(0);
@@ -128,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_source_that_fails_is_told_of_until_it_works_again() {
-        let moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let moment = Stream::new(Mode::Replay { file: "x".into() }, Live::default()).moment();
         let mut state = State::default();
         state.take(&report(SourceState::Failed, "/proc/stat cannot be read"));
         let found = of(&state, &moment, 0);
@@ -140,12 +149,12 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_told_of_for_a_minute() {
-        let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let mut moment = Stream::new(Mode::Replay { file: "x".into() }, Live::default()).moment();
         let mut state = State::default();
         let dropped = Dropped { queue: 1, history: 1, ..Dropped::default() };
         state.note_dropped(&dropped, 5);
         state.note_dropped(&dropped, 10);
-        moment.now_ns = 5 + RECENT_NS;
+        moment.now_ns = 5 + MINUTE_NS;
         assert_eq!(keys(&state, &moment), ["watch/dropped/host", "watch/history/host"]);
         moment.now_ns += 1;
         moment.age_ns = Some(0);
@@ -157,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_recording_of_what_lost_events_is_not_said_to_be_whole() {
-        let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let mut moment = Stream::new(Mode::Replay { file: "x".into() }, Live::default()).moment();
         let mut state = State::default();
         state.take(&Arc::new(Event::Window(Window {
             start_ns: 0,
@@ -168,7 +177,7 @@ mod tests {
             completeness: Vec::new(),
             cost: SelfCost { dropped: 243, torn: 1, ..SelfCost::default() },
         })));
-        (moment.now_ns, moment.age_ns) = (1_000 + RECENT_NS, Some(0));
+        (moment.now_ns, moment.age_ns) = (1_000 + MINUTE_NS, Some(0));
         assert_eq!(keys(&state, &moment), ["watch/dropped/host"]);
         moment.now_ns += 1;
         let sentence = &of(&state, &moment, 0)[0].sentence;
@@ -177,7 +186,7 @@ mod tests {
 
     #[test]
     fn lines_of_deeds_that_could_not_be_read_are_totalled() {
-        let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let mut moment = Stream::new(Mode::Replay { file: "x".into() }, Live::default()).moment();
         moment.age_ns = Some(0);
         let found = of(&State::default(), &moment, 7);
         let said = "since the start 7 lines of the journal of deeds not readable";
@@ -187,7 +196,7 @@ mod tests {
 
     #[test]
     fn losses_of_every_kind_are_told_of() {
-        let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let mut moment = Stream::new(Mode::Replay { file: "x".into() }, Live::default()).moment();
         moment.age_ns = Some(0);
         let mut state = State::default();
         let sentence = |state: &State, moment: &Moment| of(state, moment, 0)[0].sentence.clone();
@@ -201,7 +210,7 @@ mod tests {
         for (start_ns, end_ns, dropped, marks) in [(1, 5, 2, 1), (1, 10, 2, 1), (11, 12, 1, 0)] {
             state.take(&report(start_ns, end_ns, dropped, marks));
         }
-        moment.now_ns = 12 + RECENT_NS;
+        moment.now_ns = 12 + MINUTE_NS;
         assert_eq!(keys(&state, &moment), ["watch/lost-records/host"]);
         moment.now_ns += 1;
         state.take(&Arc::new(Event::Window(Window {
@@ -213,9 +222,9 @@ mod tests {
             completeness: Vec::new(),
             cost: SelfCost { untraced_interrupts: 58, unreported: 2, ..SelfCost::default() },
         })));
-        moment.now_ns = 1_000 + RECENT_NS;
+        moment.now_ns = 1_000 + MINUTE_NS;
         let lost = "since the start 4 records of raisers lost, 58 interrupts not traced, 2 exits not traced";
-        let now = "In the last minute the kernel did not trace 60 interrupts, exits and program runs";
+        let now = "In the last minute the kernel did not trace 60 interrupts, exits and program runs (threshold 60)";
         assert_eq!(sentence(&state, &moment), format!("{now}; {lost}."));
         let of_now = &of(&state, &moment, 0)[0];
         assert_eq!((of_now.key.as_str(), of_now.severity), ("watch/untraced/host", Severity::Notice));
@@ -227,7 +236,7 @@ mod tests {
 
     #[test]
     fn only_that_there_are_no_data_yet_is_not_kept() {
-        let mut moment = Stream::new(Mode::Live).moment();
+        let mut moment = Stream::new(Mode::Live, Live::default()).moment();
         let mut state = State::default();
         state.take(&report(SourceState::Failed, "gone"));
         let kept = |moment: &Moment| -> Vec<String> {
@@ -244,6 +253,6 @@ mod tests {
         assert_eq!(age(None, 10_000_000_000).map(|finding| finding.severity), Some(Severity::Notice));
         assert_eq!(age(Some(10_000_000_000), 10_000_000_000), None);
         let old = age(Some(15_900_000_000), 10_000_000_000).map(|finding| (finding.severity, finding.sentence));
-        assert_eq!(old, Some((Severity::Warning, "The newest data are 15 s old.".to_owned())));
+        assert_eq!(old, Some((Severity::Warning, "The newest data are 15 s old (threshold 10 s).".to_owned())));
     }
 }

@@ -4,6 +4,7 @@ mod deeds;
 mod findings;
 mod rules;
 mod series;
+pub(crate) mod settings;
 mod state;
 
 pub use deeds::{SOURCE as DEEDS, source as deeds_source};
@@ -11,11 +12,11 @@ pub(crate) use findings::is_of_the_start;
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
+use crate::http::series::Series;
 use crate::keep::drops::Drops;
 use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use crate::sources::Statistics;
-use prometheus_client::encoding::DescriptorEncoder;
 pub(super) use rules::RULES;
 use state::State;
 use std::sync::{Arc, Mutex};
@@ -74,12 +75,12 @@ impl Room for Watch {
         findings::of(&state, moment, unread_deeds)
     }
 
-    fn series(&self, moment: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    fn series(&self, moment: &Moment, _: Viewer, series: &mut Series) {
         let totals = lock(&self.state).totals().clone();
         let dropped = self.drops.now(self.sources.dropped());
-        series::encode(&totals, &dropped, self.sources.sources(), moment, encoder)?;
+        series::encode(&totals, &dropped, self.sources.sources(), moment, series);
         // They have no names, so they are for everybody.
-        lock(&self.deeds).encode(encoder)
+        lock(&self.deeds).encode(series);
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {

@@ -31,8 +31,8 @@ fn check(facts: &Facts) -> Verdict {
         return Verdict::Found(found(
             Severity::Notice,
             format!("{} of {} threshold blocks stand at 4095: {}", full.len(), blocks.len(), full.join(", ")),
-            "they have stopped counting: their DIMMs have at least that many errors",
-            "they restart at the next boot; until then only EDAC counts, one per record",
+            "a block at 4095 has stopped counting, and its DIMMs have at least that many errors",
+            "reboot when it suits: blocks restart at a boot; until then only EDAC counts, one per record",
         ));
     }
     Verdict::Found(Found {

@@ -10,7 +10,8 @@ pub(super) const RULE: Rule = Rule { name: "no-driver", check };
 fn check(facts: &Facts) -> Verdict {
     let controllers = &facts.reading.controllers;
     if !controllers.is_empty() {
-        let names: Vec<&str> = controllers.iter().take(4).map(|one| one.name.as_str()).collect();
+        let name = |name: &str, id: &str| if name.is_empty() { id.to_owned() } else { name.to_owned() };
+        let names: Vec<String> = controllers.iter().take(4).map(|one| name(&one.name, &one.id)).collect();
         return Verdict::Fine(format!(
             "{} ({}{})",
             counted(controllers.len() as u64, "memory controller has a driver", "memory controllers have a driver"),

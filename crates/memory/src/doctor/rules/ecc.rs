@@ -12,7 +12,7 @@ const CODES: [&str; 7] = ["PARITY", "EC", "SECDED", "S2ECD2ED", "S4ECD4ED", "S8E
 
 fn check(facts: &Facts) -> Verdict {
     let places = facts.reading.controllers.iter().flat_map(|one| one.places.iter().map(move |place| (one, place)));
-    let told: Vec<_> = places.filter(|(_, place)| !place.edac_mode.is_empty()).collect();
+    let (told, silent): (Vec<_>, Vec<_>) = places.partition(|(_, place)| !place.edac_mode.is_empty());
     if told.is_empty() {
         return Verdict::CannotTell("no module tells its mode of correction (dimm_edac_mode)".into());
     }
@@ -23,6 +23,15 @@ fn check(facts: &Facts) -> Verdict {
             return Verdict::CannotTell(format!(
                 "{}/{}/dimm_edac_mode is {}, which is none of the codes that Surefoot knows",
                 controller.id, place.name, place.edac_mode
+            ));
+        }
+        if let Some((controller, place)) = silent.first() {
+            return Verdict::CannotTell(format!(
+                "{} of {} modules or ranks do not tell their mode of correction (dimm_edac_mode), {}/{} among them",
+                silent.len(),
+                silent.len() + told.len(),
+                controller.id,
+                place.name
             ));
         }
         return Verdict::Fine(format!(
@@ -39,7 +48,7 @@ fn check(facts: &Facts) -> Verdict {
             place.name,
             place.edac_mode,
             off.len(),
-            told.len()
+            told.len() + silent.len()
         ),
         "their errors are neither corrected nor counted: wrong bits go into programs and files",
         "turn ECC on in firmware setup; where the modules cannot (8 chips a side), put in modules with ECC",

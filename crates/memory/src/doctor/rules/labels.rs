@@ -21,7 +21,7 @@ fn check(facts: &Facts) -> Verdict {
     Verdict::Found(found(
         Severity::Notice,
         format!(
-            "{} of {all} modules or ranks have none, such as {}/{} ({})",
+            "{} of {all} modules or ranks have no label, such as {}/{} ({})",
             unlabelled.len(),
             controller.id,
             place.name,

@@ -14,6 +14,7 @@ mod records;
 mod storm;
 mod totals;
 mod traces;
+mod unread;
 mod virtual_machine;
 
 use super::{Found, Rule};
@@ -34,6 +35,7 @@ pub(super) const ALL: &[Rule] = &[
     storm::RULE,
     records::RULE,
     traces::RULE,
+    unread::RULE,
     totals::RULE,
     labels::RULE,
 ];

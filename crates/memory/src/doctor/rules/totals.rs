@@ -22,8 +22,14 @@ fn check(facts: &Facts) -> Verdict {
             "take the larger of both for true, and report it to the maintainers of the driver",
         ));
     }
+    let untold: Vec<&str> =
+        controllers.iter().filter(|one| one.adds_up().is_none()).take(4).map(|one| one.id.as_str()).collect();
     match controllers.iter().filter(|one| one.adds_up().is_some()).count() {
         0 => Verdict::CannotTell("no controller shows all the numbers that must add up".into()),
+        _ if !untold.is_empty() => Verdict::CannotTell(format!(
+            "{} not all the numbers that must add up",
+            if let [one] = untold[..] { format!("{one} shows") } else { format!("{} show", untold.join(", ")) }
+        )),
         count => Verdict::Fine(format!(
             "the totals of {} are those of their modules",
             counted(count as u64, "controller", "controllers")

@@ -1,5 +1,6 @@
 //! Which of a service's systems is the right one: a chassis manager has several, and an address may be another machine's.
 
+use crate::host_name::{is_other_host, is_same_host};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use surefoot_hostfs::Root;
@@ -131,10 +132,17 @@ impl System {
         })
     }
 
-    /// Whether it says itself that it is this host.
+    /// Whether it says itself that it is this host. Names count only where no UUID or serial number contradicts them.
     pub fn is_surely(&self, own: &MachineIdentity, host: &str) -> bool {
-        let is_named = |name: &String| !is_filler(name) && first_label(name) == first_label(host);
-        self.identity.is(own) == Same::Yes || !host.is_empty() && self.host_name.as_ref().is_some_and(is_named)
+        match self.identity.is(own) {
+            Same::Yes => self.identity.has_uuid_of(own) || !self.has_other_name(host),
+            Same::No => false,
+            Same::Unknown => self.host_name.as_ref().is_some_and(|name| is_same_host(name, host)),
+        }
+    }
+
+    fn has_other_name(&self, host: &str) -> bool {
+        self.host_name.as_ref().is_some_and(|name| is_other_host(name, host))
     }
 
     /// Whether this cannot be the machine that the other one was.
@@ -180,7 +188,11 @@ impl Wanted<'_> {
             let mut found = systems.iter().filter(|system| system.is_chosen_by(word));
             return match (found.next(), found.next()) {
                 (Some(one), None) if self.path().is_some() => self.fits(one),
-                // Who names the controller's own UUID or serial number has looked.
+                // The nodes of a chassis may share the serial number that a person gives.
+                (Some(one), None) if uuid(word).is_none() && one.identity.is(self.own) == Same::No => {
+                    Err(self.is_another(one))
+                }
+                // Whoever gives the controller's own UUID or serial number has looked it up.
                 (Some(one), None) => Ok(one),
                 (None, _) => Err(self.refused(&format!("no system has '{}'", shown(word)), systems)),
                 _ => Err(self.refused(&format!("several systems have '{}'", shown(word)), systems)),
@@ -197,7 +209,7 @@ impl Wanted<'_> {
             (_, [_, _, ..], _) if is_by_serial => {
                 Err(self.refused("several systems have this machine's serial number", systems))
             }
-            (_, [one], _) if is_by_serial && is_whole => Ok(one),
+            (_, [one], _) if is_by_serial && is_whole => self.fits(one),
             (.., [one]) if is_whole => self.fits(one),
             (.., []) if is_whole => Err("it has no system".to_owned()),
             _ if is_whole => Err(self.refused(&self.unidentified(systems.len()), systems)),
@@ -213,20 +225,38 @@ impl Wanted<'_> {
         }
     }
 
-    /// A system that only its place says is the right one, unless what it says of itself contradicts that.
+    /// A system that was found by its place, or by a serial number that the nodes of a chassis may share. It is refused where its UUID, its
+    /// serial number or its host name says that it is another machine. An unknown UUID does not make another host name harmless: the name
+    /// is then all that is known, and a restart of the wrong machine cannot be taken back.
     fn fits<'s>(&self, system: &'s System) -> Result<&'s System, String> {
         match system.identity.is(self.own) {
-            Same::Yes => return Ok(system),
-            Same::No => return Err(self.refused("its system is another machine", std::slice::from_ref(system))),
-            Same::Unknown => {}
-        }
-        match system.host_name.as_deref() {
-            Some(name) if is_other_host(name, self.host) => {
-                let why = format!("its system calls itself {name}, not {}", shown(self.host));
-                Err(self.refused(&why, std::slice::from_ref(system)))
+            Same::Yes if system.identity.has_uuid_of(self.own) => Ok(system),
+            Same::No => Err(self.is_another(system)),
+            _ if system.has_other_name(self.host) => {
+                let name = system.host_name.as_deref().unwrap_or_default();
+                Err(self.contradicted(&format!("its system calls itself {name}, not {}", shown(self.host)), system))
             }
             _ => Ok(system),
         }
+    }
+
+    fn is_another(&self, system: &System) -> String {
+        self.contradicted("its system is another machine", system)
+    }
+
+    /// Why a system is not taken that says of itself that it is another, and how a person who knows better chooses it. A path does not: it
+    /// is a place, and may be what was chosen.
+    fn contradicted(&self, why: &str, system: &System) -> String {
+        let MachineIdentity { uuid, serial } = &system.identity;
+        let is_serial_enough = serial.is_some() && system.identity.is(self.own) != Same::No;
+        let choice = match (uuid, serial) {
+            (Some(uuid), _) => format!("if it is this host, choose it by its UUID {} ({})", dashed(uuid), self.option),
+            (None, Some(serial)) if is_serial_enough => {
+                format!("if it is this host, choose it by its serial number {} ({})", shown(serial), self.option)
+            }
+            _ => "correct what its controller says of it if it is this host".to_owned(),
+        };
+        format!("{why}; {choice}; system: {}", system.describe())
     }
 
     fn refused(&self, why: &str, systems: &[System]) -> String {
@@ -236,20 +266,6 @@ impl Wanted<'_> {
         }
         format!("{why}; choose with {}; systems: {}", self.option, names.join("; "))
     }
-}
-
-/// Whether two names can only be those of two hosts. An address says nothing of a name.
-fn is_other_host(name: &str, host: &str) -> bool {
-    const UNSET: [&str; 3] = ["localhost", "localhost.localdomain", "host"];
-    let is_name = |text: &str| {
-        let is_address = text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
-        !is_address && !is_filler(text) && !UNSET.contains(&text.to_ascii_lowercase().as_str())
-    };
-    is_name(name) && is_name(host) && first_label(name) != first_label(host)
-}
-
-fn first_label(name: &str) -> String {
-    name.split('.').next().unwrap_or_default().to_ascii_lowercase()
 }
 
 fn dashed(digits: &str) -> String {
@@ -375,6 +391,51 @@ mod tests {
         assert!(chosen(&systems, &other, Some("N7003"), "").unwrap_err().contains("no system has 'N7003'"));
         let shared = [system(1, "", "C7000", ""), system(2, "", "C7000", "")];
         assert!(chosen(&shared, &other, Some("C7000"), "").unwrap_err().contains("several systems"));
+    }
+
+    /// The nodes of one chassis may share its serial number, so it does not outweigh a UUID or a host name.
+    #[test]
+    fn a_serial_number_does_not_outweigh_what_contradicts_it() {
+        let (path, known) = ("/redfish/v1/Systems/1", own(ONE, "CHASSIS7"));
+        let of = |system: System, word: Option<&str>| chosen(&[system], &known, word, "n1");
+        for word in [None, Some(path)] {
+            let why = of(system(1, "", "CHASSIS7", "n2"), word).unwrap_err();
+            assert!(why.contains("calls itself n2, not n1"), "{why}");
+            assert!(why.contains("choose it by its serial number CHASSIS7 (THE OPTION)"), "{why}");
+            assert_eq!(of(system(1, "", "CHASSIS7", "N1.example"), word), Ok(path.to_owned()));
+            // Its UUID is the machine's own, so that only the controller's idea of the name is old.
+            assert_eq!(of(system(1, ONE, "CHASSIS7", "n2"), word), Ok(path.to_owned()));
+        }
+        assert_eq!(of(system(1, "", "CHASSIS7", "n2"), Some("chassis7")), Ok(path.to_owned()), "a person looked it up");
+        let why = of(system(1, TWO, "CHASSIS7", ""), Some("CHASSIS7")).unwrap_err();
+        assert!(why.contains("another machine") && why.contains("choose it by its UUID 4c4c4544-"), "{why}");
+        assert_eq!(of(system(1, TWO, "CHASSIS7", ""), Some(TWO)), Ok(path.to_owned()));
+        // A path was chosen already, so that no path is asked for.
+        let why = of(system(1, "", "", "n2"), Some(path)).unwrap_err();
+        assert!(why.contains("correct what its controller says") && !why.contains("THE OPTION"), "{why}");
+    }
+
+    #[test]
+    fn a_system_is_surely_the_host_only_where_nothing_contradicts_it() {
+        let known = own(ONE, "CHASSIS7");
+        let is_surely = |uuid, serial, name, host| system(1, uuid, serial, name).is_surely(&known, host);
+        assert!(
+            is_surely(ONE, "", "n2", "n1") && is_surely("", "CHASSIS7", "", "n1") && is_surely("", "", "N1", "n1.a")
+        );
+        for (uuid, serial, name, host) in [
+            (TWO, "", "n1", "n1"),
+            (TWO, "CHASSIS7", "n1", "n1"),
+            ("", "N7002", "n1", "n1"),
+            ("", "CHASSIS7", "n2", "n1"),
+            // Names that are no names, and one name in two domains.
+            ("", "", "localhost", "localhost"),
+            ("", "", "192.0.2.7", "192.0.2.7"),
+            ("", "", "n1.site-a", "n1.site-b"),
+            ("", "", "", ""),
+        ] {
+            assert!(!is_surely(uuid, serial, name, host), "{uuid} {serial} {name} {host}");
+        }
+        assert!(is_surely("", "", "n1.site-a", "N1.site-a"));
     }
 
     #[test]

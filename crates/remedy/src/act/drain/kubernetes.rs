@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_outside::address::shown;
+use surefoot_outside::host_name::is_other_host;
 use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -29,6 +30,8 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const PODS_AT_ONCE: usize = 20;
 /// Pods of which an outcome says why they stay.
 const NAMED_MAX: usize = 3;
+/// The label with the name of the host that a node is on.
+const HOST_LABEL: &str = "kubernetes.io/hostname";
 /// Answers about one node; the kubelet's own limit is 110 pods unless it is told another.
 const ANSWERS_MAX: usize = 50;
 
@@ -192,22 +195,7 @@ impl Kubernetes {
     }
 
     fn node(&self, path: &str, stop: &AtomicBool) -> Result<Node, Outcome> {
-        let said = self.get(path, stop)?;
-        let name = said["metadata"]["name"].as_str();
-        if name.is_none() || path.rsplit('/').next() != name || !said["spec"].is_object() {
-            let why = format!("{path}: the answer is not that node ({})", cut(name.unwrap_or("it has no name")));
-            return Err(failed(why, true));
-        }
-        let taints = &said["spec"]["taints"];
-        if !taints.is_null() && !taints.is_array() {
-            return Err(failed(format!("{path}: its taints are no list, and would be lost with a new one"), false));
-        }
-        Ok(Node {
-            is_cordoned: said["spec"]["unschedulable"] == true,
-            owner: said["metadata"]["annotations"][OWNER].as_str().unwrap_or_default().to_owned(),
-            taints: taints.as_array().cloned().unwrap_or_default(),
-            version: said["metadata"]["resourceVersion"].clone(),
-        })
+        node_of(path, &self.get(path, stop)?)
     }
 
     /// The condition and the event.
@@ -346,6 +334,34 @@ fn goes_on(detail: String, memo: &str) -> Outcome {
     Outcome::GoesOn { detail, memo: memo.to_owned(), again_in_ns: LOOK_AGAIN_NS }
 }
 
+/// The node at this path, from what the API server says of it.
+fn node_of(path: &str, said: &Value) -> Result<Node, Outcome> {
+    let name = said["metadata"]["name"].as_str();
+    let (Some(host), true) = (name.filter(|name| path.rsplit('/').next() == Some(*name)), said["spec"].is_object())
+    else {
+        let why = format!("{path}: the answer is not that node ({})", cut(name.unwrap_or("it has no name")));
+        return Err(failed(why, true));
+    };
+    // A node may have any name; the label has the host name that its kubelet found.
+    if let Some(other) = said["metadata"]["labels"][HOST_LABEL].as_str().filter(|other| is_other_host(other, host)) {
+        let why = format!(
+            "node {host} is on the host {} (its label {HOST_LABEL}): taking it out would evict another host's pods",
+            cut(other)
+        );
+        return Err(failed(why, false));
+    }
+    let taints = &said["spec"]["taints"];
+    if !taints.is_null() && !taints.is_array() {
+        return Err(failed(format!("{path}: its taints are no list, and would be lost with a new one"), false));
+    }
+    Ok(Node {
+        is_cordoned: said["spec"]["unschedulable"] == true,
+        owner: said["metadata"]["annotations"][OWNER].as_str().unwrap_or_default().to_owned(),
+        taints: taints.as_array().cloned().unwrap_or_default(),
+        version: said["metadata"]["resourceVersion"].clone(),
+    })
+}
+
 /// A pod that holds its node; `None` of one that does not.
 fn holding(pod: &Value) -> Result<Option<Pod>, Outcome> {
     let about = &pod["metadata"];
@@ -410,6 +426,20 @@ mod tests {
             assert!(!is_name(name), "{name}");
         }
         assert!(is_name("node-17.rack2.example"));
+    }
+
+    #[test]
+    fn a_node_on_another_host_is_not_taken_for_the_host_s() {
+        let of = |host: Value| {
+            let labels = json!({ "kubernetes.io/hostname": host });
+            let said = json!({ "metadata": { "name": "n1", "labels": labels }, "spec": {} });
+            node_of("/api/v1/nodes/n1", &said).map(drop)
+        };
+        for host in [json!("n1"), json!("n1.example"), json!("localhost"), Value::Null] {
+            of(host.clone()).unwrap_or_else(|why| panic!("{host}: {why:?}"));
+        }
+        let Err(Outcome::Failed { detail, is_passing: false, .. }) = of(json!("db7")) else { panic!("taken") };
+        assert!(detail.contains("node n1 is on the host db7"), "{detail}");
     }
 
     #[test]

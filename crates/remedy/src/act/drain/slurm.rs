@@ -13,6 +13,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_hostfs::program;
+use surefoot_outside::host_name::is_other_host;
 
 /// How long `scontrol` may take: it waits for a controller that does not answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -253,6 +254,16 @@ fn parse(host: &str, text: &str) -> Result<Node, Outcome> {
     if values("NodeName").len() != 1 || !names.iter().any(|name| name.eq_ignore_ascii_case(host)) {
         return Err(failed(format!("scontrol shows node '{}', not {host}", cut(&names.join(" "))), true));
     }
+    // A node may have any name; NodeHostName is that of its machine, and NodeAddr only the way to it.
+    if let Some(other) = values("NodeHostName").iter().find(|other| is_other_host(other, host)) {
+        let why = format!(
+            "Slurm's node {} is on the host {} (NodeHostName), not on {host}: draining it would stop another host's work; mend \
+             NodeName and NodeHostName in slurm.conf, or the host's name",
+            cut(&values("NodeName").join(" ")),
+            cut(other)
+        );
+        return Err(failed(why, false));
+    }
     let Some(state) = values("State").into_iter().next() else {
         return Err(failed(format!("scontrol shows no state of node {host}"), true));
     };
@@ -311,6 +322,19 @@ mod tests {
             assert_eq!(is_passing, passes, "{text}");
         }
         assert!(!parse("n1", "NodeName=alias NodeAddr=n1 State=IDLE").unwrap().state.is_drained);
+        for text in [
+            "NodeName=n1 NodeAddr=n1 NodeHostName=db7 State=IDLE",
+            "NodeName=n7 NodeAddr=n1 NodeHostName=n7.example State=IDLE",
+        ] {
+            let (detail, is_passing) = why(text);
+            assert!(
+                detail.contains("not on n1: draining it would stop another host's work") && !is_passing,
+                "{detail}"
+            );
+        }
+        for name in ["n1", "N1.example", "localhost", "192.0.2.7"] {
+            parse("n1", &format!("NodeName=n1 NodeAddr=db7 NodeHostName={name} State=IDLE")).unwrap();
+        }
     }
 
     #[test]

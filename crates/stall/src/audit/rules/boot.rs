@@ -87,24 +87,24 @@ fn isolcpus(facts: &Facts<'_>) -> Known<Judgement> {
     if isolated.contains(&facts.cpu()) {
         return fine(value);
     }
-    fix(value, format!("boot option: {}", expected_isolcpus(facts)))
+    fix(value, expected_isolcpus(facts, "boot option"))
 }
 
 /// The option that adds the audited cores to those isolated at boot.
-fn expected_isolcpus(facts: &Facts<'_>) -> String {
+fn expected_isolcpus(facts: &Facts<'_>, what: &str) -> String {
     let already = facts.settings.isolated.as_deref().unwrap_or_default();
-    format!("isolcpus=managed_irq,domain,{}", facts.with_audited(already))
+    facts.for_audited(already, |list| format!("{what}: isolcpus=managed_irq,domain,{list}"))
 }
 
 fn managed_irq(facts: &Facts<'_>) -> Known<Judgement> {
     let Some(value) = facts.settings.boot.get("isolcpus")? else {
-        return fix("isolcpus is not given", format!("only a boot option helps: {}", expected_isolcpus(facts)));
+        return fix("isolcpus is not given", expected_isolcpus(facts, "only a boot option helps"));
     };
     let (flags, cores) = isolcpus_parts(value, facts)?;
     if flags.contains(&"managed_irq") && cores.contains(&facts.cpu()) {
         return fine(format!("isolcpus={value}"));
     }
-    fix(format!("isolcpus={value}"), format!("only a boot option helps: {}", expected_isolcpus(facts)))
+    fix(format!("isolcpus={value}"), expected_isolcpus(facts, "only a boot option helps"))
 }
 
 fn device_interrupts(facts: &Facts<'_>, measured: &Measured) -> Known<String> {
@@ -125,7 +125,7 @@ fn nohz_full(facts: &Facts<'_>) -> Known<Judgement> {
     if cores.contains(&facts.cpu()) {
         return fine(value);
     }
-    fix(value, format!("only a boot option helps: nohz_full={}", facts.with_audited(cores)))
+    fix(value, facts.for_audited(cores, |list| format!("only a boot option helps: nohz_full={list}")))
 }
 
 fn rcu_nocbs(facts: &Facts<'_>) -> Known<Judgement> {
@@ -149,7 +149,7 @@ fn rcu_nocbs(facts: &Facts<'_>) -> Known<Judgement> {
     if facts.settings.host.has_rcu_nocb == Some(false) {
         return fix(value, "this kernel cannot offload callbacks: one built with CONFIG_RCU_NOCB_CPU can".to_owned());
     }
-    fix(value, format!("only a boot option helps: rcu_nocbs={}", facts.with_audited(&already)))
+    fix(value, facts.for_audited(&already, |list| format!("only a boot option helps: rcu_nocbs={list}")))
 }
 
 /// The threads that run offloaded callbacks (`rcuop/3`, `rcuos/3`) and those that drive a group of them (`rcuog/0`).

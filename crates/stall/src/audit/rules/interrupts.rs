@@ -127,7 +127,7 @@ fn tick(facts: &Facts<'_>) -> Known<Judgement> {
     if per_s > TICKS_PER_S_MOST {
         let command = match &facts.settings.nohz_full {
             Ok(cores) if cores.contains(&cpu) => format!("find what holds the tick: {}", who(facts)),
-            Ok(cores) => format!("only a boot option helps: nohz_full={}", facts.with_audited(cores)),
+            Ok(cores) => facts.for_audited(cores, |list| format!("only a boot option helps: nohz_full={list}")),
             Err(_) => "this kernel cannot stop the tick of a busy core: one built with CONFIG_NO_HZ_FULL can, and one \
                        with a lower CONFIG_HZ ticks less often"
                 .to_owned(),
@@ -191,7 +191,7 @@ fn move_lines(facts: &Facts<'_>, lines: &[&InterruptLine]) -> String {
     }
     if !themselves.is_empty() {
         commands.push(format!(
-            "# {} place themselves: isolcpus=managed_irq keeps them off while an ordinary core shares the queue; \
+            "# IRQ {} cannot be moved by hand: isolcpus=managed_irq keeps them off while an ordinary core shares the queue; \
              otherwise give the device fewer queues",
             numbers(&themselves)
         ));
@@ -270,16 +270,17 @@ fn irqbalance(facts: &Facts<'_>) -> Known<Judgement> {
         return fine(value);
     }
     let path = configured.map_or("/etc/default/irqbalance", |(path, _)| path);
-    let expected = facts.with_audited(&cores);
     let restart = match facts.settings.host.has_systemd {
         true => "systemctl restart irqbalance",
         false => "then restart irqbalance",
     };
     fix(
         value,
-        format!(
-            "sed -i '/^IRQBALANCE_BANNED_CPU/d' {path}; echo IRQBALANCE_BANNED_CPULIST={expected} >> {path}; {restart}"
-        ),
+        facts.for_audited(&cores, |list| {
+            format!(
+                "sed -i '/^IRQBALANCE_BANNED_CPU/d' {path}; echo IRQBALANCE_BANNED_CPULIST={list} >> {path}; {restart}"
+            )
+        }),
     )
 }
 
@@ -372,7 +373,7 @@ mod tests {
             ("1 of 1 lines: 36 nvme0q1", "for irq in 36; do echo 0-1 > /proc/irq/$irq/smp_affinity_list; done")
         );
         let managed = line(good(), 36, "2", "2").mode("proc/irq/36/smp_affinity_list", 0o444);
-        assert!(try_it.fix(&managed).fix.starts_with("# 36 place themselves"));
+        assert!(try_it.fix(&managed).fix.starts_with("# IRQ 36 cannot be moved by hand"));
         // A line that nobody handles does not count; one whose effective cores are not told cannot.
         try_it.ok(&line(good(), 7, "0-3", "2"));
         try_it.cannot(&good().without("proc/irq/36/effective_affinity_list"));

@@ -199,7 +199,7 @@ mod tests {
         let found = try_it.fix_with(&tree, &measured);
         assert_eq!(
             found.evidence,
-            "unbound workers: 1 were seen running on it in 2.0 s: kworker/u8:3-events (9 switches)"
+            "unbound workers: 1 was seen running on it in 2.0 s: kworker/u8:3-events (9 switches)"
         );
     }
 

@@ -34,7 +34,35 @@ pub struct Rule {
 }
 
 /// The tables of all topics, in the order of the output.
-const TOPICS: [&[Rule]; 6] = [boot::RULES, interrupts::RULES, tasks::RULES, kernel::RULES, memory::RULES, power::RULES];
+const TOPICS: [&[Rule]; 7] =
+    [FIRST, boot::RULES, interrupts::RULES, tasks::RULES, kernel::RULES, memory::RULES, power::RULES];
+
+/// Without a core for everything else, every other advice about cores would be wrong.
+const FIRST: &[Rule] = &[Rule {
+    name: "housekeeping",
+    expected: "at least one online core is not audited, and not isolated",
+    why: "interrupts, kernel threads and all other tasks have to run somewhere",
+    source: "kernel admin-guide/kernel-parameters: isolcpus, nohz_full, rcu_nocbs",
+    judge: housekeeping,
+    evidence: |_, _| Err("which cores are audited is a choice".to_owned()),
+}];
+
+fn housekeeping(facts: &Facts<'_>) -> Known<Judgement> {
+    let online = known(&facts.settings.online)?;
+    if facts.settings.leaves_none(&[]) {
+        let value = format!("no housekeeping core is left: all online cores ({}) are audited", format_list(online));
+        return fix(value, "audit and isolate fewer cores: leave out at least one, usually core 0");
+    }
+    let isolated = facts.settings.isolated.as_deref().unwrap_or_default();
+    if facts.settings.leaves_none(isolated) {
+        let value = format!("no housekeeping core is left: those not audited are isolated ({})", format_list(isolated));
+        return fix(value, "audit and isolate fewer cores: leave out at least one, usually core 0");
+    }
+    fine(format!("housekeeping cores: {}", format_list(&facts.settings.housekeeping())))
+}
+
+/// The fix of a setting that would leave no core for everything else.
+const NONE_LEFT: &str = "nothing, until a housekeeping core is left: see housekeeping";
 
 /// Every check, in the order of the output.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
@@ -109,16 +137,19 @@ impl Facts<'_> {
     fn to_housekeeping(self, command: impl Fn(&str, &str) -> String) -> String {
         let cores = self.settings.housekeeping();
         if cores.is_empty() {
-            return "nothing helps while no core is left for everything else: isolate fewer cores".to_owned();
+            return NONE_LEFT.to_owned();
         }
         command(&format_list(&cores), &format_mask(&cores))
     }
 
-    /// The cores that a boot option should name: those that it names already, and all that are audited.
-    fn with_audited(self, already: &[CpuId]) -> String {
+    /// A setting for the cores that it names already and all that are audited, given as list.
+    fn for_audited(self, already: &[CpuId], setting: impl Fn(&str) -> String) -> String {
+        if self.settings.leaves_none(already) {
+            return NONE_LEFT.to_owned();
+        }
         let mut cores = already.to_vec();
         cores.extend(&self.settings.audited);
-        format_list(&cores)
+        setting(&format_list(&cores))
     }
 }
 
@@ -172,11 +203,30 @@ mod tests {
     }
 
     #[test]
-    fn without_a_housekeeping_core_no_command_pretends_to_help() {
-        let findings =
-            judge(&settings(&good().file("sys/devices/virtual/workqueue/cpumask", "f\n"), &[0, 1, 2, 3]), None);
-        let finding = findings.iter().find(|finding| finding.name == "workqueue").unwrap();
-        assert_eq!(finding.state, State::Fix);
-        assert!(finding.fix.contains("isolate fewer cores"), "{finding:?}");
+    fn without_a_housekeeping_core_that_is_said_first_and_no_advice_contradicts_it() {
+        let tree = |isolated: &str| {
+            good()
+                .file("sys/devices/virtual/workqueue/cpumask", "f\n")
+                .file("proc/cmdline", "ro quiet\n")
+                .file("sys/devices/system/cpu/nohz_full", "\n")
+                .file("sys/devices/system/cpu/isolated", format!("{isolated}\n"))
+        };
+        for (isolated, audited) in [("", &[0, 1, 2, 3][..]), ("0-1", &[2, 3])] {
+            let findings = judge(&settings(&tree(isolated), audited), None);
+            assert_eq!((findings[0].name, findings[0].state), ("housekeeping", State::Fix), "{:?}", findings[0]);
+            assert!(findings[0].actual.starts_with("no housekeeping core is left"), "{:?}", findings[0]);
+            let of = |name| findings.iter().find(|finding| finding.name == name).unwrap();
+            for name in ["isolcpus", "managed_irq"] {
+                assert_eq!((of(name).state, of(name).fix.as_str()), (State::Fix, NONE_LEFT), "{:?}", of(name));
+            }
+            if isolated.is_empty() {
+                for name in ["workqueue", "nohz_full", "rcu_nocbs"] {
+                    assert_eq!((of(name).state, of(name).fix.as_str()), (State::Fix, NONE_LEFT), "{:?}", of(name));
+                }
+                assert!(findings.iter().all(|finding| !finding.fix.contains("0-3")), "{findings:#?}");
+            }
+        }
+        let findings = judge(&settings(&good(), &[2, 3]), None);
+        assert_eq!((findings[0].state, findings[0].actual.as_str()), (State::Ok, "housekeeping cores: 0-1"));
     }
 }

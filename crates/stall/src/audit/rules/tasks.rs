@@ -81,7 +81,9 @@ fn user_tasks(facts: &Facts<'_>) -> Known<Judgement> {
                 );
             }
             let threads: Vec<String> = guests.iter().take(MOVED_AT_ONCE).map(|task| task.tid.to_string()).collect();
-            let rest = if guests.len() > MOVED_AT_ONCE { ", and the others alike" } else { "" };
+            // What cannot be pasted as it is stands behind a comment's sign.
+            let more = guests.len().saturating_sub(MOVED_AT_ONCE);
+            let rest = if more > 0 { format!("  # and {more} more threads alike") } else { String::new() };
             format!("for thread in {}; do taskset -pc {list} $thread; done{rest}", threads.join(" "))
         }),
     )
@@ -105,7 +107,7 @@ mod tests {
         let mut measured = measured("", "", 1.0);
         measured.ran = Ok(vec![ran(2, "kswapd0", true, 4), ran(2, "poller", false, 1), ran(1, "other", true, 1)]);
         let found = try_it.fix_with(&tree, &measured);
-        assert_eq!(found.evidence, "threads of the kernel: 1 were seen running on it in 2.0 s: kswapd0 (4 switches)");
+        assert_eq!(found.evidence, "threads of the kernel: 1 was seen running on it in 2.0 s: kswapd0 (4 switches)");
         try_it.cannot(&good().without("proc/30"));
     }
 

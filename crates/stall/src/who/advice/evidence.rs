@@ -1,6 +1,6 @@
 //! Who raised, in words, for the reason that stands below a remedy.
 
-use super::super::limit::is_sum;
+use super::super::limit::is_nameless;
 use std::collections::HashMap;
 use surefoot_model::{Interrupt, Raiser};
 
@@ -15,11 +15,11 @@ pub(super) fn raised_by(interrupt: &Interrupt, raisers: &[&Raiser]) -> String {
     let of_group = |raiser: &Raiser| groups.get(&(raiser.comm.as_str(), place(raiser))).copied().unwrap_or(0);
     // Raisers come most frequent first, and the first of the largest group speaks for it; those that are not told apart
     // speak only where nobody else can.
-    let speaks = |raiser: &&Raiser| (!is_sum(raiser), of_group(raiser));
+    let speaks = |raiser: &&Raiser| (!is_nameless(raiser), of_group(raiser));
     let Some(first) = raisers.iter().copied().rev().max_by_key(speaks) else {
         return format!("it came {}", times(interrupt.count));
     };
-    let mut text = format!("{count} of {}", interrupt.count.max(count));
+    let mut text = format!("{count} of {} arrivals", interrupt.count.max(count));
     if of_group(first) < count {
         text += &format!(", {} of them", of_group(first));
     }
@@ -33,7 +33,7 @@ pub(super) fn times(count: u64) -> String {
 
 /// Where a raise came from: `from stats in munmap, called by close_counter`. No part is named that is not known.
 pub(super) fn from(raiser: &Raiser) -> String {
-    if is_sum(raiser) {
+    if is_nameless(raiser) {
         return "from raisers that are not told apart".to_owned();
     }
     let comm = if raiser.comm.is_empty() { "a thread without a name" } else { &raiser.comm };
@@ -126,6 +126,7 @@ mod tests {
             count: 9,
             kernel_stack: Vec::new(),
             user_stack: user_stack.iter().map(|&frame| frame.to_owned()).collect(),
+            is_sum: false,
         }
     }
 

@@ -14,10 +14,7 @@ pub use host::HostFacts;
 pub(super) use tasks::OTHER_TASK;
 use timers::TICK_RUNS;
 
-use surefoot_model::{Advice, CauseKind, Interrupt, Raiser};
-
-/// The rule for a cause that no setting of this kernel ends: it is listed behind what can be done.
-pub const NEEDS_ANOTHER_KERNEL: &str = "tick-needs-another-kernel";
+use surefoot_model::{Advice, CauseKind, Fix, Interrupt, Raiser};
 
 /// Advice that rests on a smaller share of the arrivals is left out, millionths.
 const LEAST_SHARE_PPM: u64 = 50_000;
@@ -87,7 +84,8 @@ pub fn advise(interrupt: &Interrupt, host: &HostFacts) -> Vec<Advice> {
             total => (u128::from(count) * 1_000_000 / u128::from(total)) as u64,
         };
         if share_ppm >= LEAST_SHARE_PPM {
-            let name = if rule.name == TICK_RUNS && !host.has_nohz_full { NEEDS_ANOTHER_KERNEL } else { rule.name };
+            let name =
+                if rule.name == TICK_RUNS && !host.has_nohz_full { Fix::NEEDS_ANOTHER_KERNEL } else { rule.name };
             let (rule, remedy, source) = (name.to_owned(), (rule.remedy)(interrupt, host), rule.source.to_owned());
             advice.push(Advice { rule, remedy, evidence, source, count, share_ppm });
         }

@@ -1,6 +1,6 @@
 //! What takes the core whole: kernel threads, other tasks, and messages to the console.
 
-use super::super::limit::is_sum;
+use super::super::limit::is_nameless;
 use super::evidence::{from, has_kernel, times};
 use super::host::HostFacts;
 use super::{RestsOn, Rule, is};
@@ -27,7 +27,7 @@ const NEW_TASK: &str = "new task";
 
 /// Whether a raiser brought a task here, and is told apart from others.
 fn is_known(raiser: &Raiser) -> bool {
-    raiser.comm != super::super::intruders::NO_WAKEUP && !is_sum(raiser)
+    raiser.comm != super::super::intruders::NO_WAKEUP && !is_nameless(raiser)
 }
 
 /// How often it ran, and who brought it most.
@@ -172,7 +172,7 @@ pub(super) const RULES: [Rule; 12] = [
         rests_on: RestsOn::Cause(
             |interrupt| is(interrupt, CauseKind::Softirq),
             |interrupt| {
-                let raised = interrupt.raisers.iter().find(|raiser| !is_sum(raiser)).map(|raiser| {
+                let raised = interrupt.raisers.iter().find(|raiser| !is_nameless(raiser)).map(|raiser| {
                     let what = if raiser.function.is_empty() { "a task" } else { &raiser.function };
                     format!(", {} raised {what}", times(raiser.count))
                 });

@@ -1,5 +1,5 @@
 use super::*;
-use surefoot_model::{Cause, Certainty, CpuId, Intruder};
+use surefoot_model::{Cause, Certainty, CpuId, Fix, Intruder};
 
 fn interrupt(kind: CauseKind, name: &str) -> Interrupt {
     Interrupt::new(CpuId(1), Cause::new(kind, name), 10, 1)
@@ -17,6 +17,7 @@ fn by(mut interrupt: Interrupt, syscall: &str, function: &str, user_stack: &[&st
         count: 9,
         kernel_stack: Vec::new(),
         user_stack: user_stack.iter().map(|&frame| frame.to_owned()).collect(),
+        is_sum: false,
     });
     interrupt
 }
@@ -153,13 +154,13 @@ fn the_evidence_names_who_raised_most_and_the_function_that_called() {
     let mut shootdown = interrupt(CauseKind::TlbShootdown, "f");
     shootdown.count = 40;
     shootdown = by(shootdown, "munmap", "f", &["__GI_munmap", "close_counter", "main"]);
-    assert_eq!(evidence(&shootdown), "9 of 40 from stats in munmap, called by close_counter");
+    assert_eq!(evidence(&shootdown), "9 of 40 arrivals from stats in munmap, called by close_counter");
     // Two of another thread, each rarer, together more.
     for _ in 0..2 {
         shootdown = named(by(shootdown, "madvise", "f", &["0x1234 (stripped)", "main"]), "gc");
         last(&mut shootdown).count = 7;
     }
-    assert_eq!(evidence(&shootdown), "23 of 40, 14 of them from gc in madvise");
+    assert_eq!(evidence(&shootdown), "23 of 40 arrivals, 14 of them from gc in madvise");
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn advice_rests_on_most_arrivals_and_never_on_a_rare_one() {
     let advice = advise(&mixed, &host());
     assert_eq!(advice.len(), 1, "{advice:?}");
     assert_eq!((advice[0].rule.as_str(), advice[0].count), ("signals-to-this-thread", 950));
-    assert_eq!(advice[0].evidence, "950 of 951 from nudger in tgkill, called by nudge_poller");
+    assert_eq!(advice[0].evidence, "950 of 951 arrivals from nudger in tgkill, called by nudge_poller");
     mixed.raisers[0].count = 400;
     let shares: Vec<(String, u64)> =
         advise(&mixed, &host()).into_iter().map(|advice| (advice.rule, advice.share_ppm)).collect();
@@ -216,7 +217,7 @@ fn nothing_is_advised_that_this_host_has_not() {
     assert!(remedy("tick-runs", &slim).contains("CONFIG_NO_HZ_FULL"));
     // What no setting ends is not among what can be done, and says so by its rule.
     let (_, tick) = cases().into_iter().find(|(name, _)| *name == "tick-runs").unwrap();
-    assert_eq!(advise(&tick, &slim)[0].rule, NEEDS_ANOTHER_KERNEL);
+    assert_eq!(advise(&tick, &slim)[0].rule, Fix::NEEDS_ANOTHER_KERNEL);
     assert_eq!(advise(&tick, &host())[0].rule, "tick-runs");
 }
 
@@ -281,8 +282,8 @@ fn raisers_that_are_summed_up_do_not_speak_for_the_others() {
     let mut shootdown = interrupt(CauseKind::TlbShootdown, "f");
     shootdown = by(shootdown, "munmap", "f", &[]);
     let among = [&shootdown.raisers[0], &sum(90)];
-    assert_eq!(evidence::raised_by(&shootdown, &among), "99 of 99, 9 of them from stats in munmap");
-    assert_eq!(evidence::raised_by(&shootdown, &[&sum(90)]), "90 of 90 from raisers that are not told apart");
+    assert_eq!(evidence::raised_by(&shootdown, &among), "99 of 99 arrivals, 9 of them from stats in munmap");
+    assert_eq!(evidence::raised_by(&shootdown, &[&sum(90)]), "90 of 90 arrivals from raisers that are not told apart");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What arrives by itself: timers and devices.
 
+use super::evidence::times;
 use super::{RestsOn, Rule, is};
 use surefoot_model::{CauseKind, Interrupt, Raiser};
 
@@ -20,7 +21,7 @@ pub(super) const RULES: [Rule; 6] = [
         name: "device-line-on-this-core",
         rests_on: RestsOn::Cause(
             |interrupt| line(interrupt, false),
-            |interrupt| format!("{} came {} times", interrupt.cause.name, interrupt.count),
+            |interrupt| format!("{} came {}", interrupt.cause.name, times(interrupt.count)),
         ),
         remedy: |interrupt, host| {
             let number = interrupt.detail.iter().find_map(|detail| detail.strip_prefix("line "));
@@ -36,7 +37,9 @@ pub(super) const RULES: [Rule; 6] = [
         name: "managed-line-on-this-core",
         rests_on: RestsOn::Cause(
             |interrupt| line(interrupt, true),
-            |interrupt| format!("{} is managed by its driver and came {} times", interrupt.cause.name, interrupt.count),
+            |interrupt| {
+                format!("{} is managed by its driver and came {}", interrupt.cause.name, times(interrupt.count))
+            },
         ),
         remedy: |_, host| match host.has_isolation {
             Some(false) => "give the device fewer queues; this kernel has no isolcpus= (CONFIG_CPU_ISOLATION)".into(),

@@ -9,6 +9,7 @@ fn raiser(count: u64) -> Raiser {
         tid: 7,
         kernel_stack: vec!["k".repeat(100); 40],
         user_stack: vec!["é".repeat(300); 40],
+        is_sum: false,
         ..other(if count.is_multiple_of(3) { Certainty::Probable } else { Certainty::Certain }, count)
     }
 }
@@ -65,14 +66,50 @@ fn raisers_beyond_the_limit_are_summed_up_and_no_count_is_lost() {
     assert_eq!(counts(&small), counts(&large));
     for interrupt in &small.interrupts {
         let sums = interrupt.raisers.iter().filter(|raiser| is_sum(raiser)).collect::<Vec<_>>();
-        assert_eq!((interrupt.raisers.len(), sums.len()), (20 + 2, 2), "a sum for each certainty");
+        assert!(sums.iter().filter(|sum| !is_nameless(sum)).all(|sum| sum.comm == "stats"));
+        let nameless = usize::from(interrupt.cause == large.interrupts[0].cause);
+        let each = "a sum for each certainty of the one name, and of what had none";
+        assert_eq!((interrupt.raisers.len(), sums.len()), (20 + 2 + nameless, 2 + nameless), "{each}");
         assert!(interrupt.raisers.is_sorted_by(|a, b| a.count >= b.count));
-        let frame = &interrupt.raisers[2].user_stack[0];
+        let frame = &interrupt.raisers.iter().find(|raiser| !is_sum(raiser)).unwrap().user_stack[0];
         assert_eq!(frame.chars().count(), FRAME_CHARS + 3);
         assert!(interrupt.raisers.iter().all(|raiser| is_sum(raiser) || raiser.count > 480), "the most frequent stay");
     }
     assert_eq!(small.missing, ["960 rare raisers are counted together, for lack of room"]);
     assert_eq!(limited(small.clone(), &limits), small, "summing up twice changes nothing");
+}
+
+/// A build runs thousands of threads that live for a moment: together they are most of what there is, and have few names.
+#[test]
+fn rare_raisers_are_counted_together_by_their_names_first() {
+    let mut large = report(1, 0);
+    for tid in 1..=600u32 {
+        // Names with the largest numbers raise most.
+        let name = tid % 12;
+        let raiser = raiser(u64::from(name) + 1);
+        let comm = format!("cc{name}");
+        large.interrupts[0].raisers.push(Raiser {
+            comm,
+            syscall: "munmap".into(),
+            pid: tid,
+            tid,
+            certainty: Certainty::Certain,
+            ..raiser
+        });
+    }
+    let before = counts(&large);
+    let small = limited(large, &Limits { raisers: 0, bytes: usize::MAX });
+    assert_eq!(counts(&small), before);
+    let rows: Vec<_> =
+        small.interrupts[0].raisers.iter().map(|row| (row.comm.as_str(), row.syscall.as_str(), row.count)).collect();
+    let named = (4..12u64).rev().map(|name| (50 * (name + 1), format!("cc{name}")));
+    let mut wanted: Vec<_> = named.map(|(count, comm)| (comm, "munmap", count)).collect();
+    wanted.push(("(other)".into(), "", 50 * (1 + 2 + 3 + 4)));
+    wanted.sort_by_key(|row| Reverse(row.2));
+    let wanted: Vec<_> = wanted.iter().map(|(comm, syscall, count)| (comm.as_str(), *syscall, *count)).collect();
+    assert_eq!(rows, wanted);
+    assert!(small.interrupts[0].raisers.iter().all(|row| row.pid == 0 && row.tid == 0), "of several processes");
+    assert_eq!(limited(small.clone(), &Limits::EVENT), small, "summing up twice changes nothing");
 }
 
 #[test]

@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use surefoot_model::{Cause, CauseKind, GapCause, LoopGapPart};
 use surefoot_probes::layout::Turn;
 
-/// The name of the part that a gap has for what lies outside of what is traced of its interrupts.
-pub(crate) const ENTRY_AND_EXIT: &str = "entry and exit";
-
 /// How often causes began within a gap.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -139,7 +136,7 @@ mod tests {
     fn entries_and_exits_count_as_often_as_work_was_left() {
         let turns = [turn(0, 0, WORK), turn(10, 1, 3), turn(20, 0, WORK), turn(30, 1, 4), turn(40, 0, WORK)];
         let counts = Counts::of(&turns, &stretches(&turns), 5, 45);
-        let cause = Cause::new(CauseKind::Timer, ENTRY_AND_EXIT);
+        let cause = Cause::new(CauseKind::Timer, Cause::ENTRY_AND_EXIT);
         let found = parts(vec![GapCause { cause, duration_ns: 9 }], &counts, |_| Vec::new());
         assert_eq!(found[0].count, 2);
     }

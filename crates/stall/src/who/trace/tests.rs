@@ -19,6 +19,7 @@ fn raiser(comm: &str, pid: u32, tid: u32) -> Raiser {
         count: 1,
         kernel_stack: vec!["flush_tlb_mm_range".into(); 20],
         user_stack: vec!["munmap \"quoted\\\"".into(); 20],
+        is_sum: false,
     }
 }
 

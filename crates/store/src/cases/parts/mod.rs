@@ -80,6 +80,12 @@ pub(super) fn take(sql: &mut dyn Sql, boards: &[&HostBoard], now_ns: u64) -> Ans
     trail::add(sql, lines, now_ns)
 }
 
+/// Ends the stays of this host's parts: another machine has the name now, so that none of them was replaced by what is there now.
+pub(super) fn end_stays(sql: &mut dyn Sql, host: &str, now_ns: u64) -> Answer<()> {
+    let words = "UPDATE remedy_part SET until_ns = $1, is_there = 0 WHERE host = $2 AND until_ns = 0";
+    sql.run(words, &[now_ns.into(), host.into()]).map(drop)
+}
+
 /// The parts that were last told of these hosts.
 fn known_of(sql: &mut dyn Sql, hosts: Vec<Vec<Value>>) -> Answer<HashMap<String, Vec<Known>>> {
     let mut known: HashMap<String, Vec<Known>> = HashMap::new();

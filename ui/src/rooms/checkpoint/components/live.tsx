@@ -6,7 +6,7 @@ import { Command } from "../../../components/command.tsx";
 import { Icon, type IconName } from "../../../components/icons.tsx";
 import { SeverityIcon } from "../../../components/severity.tsx";
 import { SortTable, type ColumnOf } from "../../../components/table.tsx";
-import { age, oldWords, bytes, count, day, moment, share } from "../../../format.ts";
+import { age, asSentence, oldWords, count, day, moment, share, storedBytes } from "../../../format.ts";
 import { connection, mode, realtimeNow } from "../../../state.ts";
 import { rank, worst } from "../../../severity.ts";
 import type { CheckpointDirectory, Checkpoints as Answer, DriveWear, Generation, GenerationState, Job } from "../../../types.ts";
@@ -61,7 +61,7 @@ function facts(job: Job, nowNs: number): [string, string, string][] {
   ]);
   for (const [tier, place] of Object.entries(TIER_PLACES)) {
     const stored = job.stored_bytes[tier as keyof typeof TIER_PLACES];
-    if (stored !== undefined) known.push([`Bytes ${place}`, bytes(stored), "of the checkpoints that are there"]);
+    if (stored !== undefined) known.push([`Bytes ${place}`, storedBytes(stored), "of the checkpoints that are there"]);
   }
   const session = job.state;
   if (!session) return known;
@@ -72,8 +72,8 @@ function facts(job: Job, nowNs: number): [string, string, string][] {
   const borne = session.budget_bytes_per_s;
   known.push([
     "Written to the SSD",
-    bytes(session.durable_bytes),
-    `${bytes(rate)} per second${borne === null ? "; what the drive bears is not known" : `, and the drive bears ${bytes(borne)}`}`,
+    storedBytes(session.durable_bytes),
+    `${storedBytes(rate)} per second${borne === null ? "; what the drive is rated for is not known" : `; the drive is rated for ${storedBytes(borne)}`}`,
   ]);
   if (session.drive_ends_realtime_ns !== null) known.push(["Drive's rating used up", day(session.drive_ends_realtime_ns), "at this job's present rate, without other writers"]);
   if (session.lost_count > 0) known.push(["Lines lost", count(session.lost_count), "that the job could not write into its journal"]);
@@ -104,10 +104,10 @@ const COLUMNS: ColumnOf<Generation>[] = [
     cell: (row) => (row.taken_realtime_ns === null ? "–" : moment(row.taken_realtime_ns, realtimeNow())),
   },
   { key: "ranks", title: "Ranks", className: "number", order: (row) => row.ranks_here, cell: (row) => `${row.ranks_here} of ${row.ranks}` },
-  { key: "bytes", title: "Bytes", className: "number", order: (row) => row.payload_bytes, cell: (row) => bytes(row.payload_bytes) },
-  { key: "stored", title: "Stored", className: "number", order: (row) => row.stored_bytes, cell: (row) => bytes(row.stored_bytes), hint: "What it takes there, with parity and checksums" },
+  { key: "bytes", title: "Bytes", className: "number", order: (row) => row.payload_bytes, cell: (row) => (row.payload_bytes === null ? "–" : storedBytes(row.payload_bytes)), hint: "Of the ranks that are here" },
+  { key: "stored", title: "Stored", className: "number", order: (row) => row.stored_bytes, cell: (row) => storedBytes(row.stored_bytes), hint: "What it takes there, with parity and checksums" },
   { key: "protection", title: "Protection", order: (row) => row.protection, cell: (row) => row.protection || "–" },
-  { key: "missing", title: "What is missing", className: "missing-why", order: (row) => row.missing, cell: (row) => <span class="untrusted muted">{row.missing || "nothing"}</span> },
+  { key: "missing", title: "What is missing", className: "missing-why", order: (row) => row.missing, cell: (row) => <span class="untrusted muted">{row.missing || "no rank; images are not read here"}</span> },
 ];
 
 function Generations({ job }: { job: Job }) {
@@ -191,7 +191,7 @@ function Chooser({ jobs, chosen, nowNs }: { jobs: Job[]; chosen: Job; nowNs: num
 function driveWords(drive: DriveWear): string {
   const said: string[] = [];
   if (drive.percent_used) said.push(`${drive.percent_used.value} % of its life used`);
-  if (drive.written_bytes) said.push(`${bytes(drive.written_bytes.value)} written${drive.rated_bytes ? ` of ${bytes(drive.rated_bytes.value)} rated` : ""}`);
+  if (drive.written_bytes) said.push(`${storedBytes(drive.written_bytes.value)} written${drive.rated_bytes ? ` of ${storedBytes(drive.rated_bytes.value)} rated` : ""}`);
   if (drive.spare_percent) said.push(`${drive.spare_percent.value} % spare left`);
   if (drive.media_error_count && drive.media_error_count.value > 0) said.push(`${count(drive.media_error_count.value)} media errors`);
   return said.length > 0 ? said.join(", ") : (drive.notes[0] ?? "its wear is not known");
@@ -201,7 +201,7 @@ const DIRECTORY_COLUMNS: ColumnOf<CheckpointDirectory>[] = [
   { key: "path", title: "Directory", order: (row) => row.path, cell: (row) => <span class="untrusted">{row.path}</span> },
   { key: "tiers", title: "Tier", order: (row) => row.tiers.join(), cell: (row) => row.tiers.map((tier) => TIER_WORDS[tier] ?? tier).join(", ") || "–" },
   { key: "kind", title: "File system", order: (row) => row.file_system, cell: (row) => <span class="untrusted">{row.file_system ?? "–"}</span> },
-  { key: "free", title: "Free", className: "number", order: (row) => row.free_bytes, cell: (row) => (row.free_bytes === null ? "–" : bytes(row.free_bytes)) },
+  { key: "free", title: "Free", className: "number", order: (row) => row.free_bytes, cell: (row) => (row.free_bytes === null ? "–" : storedBytes(row.free_bytes)) },
   { key: "drives", title: "Drive", order: (row) => row.drives.join(), cell: (row) => <span class="untrusted">{row.drives.join(", ") || "–"}</span> },
 ];
 
@@ -251,15 +251,11 @@ function Directories({ answer, nowNs }: { answer: Answer; nowNs: number }) {
   );
 }
 
-function endedSentence(words: string): string {
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
-}
-
 function Empty({ why }: { why: string }) {
   return (
     <section class="card" data-testid="checkpoints-none">
       <h2>Checkpoints are not watched</h2>
-      <p class="empty untrusted">{endedSentence(why)}</p>
+      <p class="empty untrusted">{asSentence(why)}</p>
       {mode.value === "live" && (
         <Command label="For example" line="surefoot watch --checkpoints /dev/shm --checkpoints /scratch/checkpoints" words="watch-command" button="copy-watch" />
       )}

@@ -4,8 +4,8 @@ import { useSignal } from "@preact/signals";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Job } from "../../../types.ts";
 import { ticks } from "../../../axis.ts";
-import { age, clock, day } from "../../../format.ts";
-import { agesOf, cornersFrom, markWords, marksOf, nearest, seconds, TIER_PLACES, TIER_WORDS, type Mark, type Tier } from "../journal.ts";
+import { clock, day } from "../../../format.ts";
+import { agesOf, ageWords, cornersFrom, markWords, marksOf, nearest, seconds, TIER_PLACES, TIER_WORDS, type Mark, type Tier } from "../journal.ts";
 import { agePath, ageScale, AGES_PX, ageY, AXIS_PX, LANE_PX, lanePath, SPANS_S, timeOf, xOf, type Strip } from "../strip.ts";
 
 const LOOKS: readonly Mark["look"][] = ["gone", "complete", "partial", "unfinished", "damaged", "failed"];
@@ -175,7 +175,7 @@ export function JobStrip({ job, nowNs }: { job: Job; nowNs: number }) {
       {corners.length === 0 && <p class="muted aside">There is no journal and no durable copy, so nothing is known of its age.</p>}
       {corners.length > 0 && shown.length > 0 && (
         <p class="muted aside figures">
-          Now {age(shown[shown.length - 1].ageS * 1e9)}; oldest in this range {age(Math.max(...shown.map((corner) => corner.ageS)) * 1e9)}
+          {ageWords(job, shown)}
           {boundS === null && "; the policy sets no bound"}.
         </p>
       )}

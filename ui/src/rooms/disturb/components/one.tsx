@@ -49,15 +49,15 @@ function Result({ effect }: { effect: ExperimentEffect }) {
   const { ratio, interval_low, interval_high, confidence, effect_shown, minimum_detectable_ratio } = effect;
   return (
     <>
-      Its number became{" "}
+      What was measured became{" "}
       <strong data-testid="experiment-ratio">
         {ratioWords(ratio)} times as large ({(confidence * 100).toFixed(1)} % interval {ratioWords(interval_low)} to {ratioWords(interval_high)})
       </strong>
       .{" "}
       {effect_shown && confidence < CONFIDENCE_ENOUGH
-        ? "The interval does not hold 1; but 6 pairs of runs are needed to show an effect."
+        ? "The interval excludes 1, but an effect is shown only with 6 pairs of runs or more."
         : effect_shown
-        ? "An effect is shown: the interval does not hold 1."
+        ? "An effect is shown: the interval excludes 1."
         : `No effect is shown; one of ${((minimum_detectable_ratio - 1) * 100).toFixed(1)} % or more would have been, in 4 of 5 such experiments.`}
     </>
   );

@@ -3,7 +3,7 @@
 import { SeverityIcon } from "../../../components/severity.tsx";
 import { count } from "../../../format.ts";
 import type { Memory } from "../../../types.ts";
-import { checked, counted, LOSS_WORDS } from "../map.ts";
+import { checked, counted, LOSS_WORDS, sumOf } from "../map.ts";
 
 /** Problems that stand open. */
 const PROBLEMS = 5;
@@ -68,14 +68,14 @@ export function Checks({ answer }: { answer: Memory }) {
         </ul>
       )}
       {found.length === 0 && passed.length > 0 && (
-        <p>{notChecked.length === 0 ? "Nothing was found that keeps errors from being counted." : "No check that could be made found anything that keeps errors from being counted."}</p>
+        <p>{notChecked.length === 0 ? "Errors are being counted: no check found a problem." : "No check that could be made found a problem."}</p>
       )}
       <ul class="memory-controllers">
         {answer.controllers.map((one) => (
           <li key={one.id}>
             <span class="untrusted">{one.id}</span>: {read(one.corrected_count)} corrected, {read(one.uncorrected_count)} uncorrected
             {one.no_information_count !== 0 ? `, ${read(one.no_information_count)} of no known module` : ""};{" "}
-            {one.adds_up === null ? "sum not checkable: the driver tells too little" : one.adds_up ? "adds up" : "does not add up"}
+            {sumOf(one, answer.dimms)}
           </li>
         ))}
       </ul>

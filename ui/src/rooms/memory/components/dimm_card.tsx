@@ -25,7 +25,7 @@ function facts(dimm: Dimm, answer: Memory): [string, string, string][] {
     [
       "Uncorrected errors",
       errorsOf(dimm, "uncorrected"),
-      dimm.uncorrected_count > 0 ? "the data at these addresses is lost" : isUnread(dimm, "uncorrected") ? "not every counter can be read" : "no data lost",
+      (dimm.uncorrected_count ?? 0) > 0 ? "the data at these addresses is lost" : isUnread(dimm, "uncorrected") ? "not every counter can be read" : "no data lost",
     ],
     ["Rate now", isKnown ? atLeast(dimm, rate(dimm.rate_per_s)) : "not known", dimm.is_over_rate ? `over the bound; ${window}` : window],
     [
@@ -80,6 +80,12 @@ export function DimmCard({ dimm, answer }: { dimm: Dimm; answer: Memory }) {
       {dimm.only_place && (
         <p>
           Of which module these errors are is not known, only where: <span class="untrusted">{dimm.only_place}</span>.
+        </p>
+      )}
+      {(dimm.mixed_with ?? []).length > 0 && (
+        <p data-testid="mixed">
+          Nothing tells it from <span class="untrusted">{(dimm.mixed_with ?? []).join(", ")}</span>, and they may have changed places: earlier counts may be the
+          other's.
         </p>
       )}
       {fault && (

@@ -3,26 +3,30 @@
 import { SeverityIcon } from "../../../components/severity.tsx";
 import { count } from "../../../format.ts";
 import type { DimmView as Dimm, Memory } from "../../../types.ts";
-import { apart, atLeast, byController, counted, errorsOf, gridOf, isUnread, key, rate } from "../map.ts";
+import { apart, atLeast, byController, cellErrors, counted, errorsOf, gridOf, key, rate } from "../map.ts";
 import { known } from "../../../severity.ts";
 import { chooseDimm } from "../state.ts";
 
 function Cell({ dimm, isChosen, name }: { dimm: Dimm; isChosen: boolean; name: string }) {
   const severity = known(dimm.severity);
-  const errors = dimm.corrected_count + dimm.uncorrected_count;
-  const words = (severity: "corrected" | "uncorrected", errors: number) =>
-    errors === 0 && isUnread(dimm, severity) ? `${severity} errors not known` : counted(errors, `${severity} error`);
-  const says = `${dimm.label || dimm.id}: ${dimm.fidelity === "exact" ? "" : "at least "}${words("corrected", dimm.corrected_count)}, ${words("uncorrected", dimm.uncorrected_count)}`;
+  const [corrected, uncorrected] = [dimm.corrected_count ?? 0, dimm.uncorrected_count ?? 0];
+  const errors = corrected + uncorrected;
+  const words = (severity: "corrected" | "uncorrected", errors: number) => {
+    const text = errorsOf(dimm, severity);
+    if (text === "-") return `${severity} errors not known`;
+    return `${text.startsWith("≥") ? "at least " : ""}${counted(errors, `${severity} error`)}`;
+  };
+  const says = `${dimm.label || dimm.id}: ${words("corrected", corrected)}, ${words("uncorrected", uncorrected)}`;
   return (
     <button type="button" class="dimm" data-severity={severity} data-testid="dimm" data-dimm={dimm.id} aria-pressed={isChosen} title={says} onClick={() => chooseDimm(dimm.id)}>
       <span class="dimm-name untrusted">{name}</span>
       <span class="dimm-errors figures">
         {errors === 0 ? (
-          <span class="muted">{isUnread(dimm, "corrected") || isUnread(dimm, "uncorrected") ? "?" : "0"}</span>
+          <span class="muted">{cellErrors(dimm)}</span>
         ) : (
           <>
             <SeverityIcon severity={severity} size={13} />
-            {dimm.uncorrected_count > 0 ? `${errorsOf(dimm, "uncorrected")} lost` : errorsOf(dimm, "corrected")}
+            {cellErrors(dimm)}
           </>
         )}
       </span>

@@ -38,7 +38,7 @@ function Chart({ answer, size, says }: { answer: MemoryInterval; size: Size; say
   const stall = (part: number) => duration(10 ** (least + part * (top - least)));
   const isLate = chosen !== null && x(chosen) > width / 2;
   return (
-    <svg class={`interval-chart ${size.name}-only`} width={width} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Stall per hour and lost errors by polling interval. ${says}`}>
+    <svg class={`interval-chart ${size.name}-only`} width={width} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Stall per day and lost errors by polling interval. ${says}`}>
       {[1, 10, 60, 600, 3600]
         .filter((seconds) => seconds <= most)
         .map((seconds) => (
@@ -61,7 +61,7 @@ function Chart({ answer, size, says }: { answer: MemoryInterval; size: Size; say
         </g>
       ))}
       <text x={4} y={14} class="stall-words axis">
-        stall per hour
+        stall per day
       </text>
       <text x={width - 4} y={14} text-anchor="end" class="lost-words axis">
         errors lost
@@ -92,7 +92,7 @@ export function Interval({ answer }: { answer: MemoryInterval }) {
   const { points } = answer;
   if (points.length < 2) return null;
   const chosen = answer.chosen_interval_s;
-  const says = chosen === null ? "Every interval loses errors at this rate." : `Polling every ${secondsWords(chosen)} loses nothing at the least stall.`;
+  const says = chosen === null ? "Every interval loses errors at this rate." : `Polling every ${secondsWords(chosen)} loses no error and stalls the least.`;
   return (
     <section class="card" data-testid="memory-interval" aria-label="Polling interval">
       <div class="card-head">

@@ -1,5 +1,6 @@
 // The memory as it is now: the map, the module that needs a look most, cost, interval, accounting.
 
+import { asSentence } from "../../../format.ts";
 import { mode } from "../../../state.ts";
 import { worstOf } from "../map.ts";
 import * as state from "../state.ts";
@@ -9,15 +10,11 @@ import { DimmCard, Reports } from "./dimm_card.tsx";
 import { DimmMap } from "./dimm_map.tsx";
 import { Interval } from "./interval.tsx";
 
-function sentence(words: string): string {
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
-}
-
 function Empty({ why }: { why: string }) {
   return (
     <section class="card">
-      <h2>No memory errors can be seen {mode.value === "live" ? "here" : "in this recording"}</h2>
-      <p class="empty untrusted">{sentence(why)}</p>
+      <h2>{mode.value === "live" ? "Memory errors cannot be seen here" : "This recording has no data on memory errors"}</h2>
+      <p class="empty untrusted">{asSentence(why)}</p>
     </section>
   );
 }

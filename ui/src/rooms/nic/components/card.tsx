@@ -2,7 +2,7 @@
 
 import { Certainty } from "../../../components/certainty.tsx";
 import { SeverityBadge } from "../../../components/severity.tsx";
-import { count, duration, moment } from "../../../format.ts";
+import { count, duration, moment, plural } from "../../../format.ts";
 import { realtimeNow } from "../../../state.ts";
 import type { InterfaceChange, InterfaceView } from "../../../types.ts";
 
@@ -34,8 +34,8 @@ export function InterfaceCard({ one, changes }: { one: InterfaceView; changes: r
           <ul class="nic-lines">
             {one.reporters.map((reporter) => (
               <li key={`${reporter.device} ${reporter.port} ${reporter.name}`} data-reporter={reporter.name}>
-                <span class="untrusted">{reporter.name}</span> of <span class="untrusted">{reporter.device}</span>: {reporter.state}, {count(reporter.error_count)} errors,{" "}
-                {count(reporter.recover_count)} recoveries{reporter.has_dump ? ", a dump is kept" : ""}
+                <span class="untrusted">{reporter.name}</span> of <span class="untrusted">{reporter.device}</span>: {reporter.state}, {plural(reporter.error_count, "error", "errors")},{" "}
+                {plural(reporter.recover_count, "recovery", "recoveries")}{reporter.has_dump ? ", a dump is kept" : ""}
               </li>
             ))}
           </ul>

@@ -33,7 +33,7 @@ const COLUMNS: readonly Folding<Interface>[] = [
   },
   { title: "link", cell: ({ link }) => link },
   { title: "tx timeouts", kind: "number", cell: ({ tx_timeout_count }) => (tx_timeout_count === null ? "–" : count(tx_timeout_count)) },
-  { title: "carrier changes", kind: "number", cell: ({ carrier_change_count }) => count(carrier_change_count) },
+  { title: "carrier changes", kind: "number", cell: ({ carrier_change_count }) => countOrUnknown(carrier_change_count ?? undefined) },
   { title: "bad packets", kind: "number", cell: (one) => countOrUnknown(badCount(one)) },
   {
     title: "reporters",

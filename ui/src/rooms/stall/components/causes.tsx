@@ -32,7 +32,14 @@ export function Causes() {
         </span>
       ),
     },
-    { key: "count", title: "Count", className: "number", order: (row) => row.count, cell: (row) => count(row.count) },
+    {
+      key: "count",
+      title: "Count",
+      className: "number",
+      order: (row) => row.count,
+      // Time without an occurrence: the source counts none, as for steal.
+      cell: (row) => (row.count === 0 && row.totalNs > 0 ? "–" : count(row.count)),
+    },
     {
       key: "total",
       title: "Lost",
@@ -91,7 +98,7 @@ export function Causes() {
       <div class="card-head">
         <h2 id="causes-title">Largest causes</h2>
         <p class="muted">
-          {duration(shown)} lost to named causes, {duration(whole.unexplainedNs)} unexplained; max is the longest of the range
+          {whole.wallNs > 0 && `${duration(shown)} lost to named causes, ${state.ifSeen(whole.unexplainedNs, duration(whole.unexplainedNs))} unexplained; max is the longest of the range`}
         </p>
       </div>
       {state.reportProblem.value !== "" && past.value === null && (
@@ -109,7 +116,7 @@ export function Causes() {
           room={12}
         />
       ) : (
-        <p class="empty">No cause took time in this range.</p>
+        <p class="empty">{whole.wallNs > 0 ? "No cause took time in this range." : "Nothing is known of the cores chosen in this range."}</p>
       )}
     </section>
   );

@@ -21,7 +21,7 @@ export function Cores() {
     title,
     className: "number",
     order: ({ core }) => of(core) / core.wallNs,
-    cell: (row) => row.percents[at],
+    cell: (row) => (at >= 3 ? state.ifSeen(of(row.core), row.percents[at] ?? "") : row.percents[at]),
   });
   const columns: ColumnOf<Row>[] = [
     { key: "core", title: "Core", className: "number core", order: ({ core }) => core.cpu, cell: ({ core }) => core.cpu },

@@ -4,7 +4,7 @@ import { formatCpuList, parseCpuList } from "../../../cpulist.ts";
 import { share, threshold, timed } from "../../../format.ts";
 import { KINDS, type Kind } from "../words.ts";
 import { mode, overview, past } from "../../../state.ts";
-import { base, changeFilters, filters, filtersAreDefault, history, lookedForUs, revision, whole } from "../state.ts";
+import { base, changeFilters, filters, filtersAreDefault, history, ifSeen, lookedForUs, revision, whole } from "../state.ts";
 import { MAX_MIN_US, RANGES_S } from "../filters.ts";
 import { Command } from "../../../components/command.tsx";
 import { Swatch } from "./swatch.tsx";
@@ -135,7 +135,7 @@ function Kinds() {
       <span class="chip still">
         <Swatch kind={null} />
         unexplained
-        <span class="figures muted">{share(sum.unexplainedNs, sum.wallNs)}</span>
+        <span class="figures muted">{ifSeen(sum.unexplainedNs, share(sum.unexplainedNs, sum.wallNs))}</span>
       </span>
     </div>
   );

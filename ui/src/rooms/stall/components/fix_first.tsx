@@ -8,7 +8,7 @@ import * as state from "../state.ts";
 import type { Fix, WhoReport } from "../../../types.ts";
 import { CauseName } from "./swatch.tsx";
 
-function Row({ fix, rank, watchedNs }: { fix: Fix; rank: number; watchedNs: number }) {
+function Row({ fix, rank, watchedNs, entries }: { fix: Fix; rank: number; watchedNs: number; entries: string }) {
   const perSecondNs = watchedNs > 0 ? (fix.total_ns * 1e9) / watchedNs : 0;
   return (
     <li data-testid="fix" value={rank}>
@@ -20,14 +20,14 @@ function Row({ fix, rank, watchedNs }: { fix: Fix; rank: number; watchedNs: numb
           {fix.cpus.length === 1 ? "core" : "cores"} {formatCpuList([...fix.cpus].sort((a, b) => a - b))}
         </span>
         <span class="figures">
-          <strong>{share(fix.share_of_lost_ppm, 1e6)}</strong> of what work lost
+          <strong>{share(fix.share_of_lost_ppm, 1e6)}</strong> of all that was lost{entries}
         </span>
         <span class="muted figures">
           {duration(perSecondNs)} per second, {count(fix.count)} times
         </span>
       </p>
       {fix.remedy === "" ? (
-        <p class="muted">No rule fits; what is known of it stands in the table.</p>
+        <p class="muted">No advice for this one; the table has what is known of it.</p>
       ) : (
         <>
           <p class="remedy untrusted">{fix.remedy}</p>
@@ -52,7 +52,13 @@ export function FixFirst({ who }: { who: WhoReport }) {
       <h3>Fix first</h3>
       <ol>
         {fixes.map((fix) => (
-          <Row key={`${fix.kind}/${fix.name}/${fix.rule}`} fix={fix} rank={all.indexOf(fix) + 1} watchedNs={who.end_ns - who.start_ns} />
+          <Row
+            key={`${fix.kind}/${fix.name}/${fix.rule}`}
+            fix={fix}
+            rank={all.indexOf(fix) + 1}
+            watchedNs={who.end_ns - who.start_ns}
+            entries={(who.entry_exit ?? []).length > 0 ? ", entry and exit included" : ""}
+          />
         ))}
       </ol>
       <p class="muted aside">

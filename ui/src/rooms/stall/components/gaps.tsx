@@ -9,7 +9,7 @@ import { Bar } from "../../../components/bar.tsx";
 import { Certainty } from "../../../components/certainty.tsx";
 import { CauseName, kindClass, Swatch } from "./swatch.tsx";
 
-const ROOM = 20;
+const ROOM = 8;
 const MOST = 200;
 
 /** What no traced interval covers is "untraced" and not "unexplained": the verdict may still explain it. */

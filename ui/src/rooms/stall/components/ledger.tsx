@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { count, duration, roundToSum, share, thousandths } from "../../../format.ts";
 import { lostNs, type Ledger } from "../ledger.ts";
+import { ifSeen } from "../state.ts";
 import { KINDS } from "../words.ts";
 import { Bar } from "../../../components/bar.tsx";
 import { CauseName, kindClass, Swatch } from "./swatch.tsx";
@@ -53,13 +54,17 @@ export function LedgerTable({ ledger }: { ledger: Ledger }) {
   ];
   const steps = roundToSum(parts, ledger.wallNs, 1000);
   const sum = steps.reduce((so, part) => so + part, 0);
-  const row = (key: string, name: preact.ComponentChildren, ns: number, at: number, title?: string) => (
-    <tr key={key} title={title}>
-      <th scope="row">{name}</th>
-      <td>{thousandths(at < 0 ? sum : steps[at])}</td>
-      <td class="muted">{share(ns, ledger.wallNs)}</td>
-    </tr>
-  );
+  const seen = new Set(["while-idle", "unexplained"]);
+  const row = (key: string, name: preact.ComponentChildren, ns: number, at: number, title?: string) => {
+    const words = (said: string) => (seen.has(key) ? ifSeen(ns, said) : said);
+    return (
+      <tr key={key} title={title}>
+        <th scope="row">{name}</th>
+        <td>{words(thousandths(at < 0 ? sum : steps[at]))}</td>
+        <td class="muted">{words(share(ns, ledger.wallNs))}</td>
+      </tr>
+    );
+  };
   return (
     <>
       <Bar segments={ledgerSegments(ledger)} full={ledger.wallNs} />

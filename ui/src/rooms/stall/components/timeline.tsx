@@ -1,7 +1,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { clock, duration, moment, share } from "../../../format.ts";
-import { lostNs, sumCores, type Ledger } from "../ledger.ts";
+import { covered, lostNs, sumCores, type Ledger } from "../ledger.ts";
 import { KINDS } from "../words.ts";
 import { heatColour } from "../palette.ts";
 import { layoutOf, paintData, paintMark, prepare, xToTime, type Picture } from "../paint.ts";
@@ -157,14 +157,15 @@ function Canvas({ chosen }: { chosen: Chosen }) {
 /** The numbers of the chosen place, or of the whole range. */
 function Panel({ chosen }: { chosen: Chosen }) {
   const at = chosen.value;
-  const { fromNs, toNs } = state.range.value;
+  const { toNs } = state.range.value;
   const cores = state.cores.value;
   const whole = !at;
   const ledger = at ? at.core : state.whole.value;
-  // The page may not have been watching for the whole range yet.
-  const from = at ? at.column.startNs : Math.max(fromNs, state.blocks.value[0].startNs);
-  const to = at ? at.column.endNs : toNs;
-  const when = (ns: number) => (past.value ? moment(ns, toNs) : clock(ns, state.offsetNs(ns), 1));
+  // Whole windows are summed up: the first may begin before the range, and the page may not have been watching for all of it yet.
+  const { startNs: from, endNs: to } = at ? at.column : covered(state.blocks.value);
+  const isOfDays = to - from > 12 * 3600e9;
+  const when = (ns: number) =>
+    past.value ? moment(ns, toNs) : isOfDays ? moment(ns + state.offsetNs(ns), toNs + state.offsetNs(toNs)) : clock(ns, state.offsetNs(ns), 1);
   return (
     <aside class="panel" id="place" data-testid="ledger" aria-label="Ledger">
       <h3>

@@ -179,7 +179,11 @@ export function Completeness() {
       )}
       <h3>Counted but not timed</h3>
       {untimed.length === 0 ? (
-        <p class="muted">Nothing: every interrupt of this range has a time.</p>
+        <p class="muted">
+          {seen < kernel
+            ? `${count(kernel - seen)} interrupts of the rows above; every row has a tracepoint.`
+            : "Nothing: every interrupt of this range has a time."}
+        </p>
       ) : (
         <table class="ledger">
           <tbody>

@@ -266,8 +266,8 @@ function columnsOf(open: Signal<string | null>, most: number): ColumnOf<Interrup
     number("count", "Count", (row) => row.count, (row) => count(row.count)),
     number("total", "Total", (row) => row.total_ns, (row) => timed(row.total_ns, row.count, duration(row.total_ns))),
     {
-      ...number("share", "Of lost", (row) => row.share_of_lost_ppm, () => ""),
-      hint: "Its share of what this core lost while raisers were watched",
+      ...number("share", "Of the core's lost time", (row) => row.share_of_lost_ppm, () => ""),
+      hint: "The time inside it, of all time that this core lost while raisers were watched",
       cell: (row) => (
         <span class="barred">
           <Bar segments={[{ key: "share", className: kindClass(kindIndex(row.kind)), value: row.share_of_lost_ppm }]} full={most} />
@@ -303,6 +303,8 @@ export function Who() {
   if (!who) return <Nothing />;
   const rows = state.whoInterrupts.value;
   const watchedNs = who.end_ns - who.start_ns;
+  const { rangeS } = state.filters.value;
+  const isLonger = rangeS > 0 && watchedNs > (rangeS + 5) * 1e9;
   const opened = rows.find((row) => keyOf(row) === open.value);
   const most = rows.reduce((largest, row) => Math.max(largest, row.share_of_lost_ppm), 1);
   return (
@@ -311,6 +313,7 @@ export function Who() {
         <h2 id="who-title">Who interrupted</h2>
         <p class="muted figures">
           in {duration(watchedNs)} of watching
+          {isLonger && " (all of it: raisers are not kept by range)"}
           {who.called_count > 0 && `; ${share(who.joined_count, who.called_count)} of ${count(who.called_count)} called functions joined exactly`}
         </p>
       </div>

@@ -2,7 +2,10 @@
 
 use super::jobs::Found;
 use std::collections::BTreeMap;
-use surefoot_model::{CheckpointEvent, CheckpointLook};
+use surefoot_model::{CheckpointEvent, CheckpointLook, JournalEntry, JournalEvent};
+
+/// Lines of one event: an event that is too large would find no room in the queues of a watch.
+const LINES_MAX: usize = 500;
 
 /// What was told of each job so far.
 #[derive(Default)]
@@ -39,6 +42,7 @@ fn clamp(events: &mut [CheckpointEvent], begun: usize, now_ns: u64) {
     }
 }
 
+/// What is to be told of a job.
 fn changed(before: Option<&Found>, now: &Found) -> Vec<CheckpointEvent> {
     let mut events = Vec::new();
     if before.is_none_or(|before| before.job != now.job) {
@@ -48,25 +52,35 @@ fn changed(before: Option<&Found>, now: &Found) -> Vec<CheckpointEvent> {
     let last = before.and_then(|before| before.entries.last());
     let known = last.and_then(|last| now.entries.iter().rposition(|entry| entry == last));
     let is_another = last.is_some() && known.is_none();
-    let first = known.map_or(0, |at| at + 1);
     let is_skipping = before.is_some_and(|before| before.skipped_count != now.skipped_count);
-    if first < now.entries.len() || is_another || is_skipping {
-        events.push(CheckpointEvent::Journal {
-            job: now.job.name.clone(),
-            entries: now.entries[first..].to_vec(),
-            // Lines that were told before and have since left the part that is read are not left out.
-            left_out_count: if known.is_none() { now.left_out_count } else { 0 },
-            skipped_count: now.skipped_count,
-            is_another,
-        });
+    let mut fresh = now.entries[known.map_or(0, |at| at + 1)..].to_vec();
+    if let (Some(last), true, Some(first)) = (last, is_another, fresh.first()) {
+        // What the one before held to its end nobody can tell.
+        let event = JournalEvent::Unread { since_realtime_ns: last.realtime_ns };
+        fresh.insert(0, JournalEntry { realtime_ns: first.realtime_ns, lost_count: 0, event });
     }
+    if fresh.is_empty() && !is_another && !is_skipping {
+        return events;
+    }
+    // Lines that were told before and have since left the part that is read are not left out.
+    let left_out_count = if known.is_none() { now.left_out_count } else { 0 };
+    let lines = |entries: &[JournalEntry], is_first: bool| CheckpointEvent::Journal {
+        job: now.job.name.clone(),
+        entries: entries.to_vec(),
+        left_out_count: if is_first { left_out_count } else { 0 },
+        skipped_count: now.skipped_count,
+        is_another: is_another && is_first,
+    };
+    let first = fresh.len().min(LINES_MAX);
+    events.push(lines(&fresh[..first], true));
+    events.extend(fresh[first..].chunks(LINES_MAX).map(|entries| lines(entries, false)));
     events
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::{CheckpointJob, JournalEntry, JournalEvent};
+    use surefoot_model::CheckpointJob;
 
     fn entry(realtime_ns: u64) -> JournalEntry {
         let event = JournalEvent::Restart { generation: None, report: "there was no checkpoint".into(), outcome: None };
@@ -75,7 +89,7 @@ mod tests {
 
     fn found(is_running: bool, entries: std::ops::Range<u64>) -> Found {
         let job = CheckpointJob { name: "a".into(), is_running: Some(is_running), ..CheckpointJob::default() };
-        Found { job, entries: entries.map(entry).collect(), left_out_count: 0, skipped_count: 0 }
+        Found { job, entries: entries.map(entry).collect(), ..Found::default() }
     }
 
     fn words(events: &[CheckpointEvent]) -> Vec<String> {
@@ -106,10 +120,24 @@ mod tests {
         assert_eq!(take(vec![shorter]), ["look"]);
         assert_eq!(take(vec![found(false, 2..5)]), ["job a", "look"]);
         // Another journal in its place.
-        let another = Found { left_out_count: 7, ..found(false, 100..102) };
-        assert_eq!(take(vec![another]), ["another journal: 2 lines, 7 left out", "look"]);
+        let another = Found { left_out_count: 1, ..found(false, 100..102) };
+        assert_eq!(take(vec![another]), ["another journal: 3 lines, 1 left out", "look"]);
         assert_eq!(take(vec![found(false, 0..0)]), ["another journal: 0 lines, 0 left out", "look"]);
         assert_eq!(take(vec![]), ["gone a", "look"]);
+    }
+
+    #[test]
+    fn another_journal_says_since_when_lines_may_be_missing_and_many_lines_are_several_events() {
+        let mut changes = Changes::default();
+        let look = || CheckpointLook { looked_realtime_ns: 1 << 40, ..CheckpointLook::default() };
+        changes.take(look(), vec![found(true, 0..3)]);
+        let events = changes.take(look(), vec![found(true, 90..91)]);
+        let CheckpointEvent::Journal { entries, is_another: true, .. } = &events[0] else { panic!("{events:?}") };
+        let unread = JournalEvent::Unread { since_realtime_ns: 2 };
+        assert_eq!(entries[..], [JournalEntry { realtime_ns: 90, lost_count: 0, event: unread }, entry(90)]);
+        let events = words(&changes.take(look(), vec![found(true, 90..1_300)]));
+        let lines = |count| format!("{count} lines, 0 left out");
+        assert_eq!(events, [lines(500), lines(500), lines(209), "look".to_owned()]);
     }
 
     #[test]

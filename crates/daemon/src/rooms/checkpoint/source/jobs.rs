@@ -6,16 +6,17 @@ use super::text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use surefoot_checkpoint::GenerationId;
 use surefoot_checkpoint::generation::check_name;
-use surefoot_checkpoint::inspect::{Copy, Tier};
+use surefoot_checkpoint::inspect::{self, Copy, Lost, Tier};
 use surefoot_checkpoint::session::journal::{Entry, History, JournalEvent};
 use surefoot_model::{CheckpointJob, CheckpointTier, Generation, GenerationState};
 
 /// The longest name of a job that a journal is believed.
 const NAME_CHARACTERS_MAX: usize = 128;
 
-/// Copies of one generation in one tier, newest generation first.
-type Group<'a> = BTreeMap<(Reverse<(u64, u64)>, CheckpointTier), Vec<&'a Copy>>;
+/// Copies of one generation in one tier, those of the newest run first, and of one run the highest number.
+type Group<'a> = BTreeMap<(Reverse<(u64, GenerationId)>, CheckpointTier), Vec<&'a Copy>>;
 
 /// A journal, with the directory of the job that it lies in and the user whose that is.
 pub(super) type Journal = (PathBuf, u32, History);
@@ -32,6 +33,8 @@ pub(in crate::rooms) struct Found {
     pub(super) job: CheckpointJob,
     /// The lines of its journal that were read, oldest first.
     pub(super) entries: Vec<Entry>,
+    /// How many of them, the last ones, were read for the first time.
+    pub(super) fresh_count: usize,
     /// Lines before these.
     pub(super) left_out_count: u64,
     /// Lines that could not be read.
@@ -82,10 +85,34 @@ pub(super) fn jobs(copies: &[Copy], journals: &[Journal], tier_of: TierOf<'_>, o
     }
     // A name that no session takes is no job's; nor can any of these look like the mark of another user's job.
     of_jobs.retain(|(_, name), _| check_name(name).is_ok());
+    let epochs = inspect::epochs_of(copies);
     let found = |((owner, name), (copies, journals)): ((u32, String), Parts<'_>)| {
-        job(told_name(&name, owner, own), owner, &copies, &journals, tier_of)
+        job(told_name(&name, owner, own), owner, &copies, &journals, (tier_of, &epochs))
     };
     of_jobs.into_iter().map(found).collect()
+}
+
+/// Adds what jobs had and have no more, also of jobs of which nothing else is there.
+pub(super) fn add_lost(found: &mut Vec<Found>, lost: Vec<Lost>, tier_of: TierOf<'_>, own: u32) {
+    for lost in lost.into_iter().filter(|lost| check_name(&lost.job).is_ok()) {
+        let name = surefoot_model::one_line(&told_name(&lost.job, lost.owner, own));
+        let at = found.iter().position(|found| found.job.name == name && found.job.uid == Some(lost.owner));
+        let at = at.unwrap_or_else(|| {
+            let job = CheckpointJob { name, uid: Some(lost.owner), ..CheckpointJob::default() };
+            found.push(Found { job, ..Found::default() });
+            found.len() - 1
+        });
+        let job = &mut found[at].job;
+        let directory = text(&lost.directory);
+        let tier = match lost.tier {
+            Tier::Memory => CheckpointTier::Memory,
+            Tier::Durable => tier_of(&lost.directory, lost.owner),
+        };
+        job.lost.push(surefoot_model::one_line(&format!("{}, in {directory}: {}", tier.place(), lost.why)));
+        if !job.directories.contains(&directory) {
+            job.directories.push(directory);
+        }
+    }
 }
 
 /// The name under which a job is told of. No name of a job has a space in it, so that those of different users differ.
@@ -106,7 +133,13 @@ fn job_of(history: &History) -> Option<String> {
     })
 }
 
-fn job(name: String, owner: u32, copies: &[&Copy], journals: &[&Journal], tier_of: TierOf<'_>) -> Found {
+fn job(
+    name: String,
+    owner: u32,
+    copies: &[&Copy],
+    journals: &[&Journal],
+    (tier_of, epochs): (TierOf<'_>, &BTreeMap<GenerationId, u64>),
+) -> Found {
     let directories: BTreeSet<&Path> = copies
         .iter()
         .map(|copy| copy.job_directory.as_path())
@@ -115,7 +148,8 @@ fn job(name: String, owner: u32, copies: &[&Copy], journals: &[&Journal], tier_o
     let mut groups: Group<'_> = BTreeMap::new();
     for copy in copies {
         if let Some(generation) = copy.generation {
-            groups.entry((Reverse((generation.number, generation.nonce)), tier(copy, tier_of))).or_default().push(copy);
+            let epoch = epochs.get(&generation).copied().unwrap_or(0);
+            groups.entry((Reverse((epoch, generation)), tier(copy, tier_of))).or_default().push(copy);
         }
     }
     let mut entries: Vec<Entry> = journals.iter().flat_map(|(.., history)| history.entries.iter().cloned()).collect();
@@ -130,16 +164,19 @@ fn job(name: String, owner: u32, copies: &[&Copy], journals: &[&Journal], tier_o
         is_running: None,
         generations: groups.iter().map(|(key, copies)| generation(*key, copies)).collect(),
         generations_left_out: 0,
+        lost: Vec::new(),
     };
     Found {
         job,
+        fresh_count: journals.iter().map(|(.., history)| history.fresh_count).sum(),
         entries,
         left_out_count: journals.iter().map(|(.., history)| history.left_out_count).sum(),
         skipped_count: journals.iter().map(|(.., history)| history.skipped_count).sum(),
     }
 }
 
-fn generation((Reverse((number, nonce)), tier): (Reverse<(u64, u64)>, CheckpointTier), copies: &[&Copy]) -> Generation {
+fn generation((newest, tier): (Reverse<(u64, GenerationId)>, CheckpointTier), copies: &[&Copy]) -> Generation {
+    let GenerationId { number, nonce } = newest.0.1;
     let manifests = || copies.iter().filter_map(|copy| copy.manifest.as_ref().ok());
     let ranks = manifests().map(|manifest| manifest.ranks).max().unwrap_or(0);
     let here: BTreeSet<u32> = manifests().map(|manifest| manifest.rank).collect();
@@ -170,7 +207,7 @@ fn generation((Reverse((number, nonce)), tier): (Reverse<(u64, u64)>, Checkpoint
         taken_realtime_ns: copies.iter().filter_map(|copy| taken_ns(copy)).max(),
         ranks_here,
         ranks: expected,
-        payload_bytes: manifests().map(|manifest| manifest.payload_bytes).fold(0, u64::saturating_add),
+        payload_bytes: inspect::payload_bytes(copies.iter().copied()),
         stored_bytes: copies.iter().map(|copy| copy.stored_bytes).fold(0, u64::saturating_add),
         protection: manifests().next().map_or("", |manifest| manifest.protection.label()).to_owned(),
         directory: copies.first().map(|copy| text(&copy.directory)).unwrap_or_default(),
@@ -260,7 +297,11 @@ mod tests {
         assert_eq!(job.generations[0].missing, "1 of 2 ranks are not here, rank 1 the first of them");
         assert_eq!(job.generations[4].missing, "1 of 2 ranks are not here, rank 0 the first of them");
         assert_eq!(job.generations[5].missing, "rank 0: it is not a manifest");
-        assert_eq!((job.generations[2].payload_bytes, job.generations[2].nonce.as_str()), (20, "ffffffffffffffff"));
+        assert_eq!(
+            (job.generations[2].payload_bytes, job.generations[2].nonce.as_str()),
+            (Some(20), "ffffffffffffffff")
+        );
+        assert_eq!(job.generations[5].payload_bytes, None, "of one rank it is not known");
         let shared = jobs(&copies, &[], &|_, _| CheckpointTier::Shared, OWN);
         assert_eq!(states(&shared[0])[3], (7, "shared", Complete));
     }
@@ -270,7 +311,7 @@ mod tests {
         let (job, policy, shared) = ("of/its/own".into(), "surefoot".into(), "/scratch/own".into());
         let opened = JournalEvent::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
         let entries = vec![Entry { realtime_ns: 1, lost_count: 2, event: opened }];
-        let history = History { entries, skipped_count: 4, left_out_count: 5 };
+        let history = History { entries, skipped_count: 4, left_out_count: 5, fresh_count: 0 };
         let journals = [("/dev/shm/own".into(), OWN, history)];
         assert_eq!(super::shared(&journals), BTreeSet::from([(OWN, PathBuf::from("/scratch/own"))]));
         let found = jobs(&[], &journals, &|_, _| CheckpointTier::Durable, OWN);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use surefoot_checkpoint::inspect::{self, Copy, SurveyLimits};
+use surefoot_checkpoint::inspect::{self, Copy, Survey, SurveyLimits};
 use surefoot_checkpoint::session::journal::Followed;
 use surefoot_checkpoint::{Disk, Storage};
 use surefoot_hostfs::mounts::Mounts;
@@ -29,6 +29,8 @@ const PART_OF_USER: usize = 2;
 const SURVEY_TIME: Duration = Duration::from_secs(5);
 /// Journals that are read.
 const JOURNALS_MAX: usize = 256;
+/// Bytes of journals that one look reads: some ten thousand lines.
+const JOURNAL_BYTES_MAX: u64 = 4 << 20;
 /// Problems that are shown.
 const PROBLEMS_MAX: usize = 100;
 
@@ -40,12 +42,14 @@ pub(in crate::rooms) struct Looker {
     own: u32,
     /// The journals of the last look.
     journals: Followed,
+    /// Looks so far.
+    looks: usize,
 }
 
 impl Looker {
     pub(in crate::rooms) fn new(root: Root, directories: Vec<PathBuf>) -> Self {
         let own = surefoot_hostfs::privilege::effective_user();
-        Looker { root, directories, own, journals: Followed::default() }
+        Looker { root, directories, own, journals: Followed::default(), looks: 0 }
     }
 
     /// Looks into these directories from now on.
@@ -59,13 +63,20 @@ impl Looker {
         let begun = Instant::now();
         let mut answer = CheckpointLook { looked_realtime_ns: clock::realtime_ns(), ..CheckpointLook::default() };
         let mounts = Mounts::read(&self.root).unwrap_or_default();
-        let mut copies = Vec::new();
+        let (mut copies, mut placements) = (Vec::new(), BTreeSet::new());
         let mut journals = BTreeSet::new();
         let mut places = Vec::new();
         for (at, directory) in self.directories.iter().enumerate() {
             begins(at);
             let path = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-            let view = self.survey(directory, &path, (&mounts, begun), &mut copies, &mut journals, &mut answer);
+            let view = self.survey(
+                directory,
+                &path,
+                (&mounts, begun),
+                &mut copies,
+                [&mut journals, &mut placements],
+                &mut answer,
+            );
             answer.directories.push(view);
             places.push(path);
         }
@@ -74,7 +85,9 @@ impl Looker {
                 begins(at);
             }
         };
-        let journals = read_journals(&mut self.journals, journals, &mut begins_below, &mut answer);
+        let told = journals.iter().cloned().collect();
+        self.looks = self.looks.wrapping_add(1);
+        let journals = read_journals((&mut self.journals, self.looks), journals, &mut begins_below, &mut answer);
         let shared = jobs::shared(&journals);
         let tier_of = |path: &Path, owner: u32| {
             let is_said = |(who, known): &(u32, PathBuf)| *who == owner && path.starts_with(known);
@@ -89,6 +102,22 @@ impl Looker {
         let mut seen = BTreeSet::new();
         copies.retain(|copy| seen.insert((copy.directory.clone(), copy.image.clone())));
         let mut found = jobs::jobs(&copies, &journals, &tier_of, self.own);
+        // What was not read may hold what seems to be gone.
+        if !answer.is_cut {
+            let survey = Survey {
+                copies: std::mem::take(&mut copies),
+                journals: told,
+                placements: placements.into_iter().collect(),
+                directories: places.clone(),
+                ..Survey::default()
+            };
+            let is_it = |directory: &Path, owner: u32, journal: &&Journal| journal.0 == directory && journal.1 == owner;
+            let mut history = |directory: &Path, owner: u32| {
+                journals.iter().find(|journal| is_it(directory, owner, journal)).map(|(.., history)| history.clone())
+            };
+            jobs::add_lost(&mut found, inspect::lost(&survey, &mut history), &tier_of, self.own);
+            copies = survey.copies;
+        }
         say_astray(&copies, &mut answer);
         self.see_who_runs(&copies, &mut begins_below, &mut found);
         cut(&mut answer, &mut found);
@@ -108,7 +137,7 @@ impl Looker {
         path: &Path,
         (mounts, begun): (&Mounts, Instant),
         copies: &mut Vec<Copy>,
-        journals: &mut BTreeSet<(PathBuf, u32)>,
+        [journals, placements]: [&mut BTreeSet<(PathBuf, u32)>; 2],
         answer: &mut CheckpointLook,
     ) -> CheckpointDirectory {
         let mut view = CheckpointDirectory { path: text(directory), ..CheckpointDirectory::default() };
@@ -130,6 +159,7 @@ impl Looker {
         view.free_bytes = Disk.free_bytes(path).ok().filter(|bytes| *bytes != u64::MAX);
         copies.append(&mut survey.copies);
         journals.extend(survey.journals);
+        placements.extend(survey.placements);
         answer.is_cut |= survey.is_cut;
         answer.problems_left_out += survey.problems_left_out;
         for found in survey.problems {
@@ -173,9 +203,10 @@ fn see_tiers(
     }
 }
 
-/// Reads on in the journals, in turn of each user, so that one who has many keeps nobody else's from being read.
+/// Reads on in the journals, in turn of each user, so that one who has many keeps nobody else's from being read. What one look has no time
+/// for is read by the next, which begins with another journal.
 fn read_journals(
-    followed: &mut Followed,
+    (followed, looks): (&mut Followed, usize),
     directories: BTreeSet<(PathBuf, u32)>,
     begins: &mut dyn FnMut(&Path),
     answer: &mut CheckpointLook,
@@ -187,9 +218,15 @@ fn read_journals(
     read.truncate(JOURNALS_MAX);
     let is_read: BTreeSet<(&Path, u32)> = read.iter().map(|(directory, owner)| (&**directory, *owner)).collect();
     followed.keep_only(|directory, owner| is_read.contains(&(directory, owner)));
+    let first = looks % read.len().max(1);
+    read.rotate_left(first);
+    let mut left = JOURNAL_BYTES_MAX;
     for (directory, owner) in read {
         begins(&directory);
-        match followed.read_of(&directory, owner, lines_max) {
+        let before = followed.read_bytes();
+        let found = followed.read_of(&directory, owner, lines_max, left);
+        left = left.saturating_sub(followed.read_bytes() - before);
+        match found {
             Ok(Some(history)) => journals.push((directory, owner, history)),
             Ok(None) => {}
             Err(error) => problem(answer, &directory, owner, error.to_string()),
@@ -225,10 +262,11 @@ fn cut(answer: &mut CheckpointLook, found: &mut Vec<Found>) {
     found.iter().for_each(|found| *jobs_of.entry(owner(found)).or_default() += 1);
     for one in found {
         let rows_max = (ROWS_MAX / jobs_of.len().max(1) / jobs_of[&owner(one)]).min(ROWS_OF_JOB_MAX);
-        let Found { job, entries, left_out_count, .. } = one;
+        let Found { job, entries, fresh_count, left_out_count, .. } = one;
         job.generations_left_out = job.generations.len().saturating_sub(rows_max) as u64;
         job.generations.truncate(rows_max);
-        let gone = entries.len().saturating_sub(rows_max);
+        // All that is new is told, and the line before it shows where it goes on.
+        let gone = entries.len().saturating_sub(rows_max.max(fresh_count.saturating_add(1)));
         entries.drain(..gone);
         *left_out_count += gone as u64;
     }

@@ -97,7 +97,7 @@ mod tests {
             taken_realtime_ns: None,
             ranks_here: 1,
             ranks: 1,
-            payload_bytes: 1,
+            payload_bytes: Some(1),
             stored_bytes: 1,
             protection: String::new(),
             directory: String::new(),

@@ -17,20 +17,26 @@ use std::path::Path;
 use std::time::Duration;
 use surefoot_hostfs::clock;
 use surefoot_model::{DisturbEvent, Event, ExperimentLook, one_line};
+use surefoot_settings::Live;
 
-/// The time between two looks.
-const PERIOD: Duration = Duration::from_secs(1);
 /// A look that takes long is followed by a rest of this many times that.
 const REST_FACTOR: u32 = 19;
 
 /// The source of the experiments whose journals lie in these directories.
-pub fn source(options: &Options) -> Start {
-    let (directories, is_named) = (options.directories.clone(), options.is_named);
+pub fn source(options: &Options, settings: &Live) -> Start {
+    let (directories, is_named, settings) = (options.directories.clone(), options.is_named, settings.clone());
     Box::new(move || {
         let mut own = Experiments::default();
         own.look_into(directories.clone(), None);
         let apart = Apart::new("looks at journals of experiments", directories);
-        Ok(Box::new(Watched { is_apart: is_named && apart::is_possible(), apart, own, known: None, is_told: false }))
+        Ok(Box::new(Watched {
+            is_apart: is_named && apart::is_possible(),
+            apart,
+            own,
+            known: None,
+            is_told: false,
+            settings,
+        }))
     })
 }
 
@@ -43,6 +49,7 @@ pub fn events_of(directory: &Path) -> Vec<DisturbEvent> {
 
 /// Looks by a child into directories that somebody named, and by this process into its user's own.
 struct Watched {
+    settings: Live,
     is_apart: bool,
     apart: Apart<(Vec<DisturbEvent>, Journals)>,
     own: Experiments,
@@ -59,17 +66,11 @@ impl Source for Watched {
     }
 
     fn rest(&self, took: Duration) -> Duration {
-        PERIOD.max(took * REST_FACTOR)
+        self.settings.now().settings.disturb.interval.max(took * REST_FACTOR)
     }
 
     fn problem(&self) -> Option<String> {
-        let directory = self.apart.silent().next()?;
-        let others = match self.apart.silent().count() {
-            1 => String::new(),
-            count => format!(" ({count} such directories)"),
-        };
-        let path = one_line(&directory.to_string_lossy());
-        Some(format!("{path}: {SILENT}{others}; check its server or unmount it"))
+        self.apart.problem()
     }
 }
 
@@ -133,7 +134,7 @@ mod tests {
     const NAME: &str = "20261125T120000-7-0";
 
     fn watched(directories: Vec<PathBuf>, is_named: bool) -> Box<dyn Source> {
-        source(&Options { directories, is_named, ..Options::default() })().unwrap()
+        source(&Options { directories, is_named, ..Options::default() }, &Live::default())().unwrap()
     }
 
     fn events(source: &mut dyn Source) -> Vec<DisturbEvent> {

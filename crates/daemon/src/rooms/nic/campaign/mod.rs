@@ -4,16 +4,17 @@
 //! for the same seed. So the room reads the files when somebody asks, as the history is read.
 
 pub mod lines;
+pub mod result_file;
 pub mod words;
 
 mod movie;
 mod reports;
 mod view;
 
+pub use crate::rooms::shown::ShownFile as CampaignFile;
 pub(super) use movie::Movies;
 pub use reports::FILES_MAX;
 pub(super) use reports::Reports;
-pub use surefoot_journal::GrowingFile as CampaignFile;
 pub(super) use view::Answer;
 
 use super::super::Route;

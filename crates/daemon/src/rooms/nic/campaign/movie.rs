@@ -11,7 +11,8 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, TryLockError};
 use surefoot_http::lock;
-use surefoot_http::{ApiError, SCHEMA, json_text};
+use surefoot_http::{ApiError, json_text};
+use surefoot_model::SCHEMA;
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::movie::{Movie, Scene, What};
 use surefoot_nic::campaign::trial::Lab;
@@ -46,7 +47,7 @@ pub(super) struct MovieAnswer {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "MovieScene")]
 struct SceneView {
-    /// Since the begin of the run.
+    /// Since the beginning of the run.
     at_ns: u64,
     /// Since the fault; of what was before, 0.
     since_ns: u64,

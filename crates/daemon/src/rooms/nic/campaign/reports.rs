@@ -1,11 +1,13 @@
 //! What the files of campaigns come to: a table and a list of faults by experiment, build and seed. Every line may be a
 //! stranger's: all that is kept has a limit, and what is left out is counted.
 
+use super::CampaignFile;
 use super::lines::FaultLine;
+use crate::rooms::shown::NotRead;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
-use surefoot_journal::{GrowingFile as CampaignFile, Place};
+use surefoot_journal::Place;
 use surefoot_model::one_line;
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::table::{Row, Table};
@@ -67,6 +69,8 @@ pub(super) struct Source {
     pub(super) left_out_count: u64,
     /// What is wrong: the first bad line, or why it cannot be read.
     pub(super) problem: Option<String>,
+    /// Why it could not be read this time.
+    pub(super) silence: Option<String>,
     is_over: bool,
 }
 
@@ -96,6 +100,7 @@ impl Reports {
             again_count: 0,
             left_out_count: 0,
             problem: None,
+            silence: None,
             is_over: false,
         };
         let sources = files.iter().take(FILES_MAX).map(source).collect();
@@ -116,13 +121,8 @@ impl Reports {
 
     fn read(&mut self, source: &mut Source) {
         let file = Arc::clone(&source.file);
-        match file.bytes() {
-            Ok(bytes) if bytes >= source.place.bytes => {}
-            Ok(_) => return source.end("the file was truncated; restart the watch to read it from the start"),
-            Err(error) => return source.end(&format!("cannot be read: {error}")),
-        }
         let mut place = std::mem::take(&mut source.place);
-        let read = surefoot_journal::read_on(&file, &mut place, FILE_BYTES_MAX, |number, line| {
+        let read = file.read_on(&mut place, FILE_BYTES_MAX, |number, line| {
             let taken = line.map_err(str::to_owned).and_then(|line| self.take(line));
             match taken {
                 Ok(Taken::Added) => source.fault_count += 1,
@@ -137,12 +137,17 @@ impl Reports {
             }
         });
         source.place = place;
+        source.silence = None;
         match read {
-            Err(error) => source.end(&format!("cannot be read: {error}")),
-            Ok(()) if source.place.bytes >= FILE_BYTES_MAX => {
+            Err(NotRead::Failed(why)) => source.end(&why),
+            Err(NotRead::Now(why)) => source.silence = Some(clipped(&why, TEXT_CHARACTERS_MAX)),
+            Ok(bytes) if bytes < source.place.bytes => {
+                source.end("the file was truncated; restart the watch to read it from the start");
+            }
+            Ok(_) if source.place.bytes >= FILE_BYTES_MAX => {
                 source.end(&format!("only its first {} MiB are read", FILE_BYTES_MAX >> 20));
             }
-            Ok(()) => {}
+            Ok(_) => {}
         }
     }
 

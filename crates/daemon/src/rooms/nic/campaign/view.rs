@@ -5,7 +5,8 @@ use super::reports::{Campaign, Kept, Key, Reports, Source};
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::{ApiError, SCHEMA, parameters};
+use surefoot_http::{ApiError, echo, parameters};
+use surefoot_model::{SCHEMA, did_you_mean};
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::{FaultId, Outcome};
 
@@ -132,6 +133,10 @@ impl Question {
     }
 }
 
+fn table_of((experiment, stack, seed): &Key) -> String {
+    format!("{experiment}:{stack}:{seed}")
+}
+
 fn key_of(text: &str) -> Result<Key, ApiError> {
     let parts: Vec<&str> = text.split(':').collect();
     let key = match parts[..] {
@@ -171,7 +176,14 @@ impl Answer {
         answer.tables = reports.campaigns.iter().map(line).collect();
         if let Some(key) = &question.table {
             let campaign = reports.campaigns.get(key);
-            let none = || ApiError::new(StatusCode::NOT_FOUND, "no file has such a campaign; see tables");
+            let none = || {
+                let tables: Vec<String> = reports.campaigns.keys().map(table_of).collect();
+                let meant = did_you_mean(&table_of(key), tables.iter().map(String::as_str));
+                ApiError::new(
+                    StatusCode::NOT_FOUND,
+                    format!("no file has the campaign {}; see tables{meant}", echo(&table_of(key))),
+                )
+            };
             answer.list = Some(ListView::of(key, campaign.ok_or_else(none)?, question));
         }
         Ok(answer)
@@ -186,7 +198,7 @@ impl FileView {
             bad_count: source.bad_count,
             again_count: source.again_count,
             left_out_count: source.left_out_count,
-            problem: source.problem.clone(),
+            problem: source.silence.clone().or_else(|| source.problem.clone()),
         }
     }
 }
@@ -195,9 +207,8 @@ impl ListView {
     fn of(key: &Key, campaign: &Campaign, question: &Question) -> Self {
         let is_wanted = |kept: &&Kept| question.outcome.is_none_or(|outcome| kept.row.outcome == outcome);
         let wanted = || campaign.faults.iter().filter(is_wanted);
-        let (experiment, stack, seed) = key;
         ListView {
-            table: format!("{experiment}:{stack}:{seed}"),
+            table: table_of(key),
             outcome: question.outcome.map(Outcome::name),
             total_count: wanted().count() as u64,
             offset: question.offset as u64,
@@ -313,7 +324,8 @@ mod tests {
             ("?table=code:plain:1&outcome=melted", "hang, send_receive"),
             ("?table=code:plain:1&limit=201", "up to 200"),
             ("?table=code:plain:1&offset=-1", "whole numbers"),
-            ("?table=code:plain:2", "no file has"),
+            ("?table=code:plain:2", "no file has the campaign code:plain:2; see tables; did you mean 'code:plain:1'?"),
+            ("?table=registers:plain:1", "no file has the campaign registers:plain:1; see tables\""),
             ("?fault=1", "unknown parameter"),
         ] {
             let error = format!("{:?}", ask(&reports, query).unwrap_err());

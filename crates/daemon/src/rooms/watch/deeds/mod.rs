@@ -5,14 +5,12 @@ mod source;
 pub use source::source;
 
 use crate::http::access::Viewer;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType::Counter;
+use crate::http::series::{Claim, Series};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use surefoot_http::SCHEMA;
-use surefoot_model::{Actor, CheckpointEvent, Deed, DeedAction, DeedOutcome, Event, Room, SubjectKind};
+use surefoot_model::{Actor, CheckpointEvent, Deed, DeedAction, DeedOutcome, Event, Room, SCHEMA, SubjectKind};
 
 /// Deeds that are kept of each user in each room: the newest.
 const KEPT_MAX: usize = 64;
@@ -136,18 +134,13 @@ impl State {
     ///
     /// # Errors
     /// Never in practice: the text goes to memory.
-    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        if self.counts.is_empty() {
-            return Ok(());
-        }
+    pub(crate) fn encode(&self, series: &mut Series) {
         let help = "Actions of Surefoot on this host by outcome, including those of the 30 days before the start that the journal still has.";
-        let mut family = encoder.encode_descriptor("watch_deeds", help, None, Counter)?;
-        self.counts.iter().try_for_each(|((room, action, outcome), count)| {
+        let family = series.counter("watch_deeds", help);
+        for (place, ((room, action, outcome), &count)) in self.counts.iter().enumerate() {
             let labels = [("room", room.as_str()), ("action", action.as_str()), ("outcome", outcome)];
-            family
-                .encode_family(&labels)?
-                .encode_counter::<prometheus_client::encoding::NoLabelSet, _, f64>(count, None)
-        })
+            family.of(Claim(place), &labels, count);
+        }
     }
 }
 

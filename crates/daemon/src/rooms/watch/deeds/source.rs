@@ -8,9 +8,8 @@ use std::time::Duration;
 use surefoot_hostfs::{Root, clock};
 use surefoot_journal::{GrowingFile, Place, deeds, read_on};
 use surefoot_model::{Deed, Event};
+use surefoot_settings::Live;
 
-/// The time between two looks.
-const PERIOD: Duration = Duration::from_secs(2);
 /// Deeds that are older when the watch begins are left out: the history need not learn anew what it forgets next.
 const BEFORE_NS: u64 = 30 * 86_400_000_000_000;
 /// Deeds that one turn tells. A journal that was written while no watch ran is told in several, so that no queue overflows.
@@ -19,12 +18,13 @@ const TURN_MAX: usize = 256;
 const SOON: Duration = Duration::from_millis(100);
 
 /// The source of the deeds on a host.
-pub fn source(root: &Root) -> Start {
-    let root = root.path("/");
-    Box::new(move || Ok(Box::new(Journal::of(root))))
+pub fn source(root: &Root, settings: &Live) -> Start {
+    let (root, settings) = (root.path("/"), settings.clone());
+    Box::new(move || Ok(Box::new(Journal { settings, ..Journal::of(root) })))
 }
 
 struct Journal {
+    settings: Live,
     root: PathBuf,
     begun: bool,
     open: Option<(GrowingFile, Place)>,
@@ -70,13 +70,24 @@ impl Source for Journal {
     }
 
     fn rest(&self, took: Duration) -> Duration {
-        if self.waiting.is_empty() { PERIOD.max(took * 19) } else { SOON.max(took * 9) }
+        match self.waiting.is_empty() {
+            true => self.settings.now().settings.watch.deeds_interval.max(took * 19),
+            false => SOON.max(took * 9),
+        }
     }
 }
 
 impl Journal {
     fn of(root: PathBuf) -> Journal {
-        Journal { root, begun: false, open: None, older: None, skipped_count: 0, waiting: Vec::new() }
+        Journal {
+            settings: Live::default(),
+            root,
+            begun: false,
+            open: None,
+            older: None,
+            skipped_count: 0,
+            waiting: Vec::new(),
+        }
     }
 
     /// Reads what is new. The first look is over once it has read both journals: until then each begins at their beginning.
@@ -354,7 +365,7 @@ mod tests {
         let mut turns = Vec::new();
         loop {
             turns.push(journal.turn(&end).unwrap().len());
-            if journal.rest(Duration::ZERO) == PERIOD {
+            if journal.rest(Duration::ZERO) > SOON {
                 break;
             }
         }

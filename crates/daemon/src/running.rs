@@ -1,11 +1,14 @@
-//! A watch that is running: where its page is, told in a file of its run directory, and what it knows of raisers.
+//! A running watch: where its page is, and what it knows about raisers and memory errors.
 //!
-//! Whoever asks for raisers while such a watch follows them need not attach anything: it takes the watch's report. The
-//! file is believed only where this user or root wrote it, and the address only where that user's process listens there.
-//! The socket beside it is asked first: over that the kernel tells each end who the other is.
+//! While such a watch follows the raisers, no other program needs to attach its own: it asks for the watch's report. The
+//! watch announces its address in a file in its run directory. The file is trusted only if this user or root wrote it, and
+//! the address only if a process of that user listens there. The socket beside the file is asked first, because the kernel
+//! tells each end of a socket who the other one is.
 
-use crate::stall::lines::RunningWatch;
-use anyhow::Context;
+use crate::SOCKET_NAME;
+use crate::why::Unwatched;
+use serde::Deserialize;
+use serde_json::Value;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -13,10 +16,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
-use surefoot_daemon::SOCKET_NAME;
-use surefoot_hostfs::privilege::{Privilege, Seccomp, Standing};
+use surefoot_hostfs::privilege::{Privilege, Standing};
 use surefoot_hostfs::{Root, cpus as lists, listening, peer};
-use surefoot_model::{CpuId, WhoReport};
+use surefoot_model::{CpuId, Finding, HostDescription, Room, WhoReport};
 use surefoot_outside::http::{self, Answer, NoAnswer, Request};
 
 /// The file's name in the run directory.
@@ -29,48 +31,115 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// How long the watch may take to answer, from the first to the last byte.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the file says: where the page is, and the cores whose raisers are followed.
+/// The content of the file: the address of the page, and the cores whose raisers are followed.
 pub fn announcement(address: SocketAddr, who: &[CpuId]) -> String {
     format!("{address} {}\n", lists::format_list(who))
 }
 
-/// What a running watch says of raisers.
+/// The answer of a running watch about raisers.
 pub struct Found {
-    /// Where it is.
+    /// The address of its page.
     pub address: SocketAddrV4,
-    /// Its newest report, of these cores alone.
+    /// Its newest report, limited to the cores that were asked for.
     pub report: WhoReport,
 }
 
-/// The report of the watch that runs from this directory, if one does and follows the raisers of all these cores; else
-/// why not. `None` where there is no watch.
-pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<anyhow::Result<Found>> {
+/// Why a running watch gave no answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the watch {at}: {why}")]
+pub struct Unanswered {
+    /// Where it runs: `at ADDRESS` or `of DIRECTORY`.
+    pub at: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A watch that runs from a directory.
+#[derive(Debug)]
+pub enum Runs {
+    /// In a PID namespace that this process does not see, so its privileges are unknown.
+    Elsewhere,
+    /// This process, with these privileges.
+    Here(u32, Standing),
+}
+
+/// The report of the watch that runs from this directory, provided that it follows the raisers of all these cores. `None` if no
+/// watch runs from it.
+pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<Result<Found, Unanswered>> {
     let own = Privilege::read(root).effective_uid;
     let (address, followed) = address(directory, own)?;
     let asked = ask(directory, address, cpus, &followed, own, root);
-    Some(asked.with_context(|| format!("the watch at {address}")))
+    Some(asked.map_err(|why| Unanswered { at: format!("at {address}"), why }))
 }
 
-/// What a watch that runs from this directory knows of memory errors, as its page's address `/api/v1/memory` answers; `None` where
-/// there is no watch of root or of this user.
-pub fn memory(directory: &Path, root: &Root) -> Option<anyhow::Result<serde_json::Value>> {
+/// The memory errors that the watch of this directory knows of: its answer to `/api/v1/memory`. `None` if neither root nor this
+/// user runs a watch from it.
+pub fn memory(directory: &Path, root: &Root) -> Option<Result<Value, Unanswered>> {
+    answer(directory, root, "/api/v1/memory")
+}
+
+/// What all rooms of the watch of this directory find, with its address; `None` if neither root nor this user runs a watch
+/// from it.
+pub fn overview(directory: &Path, root: &Root) -> Option<Result<Seen, Unanswered>> {
+    let found = answer(directory, root, "/api/v1/overview")?;
+    Some(found.and_then(|value| {
+        let of_another = |error| Unanswered { at: at(directory), why: format!("it is of another version: {error}") };
+        serde_json::from_value(value).map_err(of_another)
+    }))
+}
+
+/// What the rooms of a running watch find.
+#[derive(Debug, Deserialize)]
+pub struct Seen {
+    /// The age of its newest data, nanoseconds; `None` before the first.
+    pub age_ns: Option<u64>,
+    /// `None` until it is known.
+    pub host: Option<HostDescription>,
+    rooms: Vec<SeenRoom>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SeenRoom {
+    room: Room,
+    is_watched: bool,
+    why: String,
+    findings: Vec<Finding>,
+    findings_left_out: u64,
+}
+
+impl Seen {
+    /// Every finding that it listed, those that it did not list, and the rooms that look at nothing.
+    pub fn into_parts(self) -> (Vec<Finding>, u64, Vec<Unwatched>) {
+        let left_out = self.rooms.iter().map(|room| room.findings_left_out).sum();
+        let unwatched = self.rooms.iter().filter(|room| !room.is_watched);
+        let unwatched = unwatched.map(|room| Unwatched { room: room.room, why: room.why.clone() }).collect();
+        (self.rooms.into_iter().flat_map(|room| room.findings).collect(), left_out, unwatched)
+    }
+}
+
+/// Its answer to this path. `None` if neither root nor this user runs a watch from the directory.
+fn answer(directory: &Path, root: &Root, path: &str) -> Option<Result<Value, Unanswered>> {
     let own = Privilege::read(root).effective_uid;
     let answer = match socket(directory, own) {
-        Some((stream, _)) => get_over(stream, "/api/v1/memory"),
+        Some((stream, _)) => get_over(stream, path),
         None => {
             let (address, _) = address(directory, own)?;
             let owner = listening::owner(root, address).ok()??;
             if !is_trusted(owner, own) {
                 return None;
             }
-            get_at(address, "/api/v1/memory")
+            get_at(address, path)
         }
     };
-    let value = answer.and_then(|answer| serde_json::from_str(&answer).context("its answer is not JSON"));
-    Some(value.with_context(|| format!("the watch of {}", directory.display())))
+    let value = answer.and_then(|answer| json(&answer));
+    Some(value.map_err(|why| Unanswered { at: at(directory), why }))
 }
 
-/// Where a watch runs from this directory, if one says so.
+fn at(directory: &Path) -> String {
+    format!("of {}", directory.display())
+}
+
+/// The address of the watch that runs from this directory.
 pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
     let own = Privilege::read(root).effective_uid;
     let (address, _) = address(directory, own)?;
@@ -78,7 +147,7 @@ pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
     (socket(directory, own).is_some() || listens().is_some()).then_some(address)
 }
 
-/// The address that this user or root wrote down, and the cores whose raisers are followed.
+/// The address that this user or root announced, and the cores whose raisers are followed.
 fn address(directory: &Path, own: Option<u32>) -> Option<(SocketAddrV4, Vec<CpuId>)> {
     let file = surefoot_foreign::hold_name(&directory.join(FILE_NAME)).ok()?.regular().ok()?;
     if !is_trusted(file.about().owner, own) || file.about().mode & surefoot_foreign::way::OTHERS_WRITE != 0 {
@@ -101,71 +170,66 @@ fn ask(
     followed: &[CpuId],
     own: Option<u32>,
     root: &Root,
-) -> anyhow::Result<Found> {
+) -> Result<Found, String> {
     let missing: Vec<String> = cpus.iter().filter(|cpu| !followed.contains(cpu)).map(CpuId::to_string).collect();
-    // First, whether there is a watch at all: what a dead one wrote down follows nothing.
+    // First whether there is a watch at all: the file may be left over from one that ended.
     let connected = socket(directory, own);
     if connected.is_none() {
-        let owner = listening::owner(root, address)?.context("nothing listens there any more")?;
-        anyhow::ensure!(is_trusted(owner, own), "user {owner} listens there, who is neither you nor root");
+        let owner = listening::owner(root, address).map_err(|error| error.to_string())?;
+        let owner = owner.ok_or("nothing listens there any more")?;
+        if !is_trusted(owner, own) {
+            return Err(format!("user {owner} listens there, who is neither you nor root"));
+        }
     }
-    anyhow::ensure!(missing.is_empty(), "it does not follow the raisers of core {}", missing.join(", "));
+    if !missing.is_empty() {
+        return Err(format!("it does not follow the raisers of core {}", missing.join(", ")));
+    }
     let answer = match connected {
         Some((stream, _)) => get_over(stream, "/api/v1/who")?,
         None => get_at(address, "/api/v1/who")?,
     };
-    let answer: serde_json::Value = serde_json::from_str(&answer).context("its answer is not JSON")?;
-    let who = answer.get("who").filter(|who| !who.is_null()).context("it has no report of raisers yet")?;
-    let mut report: WhoReport = serde_json::from_value(who.clone()).context("it is of another version")?;
+    let mut answer = json(&answer)?;
+    let who = answer.get_mut("who").map(Value::take).filter(|who| !who.is_null());
+    let who = who.ok_or("it has no report of raisers yet")?;
+    let mut report: WhoReport =
+        serde_json::from_value(who).map_err(|error| format!("it is of another version: {error}"))?;
     report.interrupts.retain(|interrupt| cpus.contains(&interrupt.cpu));
     report.loop_gaps.retain(|gap| gap.cpu.is_none_or(|cpu| cpus.contains(&cpu)));
     Ok(Found { address, report })
 }
 
-/// The socket of a watch of root or of this user that runs from this directory, and the process that listens.
-pub fn socket(directory: &Path, own: Option<u32>) -> Option<(UnixStream, u32)> {
+/// The socket of the watch that root or this user runs from this directory, and the process that listens.
+fn socket(directory: &Path, own: Option<u32>) -> Option<(UnixStream, u32)> {
     let path = directory.join(SOCKET_NAME);
     let (sender, connected) = mpsc::sync_channel(1);
-    // A watch that was stopped takes nobody in, and then connecting has no end.
+    // A stopped watch accepts no connection, and connecting to it never ends.
     std::thread::spawn(move || sender.send(UnixStream::connect(path)));
     let stream = connected.recv_timeout(PATIENCE).ok()?.ok()?;
     let listener = peer::credentials(stream.as_fd())?;
     is_trusted(listener.uid, own).then_some((stream, listener.pid))
 }
 
-/// The watch of root or of this user that runs from this directory, and what it runs with; `None` where none does.
-pub fn standing(directory: &Path, root: &Root) -> Option<RunningWatch> {
+/// The watch that root or this user runs from this directory, and its privileges; `None` if there is none.
+pub fn runs(directory: &Path, root: &Root) -> Option<Runs> {
     let (_, pid) = socket(directory, Privilege::read(root).effective_uid)?;
-    if pid == 0 {
+    match pid {
         // The kernel has no number for it here.
-        surefoot_console::tell!(
-            "surefoot: a watch answers in {} from outside this PID namespace; what it runs with cannot be seen from here",
-            directory.display()
-        );
-        return None;
+        0 => Some(Runs::Elsewhere),
+        _ => Standing::of_process(root, pid).ok().map(|standing| Runs::Here(pid, standing)),
     }
-    let standing = Standing::of_process(root, pid).ok()?;
-    Some(RunningWatch {
-        pid,
-        uid: standing.uid,
-        capabilities: standing.capabilities.names(),
-        no_new_privileges: standing.no_new_privileges,
-        seccomp: match standing.seccomp {
-            Seccomp::None => "none",
-            Seccomp::Strict => "strict",
-            Seccomp::Filter => "filter",
-        },
-        unit: standing.unit,
-    })
 }
 
-/// What the watch at this socket answers.
-fn get_over(stream: UnixStream, path: &str) -> anyhow::Result<String> {
+fn json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("its answer is not JSON: {error}"))
+}
+
+/// The answer of the watch at this socket.
+fn get_over(stream: UnixStream, path: &str) -> Result<String, String> {
     body(http::ask_over(stream, ANSWER_BYTES_MAX, &request("localhost", path), PATIENCE))
 }
 
-/// What the watch at this address answers.
-fn get_at(address: SocketAddrV4, path: &str) -> anyhow::Result<String> {
+/// The answer of the watch at this address.
+fn get_at(address: SocketAddrV4, path: &str) -> Result<String, String> {
     let request = request(&address.to_string(), path);
     body(http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, &AtomicBool::new(false)))
 }
@@ -174,14 +238,17 @@ fn request(host: &str, path: &str) -> Request {
     Request { method: "GET", url: format!("http://{host}{path}"), ..Request::default() }
 }
 
-fn body(answer: Result<Answer, NoAnswer>) -> anyhow::Result<String> {
-    let answer = answer?;
-    anyhow::ensure!(answer.status == 200, "it answered {}", answer.status_text());
+fn body(answer: Result<Answer, NoAnswer>) -> Result<String, String> {
+    let answer = answer.map_err(|why| why.to_string())?;
+    if answer.status != 200 {
+        return Err(format!("it answered {}", answer.status_text()));
+    }
     Ok(answer.body)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use std::fs;
     use std::net::Ipv4Addr;
@@ -211,7 +278,7 @@ mod tests {
         }
     }
 
-    /// As a watch that was stopped, or that never finishes its answer.
+    /// A watch that was stopped, or that never finishes its answer.
     #[test]
     fn a_watch_that_drips_is_given_up_after_one_bounded_wait() {
         use std::io::Write;
@@ -231,12 +298,12 @@ mod tests {
         let begun = Instant::now();
         let own = theirs.try_clone().unwrap();
         let over = drips(Box::new(own));
-        let why = get_over(ours, "/").unwrap_err().to_string();
+        let why = get_over(ours, "/").unwrap_err();
         assert!(why.contains("timed out") && begun.elapsed() < 3 * PATIENCE, "{why}");
         theirs.write_all(b"x").unwrap_err();
         over.join().unwrap();
         let accepting = std::thread::spawn(move || listener.accept().unwrap().0);
-        let asking = std::thread::spawn(move || get_at(address, "/").unwrap_err().to_string());
+        let asking = std::thread::spawn(move || get_at(address, "/").unwrap_err());
         let at = drips(Box::new(accepting.join().unwrap()));
         let why = asking.join().unwrap();
         assert!(why.contains("no answer") && begun.elapsed() < 6 * PATIENCE, "{why}");
@@ -254,9 +321,9 @@ mod tests {
         fs::write(&path, announcement(address, &[CpuId(0)])).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let refused = raisers(home.path(), &[CpuId(0)], &Root::host()).unwrap().err().unwrap();
-        assert!(format!("{refused:#}").contains("nothing listens"), "{refused:#}");
+        assert!(format!("{refused}").contains("nothing listens"), "{refused}");
         let refused = raisers(home.path(), &[CpuId(1)], &Root::host()).unwrap().err().unwrap();
-        assert!(format!("{refused:#}").contains("nothing listens"), "{refused:#}");
+        assert!(format!("{refused}").contains("nothing listens"), "{refused}");
         assert_eq!(of(home.path(), &Root::host()), None);
     }
 }

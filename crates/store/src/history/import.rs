@@ -1,15 +1,13 @@
-//! Bringing reports into a history.
+//! Reports of earlier memory errors, from the logs of other programs, are added to a history.
 
-use anyhow::ensure;
-use serde::Serialize;
+use super::{History, Limits};
+use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use surefoot_model::{ErrorReport, Event, MemoryEvent};
-use surefoot_store::history::{History, Limits};
 
-/// How many reports `--into` added to the history, and why it did not add the others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// How many reports were added to the history, and why the others were not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Reports that the history did not have before.
     pub kept_count: u64,
@@ -23,25 +21,30 @@ pub struct Kept {
     pub left_out_count: u64,
 }
 
-/// A history that reports are collected for.
-pub struct Into {
+/// Collects reports for a history.
+pub struct Import {
     path: PathBuf,
-    /// One that is there already, which nobody else may write meanwhile; a new one is made once there is something to keep, so that
-    /// a log that cannot be read leaves neither a history nor its lock.
+    /// An existing history, locked so that no other process writes it. A new one is created at the end: a log that cannot be read
+    /// then leaves neither a history nor its lock.
     history: Option<History>,
     limits: Limits,
     waiting: VecDeque<ErrorReport>,
     kept: Kept,
 }
 
-impl Into {
-    pub fn open(path: &Path) -> anyhow::Result<Into> {
+impl Import {
+    /// Opens the history at this path if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or the directory for a new one is missing.
+    pub fn open(path: &Path) -> Result<Import> {
         let limits = Limits::default();
         let history = if path.exists() { Some(History::open(path, limits.clone())?) } else { None };
-        if let Some(folder) = path.parent().filter(|folder| history.is_none() && !folder.as_os_str().is_empty()) {
-            ensure!(folder.is_dir(), "--into: there is no directory {} for a new history", folder.display());
+        let folder = path.parent().filter(|folder| history.is_none() && !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Error::NoDirectory { path: folder.to_owned() });
         }
-        Ok(Into { path: path.to_owned(), history, limits, waiting: VecDeque::new(), kept: Kept::default() })
+        Ok(Import { path: path.to_owned(), history, limits, waiting: VecDeque::new(), kept: Kept::default() })
     }
 
     /// Takes a report, if the history would keep it.
@@ -60,11 +63,14 @@ impl Into {
         }
     }
 
-    /// Writes them.
+    /// Writes the collected reports.
     ///
-    /// The history knows a record by subject, kind and time, and logs have whole seconds: those of one second are told apart by
-    /// nanoseconds in the order of the log, which are the same when it is imported again.
-    pub fn finish(mut self) -> anyhow::Result<Kept> {
+    /// A history identifies a record by subject, kind and time, and logs have whole seconds. So the reports of one second get
+    /// different nanoseconds, in the order of the log: the same ones when it is imported again.
+    ///
+    /// # Errors
+    /// When the history cannot be created or written.
+    pub fn finish(mut self) -> Result<Kept> {
         let mut reports: Vec<ErrorReport> = self.waiting.into();
         reports.sort_by(|one, other| {
             let key = |report: &ErrorReport| (report.at_realtime_ns, report.dimm.clone(), report.severity);

@@ -1,7 +1,7 @@
 //! What a change brought, as text.
 
-use surefoot_console::table::Table;
-use surefoot_console::units::duration;
+use crate::table::Table;
+use crate::units::duration;
 use surefoot_model::{Comparison, LossRate};
 
 /// Rows that are shown.

@@ -1,7 +1,6 @@
 //! The gaps that polling threads noted themselves, as text.
 
-use std::collections::BTreeMap;
-use surefoot_console::units::duration;
+use crate::units::duration;
 use surefoot_model::{LoopGap, LoopGapPart, LoopSummary, WhoReport};
 
 /// Loops and, of each, gaps that the text shows.
@@ -41,40 +40,18 @@ fn summary_line(summary: &LoopSummary, listed: &[&LoopGap]) -> String {
     if *gap_count > 0 {
         line += &format!(", {} in all", duration(*total_ns));
     }
-    if let Some((cause, count, raiser)) = main_cause(listed) {
+    if let Some(main) = LoopGap::main_cause(listed) {
         let of = match summary.not_listed {
             0 => "them".to_owned(),
             _ => format!("the {} longest", grouped(listed.len() as u64)),
         };
-        line += &format!("; {} of {of} with {cause}", grouped(count));
-        line += &raiser.map_or_else(String::new, |raiser| format!(", raised by {raiser}"));
+        line += &format!("; {} of {of} with {}", grouped(main.gap_count), main.name);
+        line += &main.raiser.map_or_else(String::new, |raiser| format!(", raised by {raiser}"));
     }
     if summary.overwritten > 0 {
         line += &format!("; {} more were overwritten before they were read", grouped(summary.overwritten));
     }
     line
-}
-
-/// The cause that is in the most gaps, in how many, and who raised it in most of them.
-fn main_cause(listed: &[&LoopGap]) -> Option<(String, u64, Option<String>)> {
-    let mut counts: BTreeMap<&str, (u64, BTreeMap<&str, u64>)> = BTreeMap::new();
-    for part in listed.iter().flat_map(|gap| &gap.parts).filter(|part| tells_something(part)) {
-        let (count, raisers) = counts.entry(&part.cause.name).or_default();
-        *count += 1;
-        if let Some(raiser) = part.raisers.first() {
-            *raisers.entry(raiser).or_default() += 1;
-        }
-    }
-    // Where two are in as many, the one whose raiser is known says more.
-    let (name, (count, raisers)) =
-        counts.into_iter().max_by_key(|(_, (count, raisers))| (*count, raisers.values().sum::<u64>()))?;
-    let raiser = raisers.into_iter().max_by_key(|(_, count)| *count).map(|(raiser, _)| raiser.to_owned());
-    Some((name.to_owned(), count, raiser))
-}
-
-/// Whether a part is more than the frame around what ran.
-fn tells_something(part: &LoopGapPart) -> bool {
-    !["entry and exit", "interrupt itself"].contains(&part.cause.name.as_str())
 }
 
 fn gap_line(gap: &LoopGap, start_ns: u64) -> String {

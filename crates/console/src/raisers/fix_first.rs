@@ -1,9 +1,8 @@
 //! What to fix first, as text; and what entry and exit cost.
 
-use surefoot_console::table::paragraph;
-use surefoot_console::units::{duration, percent};
+use crate::table::paragraph;
+use crate::units::{duration, percent};
 use surefoot_model::{Advice, CauseKind, CpuId, EntryExit, EntryExitBasis, Fix, Intruder, WhoReport};
-use surefoot_stall::who::advice::NEEDS_ANOTHER_KERNEL;
 
 /// A line of a paragraph is no longer, where its words allow it.
 const COLUMNS: usize = 110;
@@ -20,11 +19,12 @@ pub fn text(found: &WhoReport) -> String {
     for (place, fix) in found.fix_first.iter().enumerate() {
         let per_s = fix.total_ns as f64 * 1e9 / found.duration_ns().max(1) as f64;
         text += &format!(
-            "  {}. {} on {}: {} of what was lost, {} per second\n",
+            "  {}. {} on {}: {} of all that was lost{}, {} per second\n",
             place + 1,
             fix.cause,
             cores(&fix.cpus),
             percent(fix.share_of_lost_ppm, 1_000_000),
+            if found.entry_exit.is_empty() { "" } else { ", entry and exit included" },
             duration(per_s as u64)
         );
         text += &remedy(fix);
@@ -44,7 +44,7 @@ fn remedy(fix: &Fix) -> String {
     if fix.remedy.is_empty() {
         return "     No rule fits; what is known of it stands below.\n".to_owned();
     }
-    let to_do = if fix.rule == NEEDS_ANOTHER_KERNEL { "Needs:" } else { "Do:" };
+    let to_do = if fix.rule == Fix::NEEDS_ANOTHER_KERNEL { "Needs:" } else { "Do:" };
     [(to_do, &fix.remedy), ("Because:", &fix.evidence), ("Then:", &fix.expect), ("See:", &fix.source)]
         .map(|(label, text)| wrapped(label, text))
         .concat()
@@ -82,6 +82,9 @@ fn entry_exit_of(cost: &EntryExit) -> String {
     let what = match cost.kind {
         CauseKind::Timer => "a timer interrupt".to_owned(),
         CauseKind::CallFunction => "an interrupt from another core".to_owned(),
+        CauseKind::DeviceInterrupt => "a device interrupt".to_owned(),
+        CauseKind::OtherInterrupt => "any other interrupt".to_owned(),
+        CauseKind::Nmi => "an NMI".to_owned(),
         kind => format!("a {} interrupt", kind.label()),
     };
     let range =
@@ -131,7 +134,7 @@ mod tests {
             share_of_lost_ppm,
             count: 7_732,
             rule: rule.into(),
-            evidence: "7732 of 7752 from stats in munmap".into(),
+            evidence: "7732 of 7752 arrivals from stats in munmap".into(),
             remedy: if rule.is_empty() { String::new() } else { "keep the memory ".repeat(12).trim_end().to_owned() },
             source: "mmap(2)".into(),
             verify: "surefoot stall who --cpu 1 --duration 10s --compare BEFORE.surefoot".into(),
@@ -145,8 +148,8 @@ mod tests {
     fn the_list_says_what_to_do_why_and_how_to_see_that_it_worked_in_lines_that_fit() {
         let said = text(&found());
         for part in [
-            "  1. TLB shootdown flush_tlb_func on cores 1-3: 61.0 % of what was lost, 500 us per second\n",
-            "     Because: 7732 of 7752 from stats in munmap\n",
+            "  1. TLB shootdown flush_tlb_func on cores 1-3: 61.0 % of all that was lost, 500 us per second\n",
+            "     Because: 7732 of 7752 arrivals from stats in munmap\n",
             "     Then:    TLB shootdown flush_tlb_func on core 1: 775.2 per second now, 2.0 without this\n",
             "     See:     mmap(2)\n",
             "     No rule fits; what is known of it stands below.\n",
@@ -162,7 +165,7 @@ mod tests {
     #[test]
     fn what_needs_another_kernel_is_not_called_something_to_do() {
         let mut found = found();
-        found.fix_first[0].rule = NEEDS_ANOTHER_KERNEL.into();
+        found.fix_first[0].rule = Fix::NEEDS_ANOTHER_KERNEL.into();
         let said = text(&found);
         assert!(said.contains("     Needs:   keep the memory") && !said.contains("     Do:"), "{said}");
     }

@@ -1,0 +1,221 @@
+//! Checkpoints that were there and of which nothing is left to be listed: what a job keeps beside them says so.
+//!
+//! The file of nodes says whether a checkpoint was ever complete beside it, and goes first when a job is removed; the journal
+//! says which was saved where, since the job last began without one. What came before the end of a completed job is a result,
+//! and may be taken away.
+
+use super::jobs::is_job_running;
+use super::survey::{Survey, Tier, open_of};
+use crate::medium::Medium;
+use crate::session::journal::{History, JournalEvent};
+use crate::session::{WasComplete, was_complete};
+use crate::settings::{Told, read_published};
+use crate::storage::Directory;
+use crate::tier::{COMPLETED, Completed, NODES};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use surefoot_model::{JournalEntry, RestartOutcome};
+
+/// Checkpoints of a job that one of its directories had and has no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The job.
+    pub job: String,
+    /// The user whose directory it is.
+    pub owner: u32,
+    /// In which tier.
+    pub tier: Tier,
+    /// The job's directory in it.
+    pub directory: PathBuf,
+    /// What was there and how that is known, one sentence without its full stop.
+    pub why: String,
+}
+
+/// What lies beside the checkpoints of a job in one directory.
+struct Beside<'a> {
+    directory: &'a Path,
+    owner: u32,
+    job: String,
+    completed: Option<Completed>,
+    history: Option<History>,
+}
+
+/// What a survey should have found and did not. `history` reads the journal in a directory of this user's.
+pub fn lost(survey: &Survey, history: &mut dyn FnMut(&Path, u32) -> Option<History>) -> Vec<Lost> {
+    let mut directories: BTreeMap<&Path, u32> = BTreeMap::new();
+    directories.extend(survey.journals.iter().map(|(directory, owner)| (directory.as_path(), *owner)));
+    directories.extend(survey.placements.iter().map(|(directory, owner)| (directory.as_path(), *owner)));
+    let mut found: Vec<Lost> = Vec::new();
+    for (directory, owner) in directories {
+        let Some(beside) = Beside::of(survey, directory, owner, history) else { continue };
+        let of_it: Vec<Lost> = beside.by_placement(survey).into_iter().chain(beside.by_journal(survey)).collect();
+        // A job that runs may have saved since its directory was looked at.
+        let is_said = !of_it.is_empty() && !is_job_running(directory, &beside.job);
+        for lost in of_it.into_iter().filter(|_| is_said) {
+            // The file of nodes and the journal may both know of it.
+            if found.iter().all(|known| (&known.directory, known.tier) != (&lost.directory, lost.tier)) {
+                found.push(lost);
+            }
+        }
+    }
+    found
+}
+
+impl<'a> Beside<'a> {
+    fn of(
+        survey: &Survey,
+        directory: &'a Path,
+        owner: u32,
+        history: &mut dyn FnMut(&Path, u32) -> Option<History>,
+    ) -> Option<Self> {
+        let open = Directory::open(directory).ok().filter(|open| open.owner() == owner)?;
+        let completed = open_of(&open, COMPLETED, owner).ok().and_then(|(file, _)| Completed::from_file(&file));
+        let is_here = |(known, _): &&(PathBuf, u32)| known == directory;
+        let history = survey.journals.iter().find(is_here).and_then(|_| history(directory, owner));
+        let by_copy = survey.copies.iter().find(|copy| copy.job_directory == directory && copy.manifest.is_ok());
+        let by_journal = || {
+            let opened = history.iter().flat_map(|history| history.entries.iter().rev());
+            let names = opened.filter_map(|entry| match &entry.event {
+                JournalEvent::Opened { job, .. } => Some(job.clone()),
+                _ => None,
+            });
+            names.into_iter().find(|name| directory.ends_with(name))
+        };
+        let last = || directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let job = by_copy.map(super::Copy::job).or_else(by_journal).unwrap_or_else(last);
+        Some(Beside { directory, owner, job, completed, history })
+    }
+
+    fn lost(&self, tier: Tier, directory: &Path, why: String) -> Lost {
+        Lost { job: self.job.clone(), owner: self.owner, tier, directory: directory.to_owned(), why }
+    }
+
+    /// By the file of nodes: that nothing is left of what was complete beside it.
+    fn by_placement(&self, survey: &Survey) -> Vec<Lost> {
+        let open = Directory::open(self.directory).ok().filter(|open| open.owner() == self.owner);
+        let file = open.and_then(|open| open_of(&open, NODES, self.owner).ok());
+        let Some((file, _)) = file.filter(|_| survey.placements.iter().any(|(known, _)| known == self.directory))
+        else {
+            return Vec::new();
+        };
+        let epoch = self.completed.as_ref().map_or(0, |completed| completed.epoch);
+        // A damaged one is the survey's to say, where checkpoints are.
+        let Ok(WasComplete { in_memory, durable }) = was_complete(&file, epoch) else { return Vec::new() };
+        let mut lost = Vec::new();
+        if in_memory.unwrap_or_else(|| !durable && is_in_memory(self.directory)) && !self.is_in_memory(survey) {
+            lost.push(self.lost(Tier::Memory, self.directory, format!("the file {NODES} says so{}", self.kept_for())));
+        }
+        if durable && !is_complete(survey, self.directory, 0, 0) {
+            lost.push(self.lost(Tier::Durable, self.directory, format!("the file {NODES} says so")));
+        }
+        lost
+    }
+
+    /// By the journal, as far as it speaks of the time since the job last began without a checkpoint.
+    fn by_journal(&self, survey: &Survey) -> Vec<Lost> {
+        let Some(history) = &self.history else { return Vec::new() };
+        let completed_ns = self.completed.as_ref().map_or(0, |completed| completed.realtime_ns);
+        let is_beginning = |event: &JournalEvent| {
+            let outcome = if let JournalEvent::Restart { outcome, .. } = event { *outcome } else { None };
+            outcome == Some(RestartOutcome::NoCheckpoint)
+        };
+        let begun = history.entries.iter().rposition(|entry| is_beginning(&entry.event)).map_or(0, |at| at + 1);
+        let entries = || history.entries[begun..].iter().filter(|entry| entry.realtime_ns > completed_ns);
+        let mut lost = Vec::new();
+        let in_memory = entries().rev().find_map(|entry| match &entry.event {
+            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
+            _ => None,
+        });
+        if let (Some(number), false) = (in_memory, self.is_in_memory(survey)) {
+            let why = format!("its journal says that number {number} was saved there{}", self.kept_for());
+            lost.push(self.lost(Tier::Memory, self.directory, why));
+        }
+        // What a restart refused is taken away, so only what came after the newest one counts.
+        let is_restart = |entry: &&JournalEntry| matches!(entry.event, JournalEvent::Restart { .. });
+        let since: Vec<&JournalEntry> = entries().rev().take_while(|entry| !is_restart(entry)).collect();
+        let durable = since.into_iter().rev().filter_map(|entry| match &entry.event {
+            JournalEvent::Durable { tier, generation, .. } => Some((tier.as_str(), *generation, entry.realtime_ns)),
+            JournalEvent::Decision(decided) if decided.place == "ssd" => {
+                Some(("durable", decided.generation?, entry.realtime_ns))
+            }
+            _ => None,
+        });
+        let newest: BTreeMap<&str, (u64, u64)> = durable.map(|(tier, number, at_ns)| (tier, (number, at_ns))).collect();
+        let told = if newest.is_empty() { None } else { read_published(self.directory).ok().flatten() };
+        for (tier, (number, at_ns)) in newest {
+            let Some(directory) = self.directory_of(tier, told.as_deref().unwrap_or_default()) else { continue };
+            let why = format!("its journal says that number {number} was complete there");
+            let is_looked_at = survey.directories.iter().any(|looked| directory.starts_with(looked));
+            let is_there = match is_looked_at {
+                true => is_complete(survey, &directory, number, at_ns),
+                // Of what was not looked at only that it is gone is known, and only its user may have it looked for.
+                false => self.owner != crate::tier::effective_user() || !is_absent(&directory),
+            };
+            // A tier that was moved or is mounted elsewhere is found by who looks there.
+            if !is_there && !self.is_elsewhere(survey, number, at_ns) {
+                lost.push(self.lost(Tier::Durable, &directory, why));
+            }
+        }
+        lost
+    }
+
+    /// The job's directory in a durable tier, as its settings say.
+    fn directory_of(&self, tier: &str, told: &[Told]) -> Option<PathBuf> {
+        let value = |name: &str| told.iter().find(|told| told.name == name && told.value != "none");
+        // Without an SSD the shared directory takes its place.
+        let told = value(tier).or_else(|| value("shared").filter(|_| tier == "durable"))?;
+        let base = Path::new(&told.value);
+        let base = surefoot_foreign::way::plain(base).ok().filter(|_| base.is_absolute())?;
+        Some(base.join(&self.job))
+    }
+
+    /// Whether the job has such a checkpoint in another directory that was looked at.
+    fn is_elsewhere(&self, survey: &Survey, number: u64, at_ns: u64) -> bool {
+        let is_of_job = |copy: &&super::Copy| {
+            copy.owner == self.owner && copy.manifest.as_ref().is_ok_and(|manifest| manifest.job == self.job)
+        };
+        survey.copies.iter().filter(is_of_job).any(|copy| is_complete_since(copy, number, at_ns))
+    }
+
+    fn is_in_memory(&self, survey: &Survey) -> bool {
+        survey.copies.iter().any(|copy| copy.tier == Tier::Memory && copy.job_directory == self.directory)
+    }
+
+    /// What is left of what ranks kept for others, which is in no list.
+    fn kept_for(&self) -> &'static str {
+        let mut is_any = false;
+        let told = |name: OsString, _| {
+            is_any |= name.to_str().is_some_and(|name| name.starts_with("partner-") || name.starts_with("parity-"));
+            if is_any { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let listed = Directory::open(self.directory).and_then(|directory| directory.list(told));
+        match (listed, is_any) {
+            (_, true) => "; a restart may bring it back from what ranks keep for others (partner-, parity-)",
+            _ => "",
+        }
+    }
+}
+
+/// Whether a job's directory has a complete checkpoint in a durable tier of this number or a higher one, or taken after this time.
+fn is_complete(survey: &Survey, directory: &Path, number: u64, at_ns: u64) -> bool {
+    let of_it = survey.copies.iter().filter(|copy| copy.job_directory == directory);
+    of_it.into_iter().any(|copy| is_complete_since(copy, number, at_ns))
+}
+
+/// Whether a copy is of a complete checkpoint in a durable tier, and of this number or a higher one or taken after this time.
+fn is_complete_since(copy: &super::Copy, number: u64, at_ns: u64) -> bool {
+    let has_number = || copy.generation.is_some_and(|generation| generation.number >= number);
+    let is_later = || copy.manifest.as_ref().is_ok_and(|manifest| manifest.taken_realtime_ns > at_ns);
+    copy.tier == Tier::Durable && copy.committed_ranks.is_some() && (has_number() || is_later())
+}
+
+fn is_in_memory(directory: &Path) -> bool {
+    Medium::of_nearest(directory).ok().and_then(|medium| medium.is_durable()) != Some(true)
+}
+
+fn is_absent(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}

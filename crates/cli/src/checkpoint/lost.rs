@@ -1,0 +1,133 @@
+//! What of a job's checkpoints is not where it was: ranks that are missing, and checkpoints of which nothing is left.
+
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::inspect::{self, Lost, Missing, Survey, Tier};
+use surefoot_checkpoint::session::journal;
+use surefoot_console::people;
+use surefoot_model::one_line;
+
+/// Ranks that a checkpoint should have here and has not.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "missing")]
+pub struct MissingLine<'a> {
+    job: &'a str,
+    tier: &'static str,
+    directory: &'a Path,
+    generation: u64,
+    ranks: u32,
+    missing_count: u64,
+    /// The first eight of them.
+    first_missing: &'a [u32],
+    /// Whether they are known to have been here. Without the job's file `nodes` they may be in the memory of other nodes.
+    were_here: bool,
+}
+
+/// Checkpoints that a job had in one of its directories, and has no more.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "lost")]
+pub struct LostLine<'a> {
+    job: &'a str,
+    uid: u32,
+    tier: &'static str,
+    directory: &'a Path,
+    /// How it is known.
+    why: &'a str,
+}
+
+/// What is not where it was.
+pub struct Gone {
+    pub missing: Vec<Missing>,
+    pub lost: Vec<Lost>,
+}
+
+/// A line of one or the other kind.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum GoneLine<'a> {
+    Missing(MissingLine<'a>),
+    Lost(LostLine<'a>),
+}
+
+impl Gone {
+    /// What a survey shows to be gone.
+    pub fn of(survey: &Survey) -> Self {
+        let mut history = |directory: &Path, owner| journal::read_of(directory, owner, usize::MAX).ok().flatten();
+        Gone { missing: inspect::missing(survey), lost: inspect::lost(survey, &mut history) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.lost.is_empty()
+    }
+
+    pub fn lines(&self) -> impl Iterator<Item = GoneLine<'_>> {
+        let missing = self.missing.iter().map(|row| {
+            GoneLine::Missing(MissingLine {
+                job: &row.job,
+                tier: row.tier.label(),
+                directory: &row.directory,
+                generation: row.generation.number,
+                ranks: row.ranks,
+                missing_count: row.missing_count,
+                first_missing: &row.first_missing,
+                were_here: row.were_here,
+            })
+        });
+        let lost = self.lost.iter().map(|row| {
+            GoneLine::Lost(LostLine {
+                job: &row.job,
+                uid: row.owner,
+                tier: row.tier.label(),
+                directory: &row.directory,
+                why: &row.why,
+            })
+        });
+        missing.chain(lost)
+    }
+
+    /// A line for people for each.
+    pub fn text(&self) -> String {
+        self.missing.iter().map(missing_text).chain(self.lost.iter().map(lost_text)).collect()
+    }
+}
+
+/// Says what a job had in these directories and has no more, where it is asked for and nothing of it is found.
+pub fn tell(directories: &[PathBuf], job: &str) {
+    let Ok(survey) = inspect::survey(directories) else { return };
+    for row in Gone::of(&survey).lost.iter().filter(|row| row.job == job) {
+        surefoot_console::tell!("surefoot: {}", lost_text(row).trim_end());
+    }
+}
+
+fn missing_text(row: &Missing) -> String {
+    let named: Vec<String> = row.first_missing.iter().map(u32::to_string).collect();
+    let more = if row.missing_count > named.len() as u64 { ", ..." } else { "" };
+    let ranks = if row.ranks == 1 { "rank" } else { "ranks" };
+    let said = match (row.were_here, row.missing_count) {
+        (true, 1) => "1 of them should be here and is not",
+        (true, count) => &format!("{count} of them should be here and are not"),
+        (false, 1) => "1 of them is not here, and without the job's file nodes it is not known on which node it is",
+        (false, count) => &format!(
+            "{count} of them are not here, and without the job's file nodes it is not known on which nodes they are"
+        ),
+    };
+    let state = if row.were_here { "lost" } else { "missing" };
+    let directory = people::path(&row.directory);
+    format!(
+        "{directory}: {state}: generation {} has {} {ranks}, and {said}: rank {}{more}\n",
+        row.generation.number,
+        row.ranks,
+        named.join(", ")
+    )
+}
+
+fn lost_text(row: &Lost) -> String {
+    let what = match row.tier {
+        Tier::Memory => "checkpoints in memory here",
+        Tier::Durable => "complete checkpoints here",
+    };
+    let (directory, job) = (people::path(&row.directory), one_line(&row.job));
+    format!("{directory}: lost: job {job} had {what}, and none is left: {}\n", one_line(&row.why))
+}

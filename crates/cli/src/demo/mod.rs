@@ -1,0 +1,209 @@
+//! `surefoot demo`: the screen and the page on a recording of a made-up host that this program carries.
+//!
+//! `demo.surefoot` is written by `day`, which only tests build; a test holds one against the other. Its day is moved so that most of it lies
+//! behind the moment of the start, and the last minutes are played as they pass.
+
+#[cfg(test)]
+mod day;
+mod tour;
+
+use crate::watch::terminal_of;
+use anyhow::Context;
+use clap::Args;
+use serde_json::Value;
+use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::units::parse_time;
+use surefoot_daemon::{Config, Mode, Server};
+use surefoot_hostfs::stdout::stdout;
+use surefoot_hostfs::{clock, signals};
+use surefoot_model::{Event, Notice, StreamClock};
+use surefoot_store::recording::{End, Reader};
+use surefoot_terminal::{Kept, RoomState, Screen, history};
+use tour::tour;
+
+const RECORDING: &[u8] = include_bytes!("demo.surefoot");
+/// What the recording is called in messages.
+const NAME: &str = "the demo's recording";
+
+/// The end of the day, which passes while it is looked at.
+const PLAYED_NS: u64 = 300_000_000_000;
+/// Windows that are kept: all of the day.
+const KEEP_WINDOWS: usize = 4_000;
+/// How long the day may take to get into the page before its address is told.
+const SETTLE: Duration = Duration::from_secs(30);
+/// How often it is looked whether the user wants the end.
+const LOOK: Duration = Duration::from_millis(50);
+
+const BANNER: &str =
+    "DEMO DATA: a made-up day of a made-up host; nothing of this host is shown. Notices say where to look";
+const ENDED: &str = "The demo's day ends here, and nothing new comes. Start it again for another five minutes.";
+
+#[derive(Args)]
+pub struct DemoOptions {
+    /// Port of the web page on 127.0.0.1; 0 picks a free one
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Serve no web page
+    #[arg(long, conflicts_with = "port")]
+    pub no_page: bool,
+    /// Stop after this time [default: run until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub duration: Option<Duration>,
+}
+
+pub fn run(options: &DemoOptions) -> anyhow::Result<Outcome> {
+    let stop = signals::stop_flag()?;
+    let start = Instant::now();
+    let until = options.duration.map(|duration| start + duration);
+    let (past, played) = day(clock::realtime_ns())?;
+    let terminal = terminal_of(false);
+    let mode = Mode::Demo { tour: tour() };
+    let port = (!options.no_page).then_some(options.port);
+    let server = Server::start(Config { port, mode, keep_windows: KEEP_WINDOWS, ..Config::default() })?;
+    let address = server.address().map(|address| format!("http://{address}/"));
+    let screen = match terminal {
+        Some((terminal, way, look)) => {
+            let kept = Kept::new(address.clone(), Some(BANNER.to_owned()));
+            let reader = server.history();
+            let past = move |want| match reader.read(|view| history::moment(view, want)) {
+                Ok(seen) => seen.map_err(|error| error.to_string()),
+                Err(why) => Err(why),
+            };
+            Some(Screen::begin(terminal, kept, look, way, Some(Box::new(past)))?)
+        }
+        None => None,
+    };
+    let shown = Shown { server, screen };
+    past.into_iter().for_each(|event| shown.add(event));
+    shown.server.settle(SETTLE);
+    shown.judge();
+    match &shown.screen {
+        // Below the newest ones, in the order in which they are read.
+        Some(screen) => tour().iter().for_each(|stop| screen.add(&notice(stop.sentence))),
+        None => stdout().write_all(opening(&shown.server, address.as_deref()).as_bytes())?,
+    }
+    shown.judge();
+    let is_over = || stop.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
+    play(&shown, played, &is_over);
+    while !is_over() {
+        std::thread::sleep(LOOK);
+    }
+    let Shown { server, screen } = shown;
+    drop(screen);
+    server.stop();
+    Ok(Outcome::Done)
+}
+
+/// Where the day is shown.
+struct Shown {
+    server: Server,
+    screen: Option<Screen>,
+}
+
+impl Shown {
+    fn add(&self, event: Event) {
+        if let Some(screen) = &self.screen {
+            screen.add(&event);
+        }
+        self.server.publish(event);
+    }
+
+    fn judge(&self) {
+        if let Some(screen) = &self.screen {
+            let (headline, findings) = self.server.findings();
+            let state = |(room, why_not_watched)| RoomState { room, why_not_watched };
+            screen.judge(headline, findings, self.server.rooms().into_iter().map(state).collect());
+        }
+    }
+}
+
+/// Shows each event when its time has come, and says when there are no more.
+fn play(shown: &Shown, played: Vec<Event>, is_over: &dyn Fn() -> bool) {
+    let begun = Instant::now();
+    let mut from_ns = None;
+    let mut now_ns = 0;
+    for event in played {
+        if let Some(at_ns) = event.comes_to_ns() {
+            let from_ns = *from_ns.get_or_insert(at_ns);
+            now_ns = at_ns;
+            let due = begun + Duration::from_nanos(at_ns.saturating_sub(from_ns));
+            while Instant::now() < due {
+                if is_over() {
+                    return;
+                }
+                std::thread::sleep(due.saturating_duration_since(Instant::now()).min(LOOK));
+            }
+        }
+        let is_window = matches!(event, Event::Window(_));
+        shown.add(event);
+        if is_window {
+            shown.judge();
+        }
+    }
+    shown.add(Event::Notice(Notice { at_ns: now_ns, text: ENDED.to_owned() }));
+    shown.judge();
+}
+
+fn notice(text: &str) -> Event {
+    Event::Notice(Notice { at_ns: 0, text: text.to_owned() })
+}
+
+/// What is printed when standard output is no terminal.
+fn opening(server: &Server, address: Option<&str>) -> String {
+    let mut text =
+        String::from("Demo data: a made-up day of a made-up host. Nothing of this host is shown or changed.\n");
+    text += &format!("{}\n", server.findings().0.sentence);
+    if let Some(address) = address {
+        text += &format!("page: {address} (Ctrl-C ends it)\n");
+    }
+    for stop in tour() {
+        text += &format!("- {}\n", stop.sentence);
+    }
+    text
+}
+
+/// The day, moved so that its last minutes begin at this time: what has passed by then, and what is played.
+fn day(now_realtime_ns: u64) -> anyhow::Result<(Vec<Event>, Vec<Event>)> {
+    let mut reader = Reader::of_bytes(NAME, RECORDING)?;
+    let events: Vec<Event> = reader.by_ref().collect();
+    anyhow::ensure!(reader.end() == End::Complete, "{NAME}: {}", reader.end());
+    let mut clock = StreamClock::default();
+    events.iter().for_each(|event| clock.take(event));
+    let end_ns = clock.newest_ns.unwrap_or(0);
+    let played_from_ns = end_ns.saturating_sub(PLAYED_NS);
+    // Whole seconds, so that the hours of the day keep their round numbers of milliseconds.
+    let shift_ns = now_realtime_ns.saturating_sub(clock.realtime_ns(played_from_ns)) / 1_000_000_000 * 1_000_000_000;
+    let mut moved = Vec::with_capacity(events.len());
+    for event in events {
+        moved.push(later(event, shift_ns).context(NAME)?);
+    }
+    let first_played = moved.iter().position(|event| event.comes_to_ns().is_some_and(|at_ns| at_ns > played_from_ns));
+    let played = moved.split_off(first_played.unwrap_or(moved.len()));
+    Ok((moved, played))
+}
+
+/// The same event at a later time of the world's clock. `CLOCK_MONOTONIC` of a made-up host stays as it is.
+fn later(event: Event, shift_ns: u64) -> serde_json::Result<Event> {
+    let mut value = serde_json::to_value(event)?;
+    move_times(&mut value, shift_ns);
+    serde_json::from_value(value)
+}
+
+fn move_times(value: &mut Value, shift_ns: u64) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let is_time = name.ends_with("realtime_ns") || name == "realtime_offset_ns";
+                match member.as_u64().filter(|&then_ns| is_time && then_ns > 0) {
+                    Some(then_ns) => *member = Value::from(then_ns.saturating_add(shift_ns)),
+                    None => move_times(member, shift_ns),
+                }
+            }
+        }
+        Value::Array(members) => members.iter_mut().for_each(|member| move_times(member, shift_ns)),
+        _ => {}
+    }
+}

@@ -1,0 +1,452 @@
+//! `surefoot why`: what matters most now, and who takes time from a process.
+
+use crate::args::{RUN_DIRECTORY, Source, What, can_attach};
+use crate::rooms::Summary;
+use crate::stall::report;
+use clap::Args;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use surefoot_console::exit::Outcome;
+use surefoot_console::table::Table;
+use surefoot_console::units::{duration, parse_time, percent};
+use surefoot_console::{output, words};
+use surefoot_daemon::rooms::rules::Next;
+use surefoot_daemon::running;
+use surefoot_daemon::why::{Unwatched, Why};
+use surefoot_daemon::{Config, Server};
+use surefoot_hostfs::{Root, clock, cpus};
+use surefoot_model::{Event, Finding, HostDescription, Lost, Report};
+use surefoot_stall::WINDOW_RANGE;
+use surefoot_stall::victim::{Account, Counts, Took, of_unit};
+
+/// Lines of evidence and takers that are shown.
+const EVIDENCE_SHOWN: usize = 3;
+const TAKERS_SHOWN: usize = 5;
+const FROM_CORES_SHOWN: usize = 3;
+
+#[derive(Args)]
+pub struct WhyOptions {
+    #[command(flatten)]
+    pub what: What,
+    /// Say who takes time from the processes of this systemd unit
+    #[arg(long, value_name = "UNIT", conflicts_with_all = ["pid", "comm", "workload"])]
+    pub unit: Option<String>,
+    /// How long to look, where a process is named or no watch runs
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
+    pub duration: Duration,
+    /// Where a running watch is looked for
+    #[arg(long, value_name = "DIR", default_value = RUN_DIRECTORY)]
+    pub run_directory: PathBuf,
+    /// JSON lines instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "WhyLine"))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Line<'a> {
+    /// What matters most on this host.
+    Why {
+        /// The worst finding; `null` where nothing is known.
+        finding: Option<&'a Finding>,
+        /// What to run next; `null` where no command helps.
+        next: Option<&'a Next>,
+        /// Findings above OK beside it.
+        others: usize,
+        /// Rooms that look at nothing: of these nothing is known.
+        not_watched: &'a [Unwatched],
+        /// Age of the newest data of the watch that was asked; `null` where it was looked for this answer.
+        watch_age_ns: Option<u64>,
+    },
+    /// Who took time from a process.
+    Victim {
+        /// The processes, as they were named.
+        of: &'a str,
+        /// How long was looked.
+        duration_ns: u64,
+        /// Time on a core, by the scheduler's count, nanoseconds; `null` where it is not known.
+        ran_ns: Option<u64>,
+        /// Time ready to run without a core, by the scheduler's count, nanoseconds; `null` where it is not known.
+        waited_ns: Option<u64>,
+        /// Threads that ended during the look; both times lack what they took after they were last looked at.
+        lost_threads: Option<usize>,
+        /// What the tasks below took together, nanoseconds; `null` where that is not traced.
+        named_ns: Option<u64>,
+        /// What is left of the wait, nanoseconds; `null` where either is not known.
+        unnamed_ns: Option<u64>,
+        /// Tasks that had the core while it waited, largest first; `null` where that is not traced.
+        takers: Option<&'a [Lost]>,
+        /// What interrupts, kernel threads and the hypervisor took from the cores, from any task that ran there.
+        from_cores: &'a [Lost],
+    },
+}
+
+pub fn run(options: &WhyOptions) -> anyhow::Result<Outcome> {
+    let root = Root::host();
+    report::check_duration(options.duration)?;
+    let is_of_process = options.what.pid.is_some() || options.what.comm.is_some() || options.unit.is_some();
+    let mut out = output::patient();
+    if is_of_process {
+        of_process(options, &root, &mut out)?;
+    } else {
+        of_host(options, &root, &mut out)?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+fn of_host(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::Result<()> {
+    let (why, age_ns) = match running::overview(&options.run_directory, root) {
+        Some(Ok(seen)) => {
+            let cores = cores_of(seen.host.as_ref().map_or(&[], |host| &host.cpus), root);
+            let age_ns = seen.age_ns;
+            let (findings, left_out, unwatched) = seen.into_parts();
+            let mut why = Why::of(findings, unwatched, &cores);
+            // Those that are left out are none that is worse.
+            why.others = why.others.saturating_add(usize::try_from(left_out)?);
+            (why, Some(age_ns))
+        }
+        asked => {
+            if let Some(Err(why)) = asked {
+                surefoot_console::tell!("surefoot: {why}; looking for {:?} instead", options.duration);
+            }
+            (look(options, root)?, None)
+        }
+    };
+    if options.json {
+        output::stream(out, "why")?;
+        let Why { finding, next, others, not_watched, .. } = &why;
+        let (finding, next) = (finding.as_ref(), next.as_ref());
+        let line = Line::Why { finding, next, others: *others, not_watched, watch_age_ns: age_ns.flatten() };
+        return Ok(output::line(out, &line)?);
+    }
+    write!(out, "{}", text(&why))?;
+    match age_ns {
+        Some(Some(age)) => writeln!(out, "From the running watch; its newest data are {} old.", duration(age))?,
+        Some(None) => writeln!(out, "From the running watch, which has no data yet.")?,
+        None => writeln!(
+            out,
+            "Seen in {} from now; `surefoot watch` looks all the time.",
+            duration(nanoseconds(options.duration))
+        )?,
+    }
+    Ok(())
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The cores that a command is to look at: those of the data, otherwise all.
+fn cores_of(cores: &[surefoot_model::CpuId], root: &Root) -> String {
+    match cores {
+        [] => cpus::online(root).map_or_else(|_| "0".to_owned(), |all| cpus::format_list(&all)),
+        some => cpus::format_list(some),
+    }
+}
+
+/// The cores that these processes may run on; `None` where that cannot be read of one of them.
+fn allowed_cores(root: &Root, pids: &[u32]) -> Option<String> {
+    let of = |pid: &u32| {
+        let status = root.read(root.proc(format!("{pid}/status"))).ok()?;
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        cpus::parse_list(list.trim()).ok()
+    };
+    let all: Option<BTreeSet<surefoot_model::CpuId>> =
+        pids.iter().map(of).collect::<Option<Vec<_>>>().map(|lists| lists.into_iter().flatten().collect());
+    let online = cpus::online(root).ok()?;
+    let cores: Vec<_> = online.into_iter().filter(|core| all.as_ref().is_some_and(|all| all.contains(core))).collect();
+    (!cores.is_empty()).then(|| cpus::format_list(&cores))
+}
+
+/// Looks at this host for a while, with what a watch would find.
+fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<Why> {
+    let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
+    report::check_times(&options.what, window, Some(options.duration))?;
+    let config = Config { port: None, rooms: options.what.rooms.for_daemon()?, ..Config::default() };
+    let server = Server::start(config)?;
+    let mut host = None;
+    report::collect(root, &options.what, window, options.duration, |event| {
+        if let Event::Host(seen) = &event {
+            host = Some(seen.cpus.clone());
+        }
+        server.publish(event);
+        Ok(())
+    })?;
+    let (_, findings) = server.findings();
+    let unwatched = server.rooms().into_iter().filter_map(|(room, why)| Some(Unwatched { room, why: why? })).collect();
+    server.stop();
+    Ok(Why::of(findings, unwatched, &cores_of(&host.unwrap_or_default(), root)))
+}
+
+fn text(why: &Why) -> String {
+    let mut text = String::new();
+    match &why.finding {
+        None => text += "Nothing is known yet: no room has looked at anything.\n",
+        Some(finding) => {
+            let severity = finding.severity.as_str().to_uppercase();
+            text += &format!("{severity}, {}: {}\n", finding.certainty.label(), finding.sentence);
+            for line in finding.evidence.iter().take(EVIDENCE_SHOWN) {
+                text += &format!("  {line}\n");
+            }
+            if let more @ 1.. = finding.evidence.len().saturating_sub(EVIDENCE_SHOWN) {
+                text += &format!("  and {more} more\n");
+            }
+            let now_ns = clock::realtime_ns();
+            if finding.since_realtime_ns > 0 {
+                let since = words::utc(finding.since_realtime_ns);
+                text += &match now_ns.checked_sub(finding.since_realtime_ns) {
+                    Some(age) => format!("Since {since}, {} ago.\n", duration(age)),
+                    None => format!("Since {since}, which is in the future by this host's clock.\n"),
+                };
+            }
+        }
+    }
+    match (&why.next, why.to_do) {
+        (Some(next), _) => text += &format!("Run next: {}\n  {}\n", next.command, next.effect),
+        (None, "") => {}
+        (None, to_do) => text += &format!("What to do: {to_do}\n"),
+    }
+    if let others @ 1.. = why.others {
+        let are = if others == 1 { "1 more finding".to_owned() } else { format!("{others} more findings") };
+        text += &format!("{are}: `surefoot watch` lists all, `surefoot history` those of the past.\n");
+    }
+    if !why.not_watched.is_empty() {
+        let rooms: Vec<&str> = why.not_watched.iter().map(|unwatched| unwatched.room.label()).collect();
+        text += &format!("Not looked at, so not known: {}.\n", rooms.join(", "));
+    }
+    text
+}
+
+fn of_process(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::Result<()> {
+    report::check_workload(&options.what, root)?;
+    let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
+    report::check_times(&options.what, window, Some(options.duration))?;
+    let mut what = options.what.clone();
+    let (name, pids) = match (&options.unit, what.pid, &what.comm) {
+        (Some(unit), ..) => {
+            let pids = of_unit(root, unit).map_err(|why| anyhow::anyhow!("--unit {unit}: {why}"))?;
+            (format!("unit {unit}"), pids)
+        }
+        (None, Some(pid), _) => (format!("process {pid}"), vec![pid]),
+        (None, None, comm) => {
+            let comm = comm.as_deref().unwrap_or_default();
+            (format!("threads called {comm}"), Vec::new())
+        }
+    };
+    let is_traced = what.source != Source::Counters && can_attach(root);
+    if is_traced {
+        what.processes = if options.unit.is_some() { pids.clone() } else { Vec::new() };
+    } else {
+        // The scheduler says how long it waited; who ran meanwhile only tracing says.
+        anyhow::ensure!(
+            !pids.is_empty(),
+            "--comm needs eBPF, and so root; --pid says without it how long a process waited"
+        );
+        what = What { source: Source::Counters, pid: None, ..what };
+    }
+    let allowed = allowed_cores(root, &pids);
+    // Without processes there is nothing to count: threads of one name come and go.
+    let counts = || (!pids.is_empty()).then(|| Counts::read(root, &pids));
+    let mut looks: Option<(io::Result<Counts>, io::Result<Counts>, Instant)> = None;
+    let mut sum = Summary::default();
+    let mut counted = Duration::ZERO;
+    report::collect(root, &what, window, options.duration, |event| {
+        match &mut looks {
+            None => {
+                looks = counts().map(|first| {
+                    let last = first
+                        .as_ref()
+                        .map(Clone::clone)
+                        .map_err(|error| io::Error::new(error.kind(), error.to_string()));
+                    (first, last, Instant::now())
+                });
+            }
+            Some((_, last, began)) if matches!(event, Event::Window(_)) => {
+                counted = began.elapsed();
+                match (last.as_mut(), counts()) {
+                    (Ok(last), Some(Ok(later))) => last.update(later),
+                    (_, Some(Err(error))) => *last = Err(error),
+                    _ => {}
+                }
+            }
+            Some(_) => {}
+        }
+        sum.add(&event);
+        Ok(())
+    })?;
+    let took = match looks {
+        Some((Ok(first), Ok(last), _)) => Some(last.since(&first)),
+        Some((Err(error), ..)) | Some((_, Err(error), _)) => {
+            surefoot_console::tell!("surefoot: how long {name} waited is not known: {error}");
+            None
+        }
+        _ => None,
+    };
+    let account = Account::of(&sum.stall, took.as_ref());
+    let cores = allowed.unwrap_or_else(|| cores_of(sum.stall.host.as_ref().map_or(&[], |host| &host.cpus), root));
+    if options.json {
+        output::stream(out, "why")?;
+        let line = Line::Victim {
+            of: &name,
+            duration_ns: nanoseconds(counted),
+            ran_ns: took.map(|took| took.ran_ns),
+            waited_ns: took.map(|took| took.waited_ns),
+            lost_threads: took.map(|took| took.lost_threads),
+            named_ns: is_traced.then_some(account.named_ns),
+            unnamed_ns: account.unnamed_ns.filter(|_| is_traced),
+            takers: is_traced.then_some(&account.takers),
+            from_cores: &account.from_cores,
+        };
+        output::line(out, &line)?;
+    } else {
+        write!(out, "{}", victim(&name, counted, &sum.stall, took.as_ref(), &account, &cores))?;
+    }
+    Ok(())
+}
+
+fn victim(
+    name: &str,
+    counted: Duration,
+    report: &Report,
+    took: Option<&Took>,
+    account: &Account,
+    cores: &str,
+) -> String {
+    let wall = duration(if took.is_some() { nanoseconds(counted) } else { report.duration_ns() });
+    let is_traced = report.host.as_ref().is_some_and(HostDescription::is_traced);
+    let mut text = match took {
+        Some(took) if took.ran_ns == 0 && took.waited_ns == 0 => {
+            format!("In {wall}, {name} neither ran nor waited for a core: it slept, or was stopped.\n")
+        }
+        Some(took) => {
+            let wanted = took.ran_ns.saturating_add(took.waited_ns);
+            let bound = if took.lost_threads > 0 { "at least " } else { "" };
+            format!(
+                "In {wall}, {name} ran for {bound}{} and waited for a core for {bound}{}: {} of the time in which it could run.\n",
+                duration(took.ran_ns),
+                duration(took.waited_ns),
+                percent(took.waited_ns, wanted),
+            )
+        }
+        None => format!("In {wall}; how long {name} ran and waited is not known.\n"),
+    };
+    if let Some(Took { threads: 0, .. }) = took {
+        text += "None of its threads is there any more.\n";
+    }
+    if took.is_some_and(|took| took.ran_ns == 0 && took.waited_ns == 0 && took.lost_threads == 0) {
+        return text + "So nothing took time from it.\n";
+    }
+    if let Some(lost @ 1..) = took.map(|took| took.lost_threads) {
+        text += &format!(
+            "{lost} of its threads ended or could not be read; what they ran and waited after the last look at them is not counted.\n"
+        );
+    }
+    if !is_traced {
+        text +=
+            "Who had the core while it waited is not known: that needs eBPF, and root; `surefoot status` says more.\n";
+        return text;
+    }
+    if account.takers.is_empty() {
+        text += "No other task was seen to run while it waited.\n";
+    } else {
+        let mut table = Table::new(&["had the core", "times", "in all", "of the wait", "longest"], &[0]);
+        let whole = took.map_or(account.named_ns, |took| took.waited_ns.max(account.named_ns));
+        for lost in account.takers.iter().take(TAKERS_SHOWN) {
+            table.row(vec![
+                lost.cause.name.clone(),
+                lost.known_count().map_or("-".to_owned(), |count| count.to_string()),
+                duration(lost.total_ns),
+                percent(lost.total_ns, whole),
+                lost.known_max_ns().map_or("-".to_owned(), duration),
+            ]);
+        }
+        text += "\n";
+        text += &table.text();
+        if let Some(rest) = account.takers.get(TAKERS_SHOWN..).filter(|rest| !rest.is_empty()) {
+            let sum = rest.iter().fold(0u64, |sum, lost| sum.saturating_add(lost.total_ns));
+            text += &format!("and {} more, {} together\n", rest.len(), duration(sum));
+        }
+    }
+    if let Some(unnamed @ 1..) = account.unnamed_ns {
+        text += &format!(
+            "{} of the wait: not known who had the core (threads that wait at once each count; kernel threads below; waits that ended on another core).\n",
+            duration(unnamed)
+        );
+    }
+    if let Some((first, with, without)) = account.longest {
+        let taker = &account.takers[first].cause.name;
+        text += &format!(
+            "Its longest wait was at least {}, behind {taker}; the longest behind any other was at least {}.\n",
+            duration(with),
+            duration(without)
+        );
+    }
+    let from_cores: Vec<String> = account.from_cores.iter().take(FROM_CORES_SHOWN).map(told).collect();
+    if !from_cores.is_empty() {
+        text += &format!("Taken from the cores, from any task that ran there: {}.\n", from_cores.join(", "));
+    }
+    text + &next_of(account, cores)
+}
+
+fn told(lost: &Lost) -> String {
+    format!("{} {}", lost.cause, duration(lost.while_busy_ns()))
+}
+
+/// The command that goes on: whether the cores can be kept free of the takers, or who raised the interrupts.
+fn next_of(account: &Account, cores: &str) -> String {
+    let interrupts = account.from_cores.iter().fold(0u64, |sum, lost| sum.saturating_add(lost.while_busy_ns()));
+    let (command, effect) = match account.named_ns >= interrupts {
+        true => (
+            format!("surefoot stall audit --cpu {cores}"),
+            "Changes nothing. It checks what keeps other tasks off these cores, and names each setting.",
+        ),
+        false => (
+            format!("surefoot stall who --cpu {cores} --duration 10s"),
+            "Changes no setting. It names what interrupts these cores, who raised it, and what would end it.",
+        ),
+    };
+    format!("Run next: {command}\n  {effect}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_model::{Certainty, Room, Severity, Subject};
+
+    #[test]
+    fn one_finding_fits_a_screen_and_says_what_is_not_known() {
+        let lines = (1..=5).map(|line| format!("core {line}: 7 ms per second")).collect();
+        let lost = Finding::new(Room::Stall, "lost-time", Subject::host(), Severity::Warning, "Core 1 lost 7 %.");
+        let lost = lost.with_certainty(Certainty::Probable).with_evidence(lines);
+        let unwatched = Unwatched { room: Room::Memory, why: "No driver.".to_owned() };
+        let told = text(&Why::of(vec![lost], vec![unwatched], "0-3"));
+        let expected = "WARNING, probable: Core 1 lost 7 %.\n  core 1: 7 ms per second\n  core 2: 7 ms per second\n  \
+             core 3: 7 ms per second\n  and 2 more\nRun next: surefoot stall who --cpu 0-3 --duration 10s\n";
+        assert!(told.starts_with(expected), "{told}");
+        assert!(told.ends_with("Not looked at, so not known: Memory errors.\n"), "{told}");
+        assert!(text(&Why::of(Vec::new(), Vec::new(), "0")).starts_with("Nothing is known yet"));
+    }
+
+    /// Each command that a rule names is one that this program takes.
+    #[test]
+    fn every_next_command_is_one_of_ours() {
+        use clap::Parser;
+        let mut seen = 0;
+        for rule in surefoot_daemon::rooms::rules::all() {
+            let Some((command, effect)) = rule.next else { continue };
+            let command = command.replace("{cores}", "0-1").replace("{name}", "eth0");
+            let parsed = crate::args::Arguments::try_parse_from(command.split(' '));
+            assert!(parsed.is_ok(), "{}: {command}: {}", rule.name, parsed.err().unwrap());
+            assert!(effect.starts_with("Changes no"), "{}: say what it changes: {effect}", rule.name);
+            seen += 1;
+        }
+        assert!(seen > 20, "{seen}");
+    }
+}

@@ -1,0 +1,145 @@
+//! The cases as a client reaches them: at a server, or in a store that is opened here.
+
+use crate::desk::{Problem, meet, pause, release};
+use crate::{Book, CaseLine, CaseList, CaseStory, Reason, Trail};
+use surefoot_hostfs::privilege::effective_user;
+use surefoot_model::AuditEntry;
+use surefoot_outside::own::{self, Server};
+use surefoot_remedy::Casebook;
+use surefoot_remedy::decide::Request;
+
+/// Where the cases are.
+pub enum Place {
+    /// At a server.
+    Server(Server),
+    /// In a store.
+    Store(Box<Book>),
+}
+
+/// Why a request was not met.
+#[derive(Debug, thiserror::Error)]
+pub enum Unmet {
+    /// The server refused, or did not answer.
+    #[error(transparent)]
+    Server(#[from] own::Error),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] surefoot_remedy::Error),
+    /// The case is not in a state for it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Place {
+    /// The newest cases.
+    ///
+    /// # Errors
+    /// When the server or the store does not answer, or refuses.
+    pub fn cases(&mut self, open_only: bool, limit: usize) -> Result<CaseList, Unmet> {
+        match self {
+            Place::Server(server) => {
+                let state = if open_only { "open" } else { "all" };
+                Ok(server.get(&format!("/api/v1/cases?state={state}&limit={limit}"))?)
+            }
+            Place::Store(book) => {
+                let cases = book.cases(open_only, limit)?.iter().map(CaseLine::of).collect();
+                Ok(CaseList::of(cases, open_only, &book.with(|store| store.counts())?))
+            }
+        }
+    }
+
+    /// One case with its audit trail.
+    ///
+    /// # Errors
+    /// When the server or the store does not answer, or refuses.
+    pub fn story(&mut self, id: u64) -> Result<CaseStory, Unmet> {
+        match self {
+            Place::Server(server) => Ok(server.get(&format!("/api/v1/cases/{id}"))?),
+            Place::Store(book) => Ok(CaseStory::read(book.as_mut(), id)?),
+        }
+    }
+
+    /// The newest lines of the audit trail, oldest first.
+    ///
+    /// # Errors
+    /// When the server or the store does not answer, or refuses.
+    pub fn trail(&mut self, limit: usize) -> Result<Vec<AuditEntry>, Unmet> {
+        match self {
+            Place::Server(server) => {
+                let mut trail = server.get::<Trail>("/api/v1/trail")?.trail;
+                trail.drain(..trail.len().saturating_sub(limit));
+                Ok(trail)
+            }
+            Place::Store(book) => Ok(book.trail(0, limit)?),
+        }
+    }
+
+    /// Requests something for a case; returns the case afterwards.
+    ///
+    /// # Errors
+    /// When the server or the store does not answer, or refuses.
+    pub fn request(&mut self, id: u64, asked: Request, said: &Reason) -> Result<CaseLine, Unmet> {
+        match self {
+            Place::Server(server) => Ok(server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), said)?),
+            Place::Store(book) => {
+                meet(book, id, asked, &actor(), said).map(|case| CaseLine::of(&case)).map_err(|problem| match problem {
+                    Problem::Store(error) => Unmet::Store(error),
+                    refused => Unmet::Refused(refused.to_string()),
+                })
+            }
+        }
+    }
+
+    /// Takes a host name away from its machine; returns the outcome in words.
+    ///
+    /// # Errors
+    /// When the server or the store does not answer, or refuses.
+    pub fn release(&mut self, host: &str, reason: &str) -> Result<String, Unmet> {
+        #[derive(serde::Deserialize)]
+        struct Released {
+            outcome: String,
+        }
+        match self {
+            Place::Server(server) => {
+                let path = format!("/api/v1/hosts/{host}/release");
+                Ok(server.post::<Released>(&path, &said(reason))?.outcome)
+            }
+            Place::Store(book) => Ok(release(book, host, &actor(), reason)?),
+        }
+    }
+
+    /// Pauses all cases, or resumes them.
+    ///
+    /// # Errors
+    /// When the server or the store does not answer, or refuses.
+    pub fn pause(&mut self, is_paused: bool, reason: &str) -> Result<(), Unmet> {
+        match self {
+            Place::Server(server) => {
+                let path = if is_paused { "/api/v1/pause" } else { "/api/v1/resume" };
+                Ok(server.post::<serde_json::Value>(path, &said(reason)).map(drop)?)
+            }
+            Place::Store(book) => Ok(pause(book, is_paused, &actor(), reason)?),
+        }
+    }
+}
+
+fn said(reason: &str) -> Reason {
+    Reason { reason: reason.to_owned(), step: None }
+}
+
+/// Whoever can write to the store may do everything in it; the trail names the user.
+fn actor() -> String {
+    format!("user {}", effective_user())
+}
+
+/// The word for a request in an address.
+pub fn word(asked: Request) -> &'static str {
+    match asked {
+        Request::Approve => "approve",
+        Request::Pause => "pause",
+        Request::Resume => "resume",
+        Request::Cancel => "cancel",
+        Request::Replaced => "replaced",
+        Request::TestedGood => "tested-good",
+    }
+}

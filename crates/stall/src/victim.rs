@@ -1,0 +1,311 @@
+//! How long a process ran, and how long it was ready to run while another had its core, by the scheduler's own count.
+//!
+//! The ledger names who took the time; this is what it has to add up to.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+use surefoot_hostfs::Root;
+use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_model::{CauseKind, Digits, Lost, Report};
+
+/// Threads of one look; the rest is counted.
+const THREADS_MAX: usize = 65_536;
+
+/// What threads ran and waited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Took {
+    /// Time on a core, nanoseconds.
+    pub ran_ns: u64,
+    /// Time in a queue of the scheduler, ready to run; nanoseconds.
+    pub waited_ns: u64,
+    /// Threads that were there at the end.
+    pub threads: usize,
+    /// Threads that ended in between and took their times with them, or that could not be read: both times are lower bounds
+    /// where this is not 0.
+    pub lost_threads: usize,
+}
+
+/// Who took a workload's time, against how long the scheduler says it waited.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Account {
+    /// Tasks that had a core while the workload was ready to run there, the largest first.
+    pub takers: Vec<Lost>,
+    /// What these took together, nanoseconds.
+    pub named_ns: u64,
+    /// What the scheduler counted as waiting beyond that, nanoseconds; `None` where it does not say how long that was.
+    pub unnamed_ns: Option<u64>,
+    /// What interrupts, kernel threads and the hypervisor took from the watched cores, whoever ran there; the largest first.
+    pub from_cores: Vec<Lost>,
+    /// The longest that one taker had a core at a stretch, nanoseconds, and the longest that any other taker had: what the
+    /// longest wait is at least, with the first one and without.
+    pub longest: Option<(usize, u64, u64)>,
+}
+
+impl Account {
+    /// Out of the ledger of a report whose workload it was, and what the scheduler counted meanwhile, if it did.
+    pub fn of(report: &Report, took: Option<&Took>) -> Self {
+        let (takers, others): (Vec<Lost>, Vec<Lost>) =
+            report.causes().into_iter().partition(|lost| lost.cause.kind == CauseKind::Preemption);
+        let named_ns = takers.iter().fold(0u64, |sum, lost| sum.saturating_add(lost.total_ns));
+        let longest = takers.iter().enumerate().max_by_key(|(_, lost)| lost.max_ns).map(|(first, lost)| {
+            let without = takers.iter().enumerate().filter(|(at, _)| *at != first).map(|(_, lost)| lost.max_ns).max();
+            (first, lost.max_ns, without.unwrap_or_default())
+        });
+        Account {
+            unnamed_ns: took.map(|took| took.waited_ns.saturating_sub(named_ns)),
+            named_ns,
+            longest,
+            takers,
+            from_cores: others.into_iter().filter(|lost| lost.while_busy_ns() > 0).collect(),
+        }
+    }
+}
+
+/// Processes of a unit that are looked at: as many as the programs follow.
+const PROCESSES_MAX: usize = 4096;
+/// Control groups that are looked through for one.
+const GROUPS_MAX: usize = 65_536;
+
+/// The processes of a systemd unit, by the control groups of this name and all below them.
+///
+/// # Errors
+/// There is no such unit, several have this name, it has no process or too many, or its groups cannot be read.
+pub fn of_unit(root: &Root, unit: &str) -> Result<Vec<u32>, String> {
+    let name = if unit.contains('.') { unit.to_owned() } else { format!("{unit}.service") };
+    let top = root.sys("fs/cgroup");
+    let mut found = Vec::new();
+    let mut open = vec![top.clone()];
+    let mut seen = 0;
+    while let Some(folder) = open.pop() {
+        seen += 1;
+        if seen > GROUPS_MAX {
+            return Err(format!("this host has more than {GROUPS_MAX} control groups, too many to look through"));
+        }
+        for group in groups_in(&folder)? {
+            match group.file_name().is_some_and(|own| own == name.as_str()) {
+                true => found.push(group),
+                false => open.push(group),
+            }
+        }
+    }
+    let shown = |group: &Path| format!("/{}", group.strip_prefix(&top).unwrap_or(group).display());
+    match found.as_slice() {
+        [] => Err(match Namespaces::of_this_process().place(Kind::Cgroup) {
+            Place::Initial => format!("no control group is called {name}: systemd runs no such unit now"),
+            _ => format!("no control group of this cgroup namespace is called {name}; those outside are not seen"),
+        }),
+        [one] => processes(one),
+        // Version 1 has a tree for each controller, with the same groups in each.
+        many if many.iter().all(|group| has_same_end(group, &many[0], &top)) => processes(&many[0]),
+        many => {
+            let listed: Vec<String> = many.iter().take(4).map(|group| shown(group)).collect();
+            Err(format!("{} units are called {name}: {}; name a process with --pid", many.len(), listed.join(", ")))
+        }
+    }
+}
+
+/// Whether two groups have the same path below the controllers of version 1.
+fn has_same_end(one: &Path, other: &Path, top: &Path) -> bool {
+    let below = |group: &Path| -> PathBuf { group.strip_prefix(top).unwrap_or(group).components().skip(1).collect() };
+    !top.join("cgroup.controllers").exists() && below(one) == below(other)
+}
+
+fn groups_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let unreadable = |error: io::Error| format!("{}: {error}", folder.display());
+    let mut groups = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        if entry.file_type().map_err(unreadable)?.is_dir() {
+            groups.push(entry.path());
+        }
+    }
+    Ok(groups)
+}
+
+fn processes(group: &Path) -> Result<Vec<u32>, String> {
+    let mut pids = Vec::new();
+    let mut open = vec![group.to_owned()];
+    while let Some(folder) = open.pop() {
+        let path = folder.join("cgroup.procs");
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        for line in text.lines() {
+            pids.push(line.digits().ok_or_else(|| format!("{}: '{line}' is no process", path.display()))?);
+        }
+        open.extend(groups_in(&folder)?);
+    }
+    // A process of another PID namespace has the number 0.
+    pids.retain(|pid| *pid != 0);
+    match pids.len() {
+        0 => Err(format!("no process runs in {}", group.display())),
+        1..=PROCESSES_MAX => Ok(pids),
+        many => Err(format!("{many} processes run in {}; at most {PROCESSES_MAX} can be followed", group.display())),
+    }
+}
+
+/// What each thread of some processes has run and waited since it began.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    threads: BTreeMap<(u32, u32), (u64, u64)>,
+    unread: usize,
+    ended: usize,
+}
+
+impl Counts {
+    /// Reads them now. A process that is not there has no threads.
+    ///
+    /// # Errors
+    /// The kernel keeps no such counts, or this user may not list the threads.
+    pub fn read(root: &Root, pids: &[u32]) -> io::Result<Self> {
+        let mut counts = Counts::default();
+        for pid in pids {
+            let folder = root.proc(format!("{pid}/task"));
+            let listed = match fs::read_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                listed => listed?,
+            };
+            for thread in listed {
+                let Some(id) = thread?.file_name().to_str().and_then(str::digits::<u32>) else { continue };
+                if counts.threads.len() >= THREADS_MAX {
+                    counts.unread += 1;
+                    continue;
+                }
+                match fs::read_to_string(folder.join(id.to_string()).join("schedstat")) {
+                    Ok(text) => {
+                        let took =
+                            two(&text).ok_or_else(|| io::Error::other(format!("schedstat says '{}'", text.trim())))?;
+                        counts.threads.insert((*pid, id), took);
+                    }
+                    // It ended meanwhile.
+                    Err(_) => counts.unread += 1,
+                }
+            }
+        }
+        if !counts.threads.is_empty() && counts.threads.values().all(|took| *took == (0, 0)) {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the kernel keeps no schedstat (CONFIG_SCHED_INFO)",
+            ));
+        }
+        Ok(counts)
+    }
+
+    /// Takes a later look. What threads that ended since had taken by the look before stays.
+    pub fn update(&mut self, later: Counts) {
+        for (thread, took) in &later.threads {
+            // Another thread by the same number began at 0; it is told of as lost by [`Counts::since`].
+            self.threads.insert(*thread, *took);
+        }
+        self.ended = self.threads.keys().filter(|thread| !later.threads.contains_key(thread)).count();
+        self.unread = later.unread;
+    }
+
+    /// What they took since an earlier look. A thread that is new began at 0.
+    pub fn since(&self, earlier: &Counts) -> Took {
+        let mut took = Took {
+            threads: self.threads.len() - self.ended,
+            lost_threads: self.unread + self.ended,
+            ..Took::default()
+        };
+        for (thread, (ran, waited)) in &self.threads {
+            let (ran_before, waited_before) = earlier.threads.get(thread).copied().unwrap_or_default();
+            match (ran.checked_sub(ran_before), waited.checked_sub(waited_before)) {
+                (Some(ran), Some(waited)) => {
+                    took.ran_ns = took.ran_ns.saturating_add(ran);
+                    took.waited_ns = took.waited_ns.saturating_add(waited);
+                }
+                // Another thread by the same number.
+                _ => took.lost_threads += 1,
+            }
+        }
+        took.lost_threads += earlier.threads.keys().filter(|thread| !self.threads.contains_key(thread)).count();
+        took
+    }
+}
+
+/// The first two numbers of a line.
+fn two(text: &str) -> Option<(u64, u64)> {
+    let mut numbers = text.split_ascii_whitespace().map(str::digits);
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn host(threads: &[(u32, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (id, text) in threads {
+            let path = folder.path().join(format!("proc/7/task/{id}"));
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("schedstat"), text).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    #[test]
+    fn a_unit_is_found_by_its_group_with_what_is_below_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let group = |path: &str, pids: &str| {
+            let path = folder.path().join("sys/fs/cgroup").join(path);
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("cgroup.procs"), pids).unwrap();
+        };
+        group("", "1\n");
+        fs::write(folder.path().join("sys/fs/cgroup/cgroup.controllers"), "cpu\n").unwrap();
+        group("system.slice/db.service", "10\n");
+        group("system.slice/db.service/worker", "11\n12\n");
+        group("system.slice/empty.service", "");
+        group("user.slice/user-1000.slice/twice.service", "20\n");
+        group("system.slice/twice.service", "21\n");
+        group("system.slice/odd.service", "x\n");
+        let root = Root::at(folder.path());
+        for unit in ["db", "db.service"] {
+            let mut pids = of_unit(&root, unit).unwrap();
+            pids.sort_unstable();
+            assert_eq!(pids, [10, 11, 12]);
+        }
+        let refused = |unit: &str| of_unit(&root, unit).unwrap_err();
+        assert!(refused("web").contains("no control group is called web.service"));
+        assert!(refused("empty").contains("no process runs in"));
+        assert!(refused("odd").contains("'x' is no process"));
+        let twice = refused("twice");
+        assert!(twice.contains("/system.slice/twice.service") && twice.contains("/user.slice/"), "{twice}");
+    }
+
+    #[test]
+    fn a_thread_that_ended_is_counted_and_one_that_began_counts_from_nothing() {
+        let (_one, before) = host(&[(7, "100 50 3\n"), (8, "10 0 1\n"), (9, "500 500 9\n")]);
+        let (_two, after) = host(&[(7, "150 80 4\n"), (10, "7 6 1\n"), (9, "20 1 1\n")]);
+        let [before, after] = [before, after].map(|root| Counts::read(&root, &[7]).unwrap());
+        let took = after.since(&before);
+        assert_eq!((took.ran_ns, took.waited_ns, took.threads), (57, 36, 3));
+        assert_eq!(took.lost_threads, 2, "8 ended, and 9 is another thread now");
+    }
+
+    /// What a thread had taken by the last look at it stays, and it is said that it ended.
+    #[test]
+    fn a_process_that_ends_has_taken_what_it_took() {
+        let (_one, before) = host(&[(7, "100 50 3\n"), (8, "10 10 1\n")]);
+        let (_two, later) = host(&[(7, "150 80 4\n"), (8, "20 10 1\n")]);
+        let (_three, gone) = host(&[(8, "30 15 1\n")]);
+        let [before, later, gone] = [before, later, gone].map(|root| Counts::read(&root, &[7]).unwrap());
+        let mut last = before.clone();
+        last.update(later);
+        last.update(gone);
+        let took = last.since(&before);
+        assert_eq!((took.ran_ns, took.waited_ns, took.threads, took.lost_threads), (70, 35, 1, 1));
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_count_is_no_zero() {
+        let (_one, silent) = host(&[(7, "0 0 0\n")]);
+        assert_eq!(Counts::read(&silent, &[7]).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        let (_two, foreign) = host(&[(7, "1.5 many\n")]);
+        assert!(Counts::read(&foreign, &[7]).unwrap_err().to_string().contains("many"));
+        let (_three, none) = host(&[]);
+        assert_eq!(Counts::read(&none, &[7]).unwrap().since(&Counts::default()), Took::default());
+    }
+}
