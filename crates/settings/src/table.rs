@@ -71,7 +71,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "stall.notice_share",
-        about: "Share of its busy time that a core loses for a notice.",
+        about: "Share of its busy time that a core loses, unexplained time included, for a notice.",
         allowed: Allowed::Numbers(0.0, 1.0),
         when: When::Reload,
         option: "",
@@ -95,7 +95,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "stall.warning_share",
-        about: "Share of its busy time that a core loses for a warning.",
+        about: "Share of its busy time that a core loses, unexplained time included, for a warning.",
         allowed: Allowed::Numbers(0.0, 1.0),
         when: When::Reload,
         option: "",

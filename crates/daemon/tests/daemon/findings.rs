@@ -163,7 +163,7 @@ fn causes_in_words() {
 }
 
 #[test]
-fn the_unexplained_part_is_said_above_five_percent_of_the_loss() {
+fn unexplained_time_is_said_above_five_percent_of_lost_and_unexplained() {
     let sentence = |unexplained_ns| {
         let cores = vec![core(0, 0, vec![shootdowns(30_000_000)], unexplained_ns)];
         findings::of(&[window(10 * SECOND_NS, cores)], &[]).sentence
@@ -171,20 +171,46 @@ fn the_unexplained_part_is_said_above_five_percent_of_the_loss() {
     assert!(!sentence(1_500_000).contains("unexplained"), "{}", sentence(1_500_000));
     assert_eq!(
         sentence(10_000_000),
-        "Core 0 is 100 % busy and lost 40 ms per second, 4.0 % of that, most of it to TLB shootdowns, with 25 % \
-         of the lost time unexplained; no interruption longer than 10 us (TLB shootdown)."
+        "Core 0 is 100 % busy and lost 30 ms per second, 3.0 % of that, most of it to TLB shootdowns; another 10 ms per \
+         second unexplained; no interruption longer than 10 us (TLB shootdown)."
     );
     assert_eq!(
         sentence(70_000_000),
-        "Core 0 is 100 % busy and lost 100 ms per second, 10 % of that, 70 % of it unexplained; \
-         no interruption longer than 10 us (TLB shootdown)."
+        "Core 0 is 100 % busy and lost 30 ms per second, 3.0 % of that, most of it to TLB shootdowns; another 70 ms per \
+         second unexplained; no interruption longer than 10 us (TLB shootdown)."
     );
     check(
         vec![core(0, 0, vec![timer(250)], 1_000_000)],
         &[],
         Severity::Ok,
-        "Core 0 is 100 % busy and lost 0.2 % of that (50 % of it unexplained); \
+        "Core 0 is 100 % busy and lost 0.1 % of that; 0.1 % of that unexplained; \
          no interruption longer than 4.0 us (timer).",
+    );
+}
+
+#[test]
+fn unexplained_time_is_never_called_lost() {
+    let unexplained = |cpu, ns| core(cpu, 0, Vec::new(), ns);
+    check(
+        vec![unexplained(0, 1_000_000)],
+        &[],
+        Severity::Ok,
+        "Core 0 is 100 % busy and lost nothing to a known cause; 0.1 % of that unexplained.",
+    );
+    let warning = |cores, sentence| check(cores, &[], Severity::Warning, sentence);
+    warning(
+        vec![unexplained(0, 100_000_000)],
+        "Core 0 is 100 % busy and has 100 ms per second, 10 % of that, unexplained.",
+    );
+    warning(
+        vec![unexplained(0, 100_000_000), core(1, 0, vec![timer(250)], 0)],
+        "Both cores are 100 % busy. Core 0 has 100 ms per second, 10 % of its busy time, unexplained; no interruption \
+         longer than 4.0 us (timer).",
+    );
+    warning(
+        vec![unexplained(0, 100_000_000), core(1, 0, vec![shootdowns(60_000_000)], 0)],
+        "Both cores are 100 % busy. Both have lost or unexplained time, core 0 most: 100 ms per second, 10 % of its busy \
+         time, unexplained; no interruption longer than 10 us (TLB shootdown).",
     );
 }
 

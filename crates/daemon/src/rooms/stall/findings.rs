@@ -68,7 +68,8 @@ impl Thresholds {
         };
         let (share, rate, gap) = (phrase::percent(share), phrase::rate(rate), phrase::length(gap));
         format!(
-            "threshold of a {severity}: {share} of a core's busy time and {rate}, or a single interruption of {gap}"
+            "threshold of a {severity}: {share} of a core's busy time and {rate}, lost and unexplained together, or a single \
+             interruption of {gap}"
         )
     }
 }
@@ -201,8 +202,14 @@ fn of_refs(windows: &[&Window], gaps: &[&Gap], sight: Sight, thresholds: &Thresh
         None => phrase::quiet(&cores, longest.as_ref(), (sight, thresholds.gap_ns)),
     };
     let of_core = |core: &&CoreSum| {
-        let (share, rate) = (phrase::percent(core.share_ppm()), phrase::rate(core.rate_ns_per_s()));
-        format!("core {}: {rate}, {share} of its busy time", core.cpu)
+        let amount = |ns| {
+            let (rate, share) = (rate_ns_per_s(ns, core.wall_ns), share_ppm(ns, core.busy_ns));
+            format!("{}, {} of its busy time", phrase::rate(rate), phrase::percent(share))
+        };
+        match core.unexplained_ns {
+            0 => format!("core {}: lost {}", core.cpu, amount(core.lost_ns)),
+            ns => format!("core {}: lost {}; unexplained {}", core.cpu, amount(core.lost_ns), amount(ns)),
+        }
     };
     let mut evidence: Vec<String> = loud.iter().take(EVIDENCE_CORES_MAX).map(of_core).collect();
     evidence.extend(throttled(windows).into_iter().take(EVIDENCE_CORES_MAX));
@@ -254,7 +261,7 @@ pub(crate) struct CoreSum {
     pub(crate) cpu: CpuId,
     pub(crate) wall_ns: u64,
     pub(crate) busy_ns: u64,
-    /// Named causes while not idle, and the unexplained part.
+    /// Named causes while not idle. Unexplained time is no part of it.
     pub(crate) lost_ns: u64,
     pub(crate) unexplained_ns: u64,
     /// The part of what was lost that is known in steps of [`STEP_NS`] alone.
@@ -286,7 +293,6 @@ impl CoreSum {
             let sum = sums.entry(core.cpu).or_insert_with(|| CoreSum::new(core.cpu));
             add(&mut sum.wall_ns, core.wall_ns);
             add(&mut sum.busy_ns, core.busy_ns());
-            add(&mut sum.lost_ns, core.unexplained_ns);
             add(&mut sum.unexplained_ns, core.unexplained_ns);
             for lost in &core.lost {
                 let busy_ns = lost.while_busy_ns();
@@ -306,18 +312,25 @@ impl CoreSum {
         sums.into_values().collect()
     }
 
-    pub(crate) fn share_ppm(&self) -> u64 {
-        share_ppm(self.lost_ns, self.busy_ns)
+    /// What the thresholds are about: no task had this time, whether its cause is known or not.
+    fn lost_or_unexplained_ns(&self) -> u64 {
+        self.lost_ns.saturating_add(self.unexplained_ns)
     }
 
-    /// Lost nanoseconds per second of wall time.
-    pub(crate) fn rate_ns_per_s(&self) -> u64 {
-        rate_ns_per_s(self.lost_ns, self.wall_ns)
+    fn share_ppm(&self) -> u64 {
+        share_ppm(self.lost_or_unexplained_ns(), self.busy_ns)
+    }
+
+    /// Nanoseconds per second of wall time.
+    fn rate_ns_per_s(&self) -> u64 {
+        rate_ns_per_s(self.lost_or_unexplained_ns(), self.wall_ns)
     }
 
     /// Whether what was lost is no more than a few of the source's steps.
     pub(crate) fn is_few_steps(&self) -> bool {
-        self.stepped_ns > 0 && self.stepped_ns == self.lost_ns && self.lost_ns < SAYING_STEPS * STEP_NS
+        self.stepped_ns > 0
+            && self.stepped_ns == self.lost_or_unexplained_ns()
+            && self.stepped_ns < SAYING_STEPS * STEP_NS
     }
 
     fn is_little_busy(&self, of: &Thresholds) -> bool {

@@ -128,7 +128,7 @@ impl Room for Stall {
         let mut points: Vec<(u64, f64)> = newest.collect();
         points.reverse();
         (!points.is_empty()).then_some(Chart {
-            title: "Lost per second, all cores",
+            title: "Lost and unexplained per second, all cores",
             unit: "ns_per_s",
             points,
             now: NowValue::Last,

@@ -5,10 +5,8 @@ use super::public::{MESSAGES, TASK};
 use std::collections::BTreeSet;
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, Verdict};
 
-/// More than this share of the loss without a cause is said, parts per million.
+/// Unexplained time is in the sentence from this share of lost and unexplained time on, parts per million.
 const UNEXPLAINED_SHARE_PPM: u64 = 50_000;
-/// From this share on all of it is.
-const MOST_UNEXPLAINED_PPM: u64 = 995_000;
 /// More than half.
 const MOST_PPM: u64 = 500_000;
 /// A name stands for its kind from this share of the kind's time on.
@@ -60,26 +58,35 @@ pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>, (sight, ga
     let unexplained_ns = sum(cores.iter().map(|core| core.unexplained_ns));
     let wall_ns = sum(cores.iter().map(|core| core.wall_ns));
     let busy_ns = sum(cores.iter().map(|core| core.busy_ns));
-    let busy = how_busy(cores);
-    if lost_ns == 0 && sight == Sight::Counters {
-        return format!("{busy}{}.", at_longest(cores, longest, (sight, gap_ns)));
-    }
-    let amount = match lost_ns {
-        0 => "nothing".to_owned(),
-        _ if cores.iter().all(|core| core.lost_ns == 0 || core.is_few_steps()) => {
-            format!("{}, counted in steps of {}", length(lost_ns), length(STEP_NS))
-        }
+    let amount = |ns| match is_almost_idle(busy_ns, wall_ns) {
         // A share of next to nothing says nothing.
-        _ if is_almost_idle(busy_ns, wall_ns) => rate(rate_ns_per_s(lost_ns, wall_ns)),
-        _ => format!("{} of that", percent(share_ppm(lost_ns, busy_ns))),
+        true => rate(rate_ns_per_s(ns, wall_ns)),
+        false => format!("{} of that", percent(share_ppm(ns, busy_ns))),
     };
-    let unexplained = match share_ppm(unexplained_ns, lost_ns) {
-        MOST_UNEXPLAINED_PPM.. => " (none of it explained)".to_owned(),
-        ppm if ppm > UNEXPLAINED_SHARE_PPM => format!(" ({} of it unexplained)", percent(ppm)),
-        _ => String::new(),
+    let lost = match lost_ns {
+        0 if sight == Sight::Counters => String::new(),
+        0 if unexplained_ns > 0 => " and lost nothing to a known cause".to_owned(),
+        0 => " and lost nothing".to_owned(),
+        _ => {
+            let least = if sight == Sight::Counters { "at least " } else { "" };
+            let few_steps = cores.iter().all(|core| core.lost_ns == 0 || core.is_few_steps());
+            let amount = match few_steps {
+                true => format!("{}, counted in steps of {}", length(lost_ns), length(STEP_NS)),
+                false => amount(lost_ns),
+            };
+            format!(" and lost {least}{amount}")
+        }
     };
-    let least = if sight == Sight::Counters { "at least " } else { "" };
-    format!("{busy} and lost {least}{amount}{unexplained}{}.", at_longest(cores, longest, (sight, gap_ns)))
+    let unexplained = match is_told(unexplained_ns, lost_ns) {
+        true => format!("; {} unexplained", amount(unexplained_ns)),
+        false => String::new(),
+    };
+    format!("{}{lost}{unexplained}{}.", how_busy(cores), at_longest(cores, longest, (sight, gap_ns)))
+}
+
+/// Whether unexplained time is large enough beside what was lost to be in the sentence.
+fn is_told(unexplained_ns: u64, lost_ns: u64) -> bool {
+    share_ppm(unexplained_ns, lost_ns.saturating_add(unexplained_ns)) > UNEXPLAINED_SHARE_PPM
 }
 
 /// The sentence about a host on which `loud_count` cores lost much, `worst` the most.
@@ -90,19 +97,37 @@ pub(crate) fn loud(
     longest: Option<&Longest<'_>>,
     (sight, gap_ns): (Sight, u64),
 ) -> String {
-    let (share, rate, cpu) = (percent(worst.share_ppm()), rate(worst.rate_ns_per_s()), worst.cpu);
-    let busy = how_busy(cores);
-    let (to, at_longest) = (to_what(worst), at_longest(cores, longest, (sight, gap_ns)));
+    let (cpu, busy, at_longest) = (worst.cpu, how_busy(cores), at_longest(cores, longest, (sight, gap_ns)));
+    let lost = worst.lost_ns > 0;
+    let how_much = |of: &str| {
+        let (rate_of, share) =
+            (|ns| rate(rate_ns_per_s(ns, worst.wall_ns)), |ns| percent(share_ppm(ns, worst.busy_ns)));
+        let amount = |ns| format!("{}, {} of {of}", rate_of(ns), share(ns));
+        match (lost, is_told(worst.unexplained_ns, worst.lost_ns)) {
+            (true, false) => format!("{}, {}", amount(worst.lost_ns), to_what(worst)),
+            (true, true) => format!(
+                "{}, {}; another {} unexplained",
+                amount(worst.lost_ns),
+                to_what(worst),
+                rate_of(worst.unexplained_ns)
+            ),
+            (false, _) => format!("{}, unexplained", amount(worst.unexplained_ns)),
+        }
+    };
     match (loud_count, cores.len()) {
-        (_, 1) => format!("{busy} and lost {rate}, {share} of that, {to}{at_longest}."),
-        (1, _) => format!("{busy}. Core {cpu} lost {rate}, {share} of its busy time, {to}{at_longest}."),
+        (_, 1) => format!("{busy} and {} {}{at_longest}.", if lost { "lost" } else { "has" }, how_much("that")),
+        (1, _) => {
+            let verb = if lost { "lost" } else { "has" };
+            format!("{busy}. Core {cpu} {verb} {}{at_longest}.", how_much("its busy time"))
+        }
         (some, count) => {
             let who = match some {
                 2 if count == 2 => "Both".to_owned(),
                 _ if some == count => format!("All {count}"),
                 _ => format!("{some} of them"),
             };
-            format!("{busy}. {who} lost time, core {cpu} most: {rate}, {share} of its busy time, {to}{at_longest}.")
+            let what = if is_told(worst.unexplained_ns, worst.lost_ns) { "have lost or unexplained" } else { "lost" };
+            format!("{busy}. {who} {what} time, core {cpu} most: {}{at_longest}.", how_much("its busy time"))
         }
     }
 }
@@ -169,21 +194,13 @@ fn to_what(core: &CoreSum) -> String {
         core.kinds.iter().map(|(&kind, names)| (kind, sum(names.values().copied()))).collect();
     kinds.sort_by_key(|&(kind, total_ns)| (std::cmp::Reverse(total_ns), kind));
     let share = |total_ns: u64| share_ppm(total_ns, core.lost_ns);
-    let unexplained_ppm = share(core.unexplained_ns);
-    if unexplained_ppm > MOST_PPM || kinds.is_empty() {
-        return format!("{} of it unexplained", percent(unexplained_ppm));
-    }
-    let causes = match kinds.as_slice() {
+    match kinds.as_slice() {
         [first, ..] if share(first.1) > MOST_PPM => format!("most of it to {}", many(core, first.0)),
         [first, second, ..] if share(first.1.saturating_add(second.1)) > MOST_PPM => {
             format!("mainly to {} and {}", many(core, first.0), many(core, second.0))
         }
         [first, ..] => format!("to many causes, the largest being {}", many(core, first.0)),
         [] => String::new(),
-    };
-    match unexplained_ppm {
-        ppm if ppm > UNEXPLAINED_SHARE_PPM => format!("{causes}, with {} of the lost time unexplained", percent(ppm)),
-        _ => causes,
     }
 }
 
