@@ -99,5 +99,8 @@ fn without_ebpf_who_took_the_time_is_not_known() {
     assert!(number(&line, "ran_ns") > 0, "{line}");
     assert!(["takers", "named_ns", "unnamed_ns"].iter().all(|field| line[field].is_null()), "{line}");
     surefoot("why --duration 500ms --comm spinner").as_nobody().run().expect_refusal(2, &["--comm", "eBPF"]);
+    surefoot("why --duration 500ms --comm no-such-name")
+        .run()
+        .expect_refusal(2, &["--comm no-such-name", "no thread has"]);
     surefoot("why --duration 500ms --unit no-such-unit").run().expect_refusal(2, &["--unit no-such-unit"]);
 }

@@ -205,6 +205,15 @@ fn start_server(
         && let Some(path) = &history
     {
         History::check(path).with_context(|| format!("--history {}", path.display()))?;
+        // A name that was typed wrongly makes no directory.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| matches!(folder.try_exists(), Ok(false))) {
+            anyhow::bail!(
+                "--history {}: {} does not exist; create it first, for you alone (mkdir -m 700)",
+                path.display(),
+                folder.display()
+            );
+        }
     }
     for folder in [history.as_deref().and_then(std::path::Path::parent), run_directory.as_deref()].into_iter().flatten()
     {

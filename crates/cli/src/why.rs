@@ -2,7 +2,7 @@
 
 use crate::args::{RUN_DIRECTORY, Source, What, can_attach};
 use crate::rooms::Summary;
-use crate::stall::report;
+use crate::stall::{report, threads};
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -27,7 +27,28 @@ const EVIDENCE_SHOWN: usize = 3;
 const TAKERS_SHOWN: usize = 5;
 const FROM_CORES_SHOWN: usize = 3;
 
+/// Options of [`What`] that work here as in `surefoot watch` and are not in this command's help: it is about one answer now.
+const NOT_IN_HELP: [&str; 12] = [
+    "sentinel",
+    "min_gap",
+    "workload",
+    "experiments",
+    "redfish",
+    "redfish_system",
+    "redfish_ca",
+    "redfish_insecure",
+    "event_log",
+    "bmc_user",
+    "bmc_password_file",
+    "bmc_timeout",
+];
+
 #[derive(Args)]
+#[command(
+    mut_arg("pid", |pid| pid.help("Say who takes time from this process")),
+    mut_arg("comm", |comm| comm.help("Say who takes time from the threads with this name")),
+    mut_args(|option| { let hide = NOT_IN_HELP.contains(&option.get_id().as_str()); option.hide(hide) }),
+)]
 pub struct WhyOptions {
     #[command(flatten)]
     pub what: What,
@@ -225,6 +246,9 @@ fn text(why: &Why) -> String {
 
 fn of_process(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::Result<()> {
     report::check_workload(&options.what, root)?;
+    if can_attach(root) {
+        threads::expect_comm(options.what.comm.as_deref(), root)?;
+    }
     let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
     report::check_times(&options.what, window, Some(options.duration))?;
     let mut what = options.what.clone();

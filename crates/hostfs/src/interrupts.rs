@@ -27,6 +27,12 @@ pub struct Row {
     pub counts: Vec<u64>,
 }
 
+/// Whether the counts of the row with this label are interrupts that no other row counts. `ERR` and `MIS` count errors of the
+/// controller, and `CAL` counts each `TLB` shootdown among the called functions (Linux 4.8 and later).
+pub fn counts_interrupts(label: &str) -> bool {
+    !matches!(label, "ERR" | "MIS" | "TLB")
+}
+
 impl Row {
     /// Whether this is a device's line and not one of the architecture's own interrupts.
     pub fn is_device(&self) -> bool {

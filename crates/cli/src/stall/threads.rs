@@ -45,10 +45,19 @@ pub fn check_comm(comm: Option<&str>) -> anyhow::Result<()> {
 
 /// Says so of a name that no thread has now: one may come.
 pub fn tell_comm(comm: Option<&str>, root: &Root) {
-    let said = comm.and_then(|comm| Tasks::read(root).ok().and_then(|tasks| without(comm, &tasks.tasks)));
-    if let Some(said) = said {
+    if let Some(said) = missing(comm, root) {
         surefoot_console::tell!("{said}");
     }
+}
+
+/// Refuses a name that no thread has now, for a question about now.
+pub fn expect_comm(comm: Option<&str>, root: &Root) -> anyhow::Result<()> {
+    missing(comm, root).map_or(Ok(()), |said| Err(anyhow::Error::msg(said)))
+}
+
+/// That no thread has this name; `None` also where the tasks cannot be read.
+fn missing(comm: Option<&str>, root: &Root) -> Option<String> {
+    Tasks::read(root).ok().and_then(|tasks| without(comm?, &tasks.tasks))
 }
 
 /// That no thread has this name, and which names there are; `None` where one has it.

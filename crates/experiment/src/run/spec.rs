@@ -5,9 +5,12 @@ use std::str::FromStr;
 use surefoot_console::units::parse_ns;
 use surefoot_disturb::disturbance::{Guest, GuestStop, Method, Phase, Spec, What};
 use surefoot_hostfs::cpus;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, did_you_mean};
 
 const FORM: &str = "write freeze:length=2ms,period=1s, and cores=0-1, phase=random or method=spin where needed";
+
+/// The keys of all kinds.
+const KEYS: [&str; 8] = ["length", "period", "rate", "cores", "phase", "method", "qmp", "pid"];
 
 /// A disturbance as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +86,10 @@ impl FromStr for SpecChoice {
             _ => FORM.to_owned(),
         })?;
         let mut values = values(rest)?;
+        // A key that was misspelt is not missing.
+        if let Some(key) = values.keys().find(|key| !KEYS.contains(key)) {
+            return Err(format!("unknown key '{key}'{}; {FORM}", did_you_mean(key, KEYS)));
+        }
         let phase = match values.remove("phase").as_deref() {
             None | Some("same") => Phase::Same,
             Some("random") => Phase::Random,
@@ -105,7 +112,7 @@ impl FromStr for SpecChoice {
         };
         let rated = What::RATED.into_iter().find(|what| what.name() == kind);
         let (length_ns, period_ns) = match rated {
-            Some(_) if method.is_some() => return Err(format!("'method' is nothing that {kind} has")),
+            Some(_) if method.is_some() => return Err(format!("{kind} takes no 'method'")),
             Some(_) => (0, period_of_rate(&mut values)?),
             None => (time(&mut values, "length")?, time(&mut values, "period")?),
         };
@@ -122,10 +129,10 @@ impl FromStr for SpecChoice {
         };
         match values.first_key_value() {
             None => Ok(SpecChoice(Spec { what, length_ns, period_ns, cores, phase, guest, even_on_bare_metal: false })),
-            Some((key, _)) if rated.is_some() => Err(format!(
-                "'{key}' is nothing that {kind} has; write {kind}:rate=1000 and, where it has cores, cores=0-1"
-            )),
-            Some((key, _)) => Err(format!("'{key}' is nothing that {kind} has; {FORM}")),
+            Some((key, _)) if rated.is_some() => {
+                Err(format!("{kind} takes no '{key}'; write {kind}:rate=1000 and, where it has cores, cores=0-1"))
+            }
+            Some((key, _)) => Err(format!("{kind} takes no '{key}'; {FORM}")),
         }
     }
 }
@@ -178,15 +185,17 @@ mod tests {
             ("guest-freeze:length=1ms,period=1s", "qmp=SOCKET, or pid=NUMBER"),
             ("guest-stop:length=1ms,period=1s,pid=1", "the number of QEMU's process"),
             ("guest-stop:length=1ms,period=1s,pid=2,qmp=x", "'qmp' and 'pid' both"),
-            ("freeze:length=1ms,period=1s,pid=2", "'pid' is nothing"),
+            ("freeze:length=1ms,period=1s,pid=2", "freeze takes no 'pid'"),
+            ("freeze:lenght=1ms,period=1s", "unknown key 'lenght'; did you mean 'length'?"),
+            ("ipi:rte=5", "unknown key 'rte'; did you mean 'rate'?"),
             ("ipi:rate=0", "rate=0: write how many a second"),
-            ("timer:rate=10,method=bpf", "'method' is nothing that timer has"),
-            ("softirq:rate=10,length=1ms", "'length' is nothing that softirq has; write softirq:rate=1000"),
+            ("timer:rate=10,method=bpf", "timer takes no 'method'"),
+            ("softirq:rate=10,length=1ms", "softirq takes no 'length'; write softirq:rate=1000"),
             ("ipi", "write ipi:rate=1000"),
             ("stop:length=1ms,period=1s,method=spin", "'stop' is a method"),
             ("freeze:length=1ms,period=1s,cores=x", "is not a list of cores"),
             ("freeze:length=1ms,period=1s,length=2ms", "'length' is there twice"),
-            ("freeze:length=1ms,period=1s,cpu=1", "'cpu' is nothing that freeze has"),
+            ("freeze:length=1ms,period=1s,cpu=1", "unknown key 'cpu'"),
             ("freeze:length=1ms,5,period=1s", "'5' is no key=value"),
         ] {
             let error = text.parse::<SpecChoice>().unwrap_err();

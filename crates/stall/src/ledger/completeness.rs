@@ -1,16 +1,10 @@
 //! Completeness: what the probes counted, held against the kernel's own table of interrupts.
 
 use std::collections::HashMap;
-use surefoot_hostfs::interrupts::Interrupts;
+use surefoot_hostfs::interrupts::{Interrupts, counts_interrupts};
 use surefoot_model::{Completeness, CpuId, Untimed};
 use surefoot_probes::Snapshot;
 use surefoot_probes::layout::{CAUSE_LOCAL_TIMER, CAUSES, CauseTotals, KEY_DEVICE, VECTORS};
-
-/// Rows that count errors of the controller rather than interrupts of a core.
-const NOT_INTERRUPTS: [&str; 2] = ["ERR", "MIS"];
-
-/// Rows that are counted inside another one: a shootdown is one of the functions that CAL counts.
-const INSIDE_ANOTHER: [&str; 1] = ["TLB"];
 
 /// Rows that the probes time in another unit: several handlers run in one NMI.
 const TIMED_OTHERWISE: [&str; 2] = ["NMI", "PMI"];
@@ -33,7 +27,7 @@ pub fn compare(
     let probed = Probed::of(spans);
     for row in &rise.rows {
         let label = row.label.as_str();
-        if NOT_INTERRUPTS.contains(&label) || INSIDE_ANOTHER.contains(&label) {
+        if !counts_interrupts(label) {
             continue;
         }
         let is_timed = if row.is_device() { times_devices } else { timed_rows.contains(&label) };

@@ -5,7 +5,7 @@
 //! do not name stays unexplained, and each row of /proc/interrupts is listed as counted but untimed.
 
 use std::collections::BTreeMap;
-use surefoot_hostfs::interrupts::Interrupts;
+use surefoot_hostfs::interrupts::{Interrupts, counts_interrupts};
 use surefoot_hostfs::stat::{Stat, Ticks};
 use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Lost, Untimed};
 
@@ -124,7 +124,7 @@ pub fn core_ledger(
 pub fn untimed(rise: &Interrupts, cpus: &[CpuId]) -> Vec<Untimed> {
     let mut rows = Vec::new();
     let columns = rise.columns(cpus.iter().copied());
-    for row in rise.rows.iter().filter(|row| !matches!(row.label.as_str(), "ERR" | "MIS" | "TLB")) {
+    for row in rise.rows.iter().filter(|row| counts_interrupts(&row.label)) {
         for (cpu, count) in columns.counts(row) {
             if count > 0 {
                 rows.push(Untimed { cpu, row: row.label.clone(), name: row.name.clone(), count });

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use surefoot_console::units::{counted, duration, parse_ns};
 use surefoot_disturb::predict::{Freeze, Group, Noise, Phase, Recorded};
-use surefoot_model::{CpuId, Event};
+use surefoot_model::{CpuId, Event, did_you_mean};
 
 const FORM: &str = "write freeze:length=2ms,period=1s,phase=random or recorded:file=FILE, and nodes=K where not all nodes \
                     have it";
@@ -39,6 +39,10 @@ impl FromStr for NoiseChoice {
                 return Err(format!("'{key}' is there twice"));
             }
         }
+        const KEYS: [&str; 5] = ["length", "period", "file", "phase", "nodes"];
+        if let Some(key) = values.keys().find(|key| !KEYS.contains(key)) {
+            return Err(format!("unknown key '{key}'{}; {FORM}", did_you_mean(key, KEYS)));
+        }
         let phase = match values.remove("phase") {
             None | Some("random") => Phase::Random,
             Some("same") => Phase::Same,
@@ -60,7 +64,7 @@ impl FromStr for NoiseChoice {
         };
         match values.first_key_value() {
             None => Ok(NoiseChoice { kind, phase, nodes }),
-            Some((key, _)) => Err(format!("'{key}' is nothing that this noise has; {FORM}")),
+            Some((key, _)) => Err(format!("this noise takes no '{key}'; {FORM}")),
         }
     }
 }
@@ -171,7 +175,7 @@ mod tests {
             ("freeze:length=1ms,period=1s,phase=odd", "'odd' is no phase"),
             ("freeze:length=1ms,period=1s,nodes=0", "from 1 on"),
             ("freeze:length=1ms,length=1ms,period=1s", "there twice"),
-            ("freeze:length=1ms,period=1s,cores=0-1", "'cores' is nothing"),
+            ("freeze:length=1ms,period=1s,cores=0-1", "unknown key 'cores'"),
             ("freeze:length", "'length' is no key=value"),
             ("recorded:phase=same", "'file' is missing"),
         ] {

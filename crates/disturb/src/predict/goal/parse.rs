@@ -251,7 +251,7 @@ impl Reading {
                 }
                 "cpu" => operation.cpu = self.number("cpu", value, 0, CPUS_MAX - 1)? as u8,
                 "nic" => operation.nic = self.number("nic", value, 0, CPUS_MAX - 1)? as u8,
-                _ => return Err(self.wrong(format!("'{name}' is nothing that this operation has"))),
+                _ => return Err(self.wrong(format!("unknown option '{name}' of this operation"))),
             }
             seen.push(name);
             options = rest;
@@ -306,7 +306,7 @@ fn tokens(line: &[u8]) -> Result<Vec<&str>, String> {
             _ if is_of_word(letter) => {
                 text[from..].find(|letter: char| !is_of_word(letter)).unwrap_or(text.len() - from)
             }
-            _ => return Err(format!("'{}' is nothing that a GOAL file has", letter.escape_default())),
+            _ => return Err(format!("unexpected character '{}'", letter.escape_default())),
         };
         tokens.push(&text[from..from + length]);
         from += length;

@@ -3,6 +3,7 @@
 use super::{Facts, Judgement, Known, Measured, Rule, cores_text, fine, fix, known};
 use crate::audit::measure::listed;
 use surefoot_hostfs::cpus::parse_list;
+use surefoot_hostfs::interrupts::counts_interrupts;
 use surefoot_hostfs::isolation::InterruptLine;
 use surefoot_hostfs::settings::parse_mask;
 use surefoot_model::CpuId;
@@ -108,11 +109,12 @@ fn arrived(
 }
 
 fn rows_text(rows: &[(&str, &str, u64)]) -> String {
-    listed(rows.iter().map(
-        |(label, name, count)| {
-            if is_line(label) { format!("{label} {name} {count}") } else { format!("{label} {count}") }
-        },
-    ))
+    let shootdowns = rows.iter().find(|row| row.0 == "TLB").map(|row| row.2);
+    listed(rows.iter().filter(|row| counts_interrupts(row.0)).map(|&(label, name, count)| match (label, shootdowns) {
+        ("CAL", Some(shootdowns)) => format!("CAL {count} (TLB shootdowns {shootdowns})"),
+        _ if is_line(label) => format!("{label} {name} {count}"),
+        _ => format!("{label} {count}"),
+    }))
 }
 
 fn who(facts: &Facts<'_>) -> String {
@@ -160,7 +162,10 @@ fn count_rows(facts: &Facts<'_>, table: &surefoot_hostfs::interrupts::Interrupts
         return Err(format!("core {} came or went while it was measured", facts.cpu()));
     }
     let rose = Measured::rose(table, facts.cpu());
-    let count = rose.iter().filter(|row| row.0 != but).fold(0u64, |sum, row| sum.saturating_add(row.2));
+    let count = rose
+        .iter()
+        .filter(|row| row.0 != but && counts_interrupts(row.0))
+        .fold(0u64, |sum, row| sum.saturating_add(row.2));
     let value = format!("{count} in {}", facts.measured()?.length());
     if count == 0 { fine(value) } else { fix(value, format!("find who raises them: {}", who(facts))) }
 }
@@ -341,13 +346,18 @@ mod tests {
         try_it.ok_with(&good(), &measured(QUIET, "", 1.0));
         let found = try_it.fix_with(
             &good(),
-            &measured("36: 0 0 7 0 PCI-MSIX 1-edge nvme0q1\nTLB: 0 0 5 0 TLB shootdowns\n", "", 1.0),
+            &measured(
+                "36: 0 0 7 0 PCI-MSIX 1-edge nvme0q1\nCAL: 0 0 6 0 Function call interrupts\nTLB: 0 0 5 0 TLB shootdowns\n",
+                "",
+                1.0,
+            ),
         );
         assert_eq!(
             (found.actual.as_str(), found.fix.as_str()),
-            ("12 in 2.0 s", "find who raises them: surefoot stall who --cpu 2")
+            ("13 in 2.0 s", "find who raises them: surefoot stall who --cpu 2"),
+            "the shootdowns are five of the six calls"
         );
-        assert_eq!(found.evidence, "interrupts on it in 2.0 s: 36 nvme0q1 7, TLB 5");
+        assert_eq!(found.evidence, "interrupts on it in 2.0 s: 36 nvme0q1 7, CAL 6 (TLB shootdowns 5)");
     }
 
     #[test]
