@@ -187,7 +187,7 @@ const LAYERS: &[Layer] = &[
     // What two servers share. It knows no room and no case.
     Layer {
         folder: "crates/http",
-        uses: &["foreign", "hostfs"],
+        uses: &["foreign", "hostfs", "model"],
         externals: Externals::AllBut(&[COMMAND, DATABASE]),
         silent_on: &[PRINTING, BY_NAME],
     },

@@ -19,7 +19,6 @@
 
 #![forbid(unsafe_code)]
 
-mod access;
 mod agent;
 mod alertmanager;
 mod book;
@@ -35,6 +34,7 @@ mod page;
 mod place;
 mod recorded;
 mod refused;
+mod role;
 pub mod rounds;
 mod routes;
 mod server;
@@ -42,7 +42,6 @@ mod silences;
 mod strangers;
 pub mod words;
 
-pub use access::Role;
 pub use agent::{Agent, Exchange};
 pub use alertmanager::read_alerts;
 pub use book::Book;
@@ -53,10 +52,12 @@ pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswe
 pub use notifier::Notifier;
 pub use place::{Place, Unmet, word};
 pub use recorded::Recorded;
+pub use role::Role;
 pub use server::{Config, Fleet};
 pub use strangers::host as host_name;
 pub use surefoot_http::listen::Listen;
 pub use surefoot_http::own_files::secret;
 pub use surefoot_http::tls::TlsFiles;
 
-use server::{Caller, Served};
+use role::Caller;
+use server::Served;

@@ -1,11 +1,11 @@
 //! Every address of the server, who may ask there, and what is answered.
 
-use super::access::{Role, Shown};
 use super::desk::Told;
 use super::findings::Board;
 use super::intake::NotTaken;
 use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
 use super::refused::{self, Refused};
+use super::role::{Role, may_any};
 use super::{Caller, Served, alertmanager, findings, metrics, page, strangers};
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, Request, State};
@@ -23,6 +23,7 @@ use surefoot_http::bodies::{self, Room};
 use surefoot_http::guard::{dress, is_local, is_of_another_site, readable};
 use surefoot_http::listen::Peer;
 use surefoot_http::reply;
+use surefoot_http::who::Shown;
 use surefoot_http::{ApiError, basic, page::serve, parameters};
 use surefoot_model::{AuditEntry, SCHEMA, did_you_mean};
 use surefoot_remedy::decide;
@@ -184,7 +185,7 @@ fn token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
 impl Served {
     /// Refuses a caller without this role, and notes it where the caller is known.
     async fn needs(self: &Arc<Self>, caller: &Caller, roles: &[Role], what: &str) -> Told<()> {
-        if caller.may_any(roles) {
+        if may_any(caller, roles) {
             return Ok(());
         }
         let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();

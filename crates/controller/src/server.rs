@@ -1,7 +1,6 @@
 //! The running server: its parts, its threads, and what it reads anew.
 
 use crate::Error;
-use crate::access::{Access, Role};
 use crate::book::{Book, Health};
 use crate::desk::Desk;
 use crate::intake::Intake;
@@ -10,6 +9,7 @@ use crate::notifier::{Link, Notifier};
 use crate::orders::Dispatch;
 use crate::recorded::Recorded;
 use crate::refused::Refusals;
+use crate::role::{self, Access, Role};
 use crate::routes;
 use axum::http::StatusCode;
 use std::collections::BTreeSet;
@@ -21,7 +21,8 @@ use std::time::Duration;
 use surefoot_http::bodies::Bodies;
 use surefoot_http::listen::{self, Door, Listen, Peer};
 use surefoot_http::rates::Rates;
-use surefoot_http::tls::{self, TlsFiles};
+use surefoot_http::tls::{Tls, TlsFiles};
+use surefoot_http::who::Wrong;
 use surefoot_http::{lock, own_files, serving};
 use surefoot_journal::deeds::Record;
 use surefoot_model::{AuditEntry, MachineId};
@@ -31,7 +32,6 @@ use surefoot_remedy::policy::Policies;
 use surefoot_remedy::{Act, Casebook};
 use surefoot_store::cases::MachineLimits;
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 
 /// An answer that takes longer than this is none.
 pub(crate) const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
@@ -73,27 +73,6 @@ pub struct Config {
     pub notifier: Option<Notifier>,
     /// Where its steps are recorded as deeds; `None` for nowhere but in the store.
     pub record: Option<Record>,
-}
-
-/// One who is known, and what he may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Caller {
-    /// As in the audit trail.
-    pub(crate) name: String,
-    pub(crate) roles: Vec<Role>,
-    /// The hosts that it speaks for; empty for all.
-    pub(crate) hosts: Vec<String>,
-}
-
-impl Caller {
-    pub(crate) fn may_any(&self, roles: &[Role]) -> bool {
-        let may = |role: &Role| match role {
-            // Who may change something may see it.
-            Role::Read => self.roles.iter().any(|own| matches!(own, Role::Read | Role::Operate | Role::Approve)),
-            role => self.roles.contains(role),
-        };
-        roles.iter().any(may)
-    }
 }
 
 /// What all answers share.
@@ -138,6 +117,7 @@ pub struct Fleet {
     note: Mutex<Book>,
     policy: PathBuf,
     who: Option<PathBuf>,
+    tls: Option<Arc<Tls>>,
     /// Files with tokens and passwords that the policies name.
     secrets: Mutex<BTreeSet<PathBuf>>,
     recorder: Recorder,
@@ -157,14 +137,14 @@ impl Fleet {
         let recorder = Recorder { record, name: name.clone(), own_host, machine, lost_count: Arc::default() };
         let policies = read_policies(&policy)?;
         let hands = recorder.hands(&policies, &book)?;
-        let access = who.as_deref().map_or_else(|| Ok(Access::own()), Access::read)?;
-        let acceptor = tls.as_ref().map(tls::acceptor).transpose()?;
+        let access = who.as_deref().map_or_else(|| Ok(Access::own(&Role::ALL)), role::read)?;
+        let tls = tls.map(Tls::read).transpose()?.map(Arc::new);
         let is_remote = |listen: &Listen| matches!(listen, Listen::Tcp(address) if !address.ip().is_loopback());
         if listen.iter().any(is_remote) && !access.has_remote() {
             let why = "no network client would have any role: pass --who with a file that lists tokens or certificates";
             return Err(Error::Unusable { what: "--listen".into(), why: why.into() });
         }
-        let doors = listen.iter().map(|listen| door(listen, acceptor.is_some())).collect::<Result<Vec<_>, _>>()?;
+        let doors = listen.iter().map(|listen| door(listen, tls.is_some())).collect::<Result<Vec<_>, _>>()?;
         // So that a store that is none is told of now, and not in the middle of the night.
         book.now_realtime_ns()?;
         book.note(&loaded(&name, &policy, policies.policies.len()))?;
@@ -197,6 +177,7 @@ impl Fleet {
             note: Mutex::new(book),
             policy,
             who,
+            tls: tls.clone(),
             secrets,
             recorder,
             stop: watch::channel(false).0,
@@ -208,7 +189,7 @@ impl Fleet {
             let work = link.work(notifier, lock(&fleet.note).another(), Arc::clone(&fleet.is_stopped));
             fleet.spawn("surefoot-notify", work)?;
         }
-        fleet.serve(doors, acceptor)?;
+        fleet.serve(doors, tls)?;
         Ok(fleet)
     }
 
@@ -279,8 +260,11 @@ impl Fleet {
     }
 
     fn try_reload(&self) -> Result<usize, Error> {
-        // A right that was taken away must not last until the policies are mended.
-        let rights = self.reload_rights();
+        // A right that was taken away must not last until the policies are mended. A certificate that cannot be read ends nothing: the one
+        // before is shown.
+        let certificate = self.tls.as_ref().map_or(Ok(()), |tls| tls.reload());
+        let certificate = certificate.map_err(|error| going_on(&error.into(), "the certificate from before is shown"));
+        let rights = self.reload_rights().and(certificate);
         let policies = self.reload_policies();
         match (rights, policies) {
             (Ok(()), policies) => policies.map_err(|error| going_on(&error, "the policies from before go on")),
@@ -294,19 +278,15 @@ impl Fleet {
 
     fn reload_rights(&self) -> Result<(), Error> {
         let Some(who) = &self.who else { return Ok(()) };
-        let (access, left_out) = match Access::read_on(who) {
-            Ok(read) => read,
-            Err(error) => {
-                let (access, rights) = self.served.access().without_file(who);
-                *lock(&self.served.access) = Arc::new(access);
-                return Err(going_on(&error, &rights));
-            }
-        };
+        let (access, wrong) = self.served.access().reread(who, role::parse);
         *lock(&self.served.access) = Arc::new(access);
-        let why: Vec<String> = left_out.iter().map(ToString::to_string).collect();
-        match why.is_empty() {
-            true => Ok(()),
-            false => Err(Error::Rights { why: why.join("; ") }),
+        match wrong {
+            None => Ok(()),
+            Some(Wrong::File { error, rights }) => Err(going_on(&error.into(), &rights)),
+            Some(Wrong::Tokens(left_out)) => {
+                let why: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+                Err(Error::Rights { why: why.join("; ") })
+            }
         }
     }
 
@@ -319,10 +299,11 @@ impl Fleet {
         Ok(count)
     }
 
-    /// The files that count: policies, who may do what, and the secrets that both name, as far as they are few enough to be looked at
+    /// The files that count: policies, who may do what, the certificate, and the secrets that they name, as far as they are few enough to be looked at
     /// again and again. Where one of them changes, [`Fleet::reload`] is due.
     pub fn files(&self) -> Vec<PathBuf> {
-        let own = [&self.policy].into_iter().chain(&self.who).cloned();
+        let own =
+            [&self.policy].into_iter().chain(&self.who).chain(self.tls.iter().flat_map(|tls| tls.files())).cloned();
         let tokens = self.served.access().token_files.clone();
         own.chain(tokens).chain(lock(&self.secrets).iter().cloned()).take(FILES_MAX).collect()
     }
@@ -332,9 +313,9 @@ impl Fleet {
         // Dropping does it.
     }
 
-    fn serve(&mut self, doors: Vec<Door>, acceptor: Option<TlsAcceptor>) -> Result<(), Error> {
+    fn serve(&mut self, doors: Vec<Door>, tls: Option<Arc<Tls>>) -> Result<(), Error> {
         let name = "surefoot-fleet";
-        let open = || listen::doors(doors, acceptor);
+        let open = || listen::doors(doors, tls);
         let router = routes::router(Arc::clone(&self.served));
         self.threads.push(serving::serve::<_, Peer>(name, QUERIES_MAX, open, router, &self.stop)?);
         Ok(())

@@ -4,6 +4,7 @@
 //! - Listeners: [`connections`] on 127.0.0.1 with a [`socket`] in the run directory; [`listen`] at several places, over the network
 //!   with [`tls`] only. [`serving`] runs one of them on a thread.
 //! - Limits: [`shares`] of connections per user, [`rates`] of requests, [`bodies`] in memory.
+//! - Who asks: [`who`] reads the file of tokens, certificates and users with their roles.
 //! - Requests: [`guard`] refuses what the page of another site sends, [`parameters`] reads a query, [`basic`] and [`own_files`] read
 //!   tokens.
 //! - Answers: [`reply`], [`ApiError`], [`json`], [`page`], [`metrics`].
@@ -43,6 +44,7 @@ pub mod socket;
 pub mod tls;
 #[doc(hidden)]
 pub mod unconnected;
+pub mod who;
 
 pub use api_error::{ApiError, ErrorAnswer, echo};
 pub use error::Error;

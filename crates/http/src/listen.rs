@@ -5,7 +5,7 @@ use crate::connections::{Connection, Times};
 use crate::lock;
 use crate::shares::{self, Limits, Shares};
 use crate::socket::SocketFile;
-use crate::tls;
+use crate::tls::{self, Tls};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use std::collections::HashMap;
@@ -24,7 +24,6 @@ use surefoot_hostfs::{Root, peer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// Connections at one time over the network, and those of one address.
@@ -283,7 +282,7 @@ impl Door {
         let failed = |why: String| Error::Unusable { what: format!("--listen {listen}"), why };
         match listen {
             Listen::Tcp(address) if !address.ip().is_loopback() && !has_tls => Err(failed(
-                "over the network the server speaks TLS alone: name --tls-certificate and --tls-key, or listen on 127.0.0.1".into(),
+                "only TLS is spoken over the network: name a certificate and its key, or listen on 127.0.0.1".into(),
             )),
             Listen::Tcp(address) => {
                 let listener = std::net::TcpListener::bind(address).map_err(|error| failed(error.to_string()))?;
@@ -328,7 +327,7 @@ fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFi
 ///
 /// # Errors
 /// When the system has no place for them in its event queue.
-pub fn doors(doors: Vec<Door>, tls: Option<TlsAcceptor>) -> io::Result<Doors> {
+pub fn doors(doors: Vec<Door>, tls: Option<Arc<Tls>>) -> io::Result<Doors> {
     let (send, ready) = mpsc::channel(HANDSHAKES_MAX);
     let places = Places::new();
     for door in doors {
@@ -351,7 +350,7 @@ pub fn doors(doors: Vec<Door>, tls: Option<TlsAcceptor>) -> io::Result<Doors> {
 async fn accept_tcp(
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
     places: Places,
     send: mpsc::Sender<(Client, Peer)>,
 ) {
@@ -377,9 +376,9 @@ async fn accept_tcp(
                     return;
                 }
             }
-            Some(acceptor) => {
+            Some(tls) => {
                 let Some(turn) = places.handshake(is_near, uid, client.ip()) else { continue };
-                let (acceptor, send) = (acceptor.clone(), send.clone());
+                let (acceptor, send) = (tls.acceptor(), send.clone());
                 tokio::spawn(async move {
                     // One that does not shake hands in time, or shows a certificate of others, is gone.
                     let shaken = tokio::time::timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await;
@@ -424,7 +423,7 @@ mod tests {
             assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
         }
         let error = Door::open(&"0.0.0.0:0".parse().unwrap(), false).err().unwrap().to_string();
-        assert!(error.contains("speaks TLS alone"), "{error}");
+        assert!(error.contains("only TLS is spoken"), "{error}");
     }
 
     #[test]

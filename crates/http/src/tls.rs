@@ -1,8 +1,8 @@
 //! TLS with certificates of clients.
 
-use crate::{Error, own_files};
+use crate::{Error, lock, own_files};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -26,11 +26,43 @@ pub struct TlsFiles {
     pub client_authority: Option<PathBuf>,
 }
 
-/// What shakes hands with clients. A client may show no certificate, and a bearer token instead.
-///
-/// # Errors
-/// [`Error::Unusable`] with what is wrong with which file.
-pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
+/// What shakes hands with clients, by the files as they were read last.
+pub struct Tls {
+    files: TlsFiles,
+    now: Mutex<TlsAcceptor>,
+}
+
+impl Tls {
+    /// Reads the files. A client may show no certificate, and a bearer token instead.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] with what is wrong with which file.
+    pub fn read(files: TlsFiles) -> Result<Tls, Error> {
+        let now = Mutex::new(acceptor(&files)?);
+        Ok(Tls { files, now })
+    }
+
+    /// Reads the files again: a certificate lasts for months and a server for years. Connections that are open stay.
+    ///
+    /// # Errors
+    /// As [`Tls::read`]; the files as they were read before go on then.
+    pub fn reload(&self) -> Result<(), Error> {
+        let read = acceptor(&self.files)?;
+        *lock(&self.now) = read;
+        Ok(())
+    }
+
+    /// The files.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.files.certificate, &self.files.key].into_iter().chain(&self.files.client_authority)
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        lock(&self.now).clone()
+    }
+}
+
+fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
     let failed = |path: &Path, why: String| Error::Unusable { what: path.display().to_string(), why };
     let chain = certificates(&files.certificate)?;
     own_files::secret(&files.key).map_err(|why| failed(&files.key, why))?;

@@ -170,11 +170,22 @@ fn over_the_network_certificates_and_tokens_say_who_asks() {
     );
     // Without TLS there is no answer at all.
     assert_eq!(curl(folder, &url("/api/v1/cases").replace("https", "http"), &[], None).0, 0);
+    // A certificate that was renewed is shown from the next reload on; one that cannot be read leaves the one before.
+    signed(folder, "other", "renewed", "surefoot");
+    let other: &[&str] = &["--cert", "anna.pem", "--key", "anna.key", "--cacert", "other.pem"];
+    assert!(fleet.files().contains(&folder.join("server.pem")));
+    std::fs::rename(folder.join("renewed.key"), folder.join("server.key")).unwrap();
+    let why = fleet.reload().unwrap_err().to_string();
+    assert!(why.contains("server.pem") && why.contains("the certificate from before is shown"), "{why}");
+    assert_eq!((ask("/api/v1/cases", anna, None).0, ask("/api/v1/cases", other, None).0), (200, 0));
+    std::fs::rename(folder.join("renewed.pem"), folder.join("server.pem")).unwrap();
+    fleet.reload().unwrap();
+    assert_eq!((ask("/api/v1/cases", anna, None).0, ask("/api/v1/cases", other, None).0), (0, 200));
     drop(fleet);
     // What cannot be used is said.
     std::fs::write(folder.join("poem"), "a poem").unwrap();
     let error = |tls: Option<TlsFiles>| Fleet::start(Config { tls, ..config() }).err().unwrap().to_string();
-    assert!(error(None).contains("speaks TLS alone"));
+    assert!(error(None).contains("only TLS is spoken"));
     assert!(error(Some(tls(Some("poem")))).contains("no certificate"));
     assert!(error(Some(tls(Some("none")))).contains("none"));
     let wrong_key = TlsFiles { key: folder.join("anna.key"), ..tls(None) };

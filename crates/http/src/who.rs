@@ -24,61 +24,44 @@
 //!
 //! Without a file, root and the server's own user may do everything, and nobody else anything.
 
-use super::Caller;
-use crate::Error;
+use crate::{Error, is_same, own_files};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::privilege::effective_user;
-use surefoot_http::{is_same, own_files};
+use surefoot_model::one_line;
 
 /// The longest file of who may do what.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The shortest token: one that can be guessed is none.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// What somebody may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// See cases, the audit trail and metrics.
-    Read,
-    /// Pause, resume and cancel, and what `read` may.
-    Operate,
-    /// Approve steps, and what `read` may.
-    Approve,
-    /// Tell of alerts of any host.
-    Report,
-    /// Tell of findings of its own host, and do its orders.
-    Agent,
+/// One who is known, and what he may do: the roles of a server are its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller<R> {
+    /// As in an audit trail.
+    pub name: String,
+    /// What the caller may do.
+    pub roles: Vec<R>,
+    /// The hosts that the caller speaks for; empty for all.
+    pub hosts: Vec<String>,
 }
 
-impl Role {
-    const ALL: [Role; 5] = [Role::Read, Role::Operate, Role::Approve, Role::Report, Role::Agent];
+/// Reads the text of a file of who may do what, or says what is wrong with it.
+pub type Parse<R> = fn(&str) -> Result<File<R>, String>;
 
-    /// The word in files and messages.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Role::Read => "read",
-            Role::Operate => "operate",
-            Role::Approve => "approve",
-            Role::Report => "report",
-            Role::Agent => "agent",
-        }
-    }
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File<R> {
+    #[serde(default = "Vec::new")]
+    who: Vec<Who<R>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    who: Vec<Who>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Who {
+struct Who<R> {
     name: String,
-    roles: Vec<Role>,
+    roles: Vec<R>,
     token_file: Option<PathBuf>,
     certificate: Option<String>,
     uid: Option<u32>,
@@ -88,7 +71,7 @@ struct Who {
 }
 
 /// By what somebody is known.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Proof {
     Token(Vec<u8>),
     CommonName(String),
@@ -96,9 +79,10 @@ enum Proof {
     Uid(u32),
 }
 
-struct Known {
+#[derive(Clone)]
+struct Known<R> {
     name: String,
-    roles: Vec<Role>,
+    roles: Vec<R>,
     hosts: Vec<String>,
     proof: Proof,
     /// Where the token of `proof` stands.
@@ -108,38 +92,64 @@ struct Known {
 /// Users that one message names.
 const NAMED_MAX: usize = 20;
 
+/// What is wrong with a file that was read again.
+#[derive(Debug)]
+pub enum Wrong {
+    /// The whole of it.
+    File {
+        /// What is wrong.
+        error: Error,
+        /// Who has which rights until it is mended, in words.
+        rights: String,
+    },
+    /// Some tokens; whoever shows one of them may do nothing until they are mended.
+    Tokens(Vec<Error>),
+}
+
 /// Everybody who may do something.
-pub(super) struct Access {
-    known: Vec<Known>,
-    /// Whether users of this machine are known without a file.
-    own_users: bool,
+pub struct Access<R> {
+    known: Vec<Known<R>>,
+    /// What root and the server's own user may do on this machine, without a file.
+    own_roles: Vec<R>,
     /// The files of tokens.
-    pub(super) token_files: Vec<PathBuf>,
+    pub token_files: Vec<PathBuf>,
 }
 
 /// One who asks, as the connection and the request show him.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Shown<'a> {
+pub struct Shown<'a> {
     /// The user on this machine, over loopback or the socket.
-    pub(super) uid: Option<u32>,
+    pub uid: Option<u32>,
     /// The common name of a certificate that was checked.
-    pub(super) common_name: Option<&'a str>,
+    pub common_name: Option<&'a str>,
     /// The bearer token.
-    pub(super) token: Option<&'a [u8]>,
+    pub token: Option<&'a [u8]>,
 }
 
-impl Access {
-    /// Root and the server's own user alone.
-    pub(super) fn own() -> Access {
-        Access { known: Vec::new(), own_users: true, token_files: Vec::new() }
+impl<R: Copy> Access<R> {
+    /// Root and the server's own user alone, in these roles.
+    pub fn own(own_roles: &[R]) -> Access<R> {
+        Access { known: Vec::new(), own_roles: own_roles.to_vec(), token_files: Vec::new() }
     }
 
-    /// What a file says. Root and the server's own user may do everything in any case: they could change the file.
+    /// Whoever shows a certificate that the authority signed, in these roles.
+    pub fn any_certificate(roles: &[R]) -> Access<R> {
+        let known = Known {
+            name: "certificate".to_owned(),
+            roles: roles.to_vec(),
+            hosts: Vec::new(),
+            proof: Proof::AnyCertificate,
+            token_file: None,
+        };
+        Access { known: vec![known], ..Access::own(&[]) }
+    }
+
+    /// What a file says. Root and the server's own user have `own_roles` in any case: they could change the file.
     ///
     /// # Errors
     /// [`Error::Unusable`] with what is wrong where.
-    pub(super) fn read(path: &Path) -> Result<Access, Error> {
-        let (access, left_out) = Access::read_on(path)?;
+    pub fn read(path: &Path, own_roles: &[R], parse: Parse<R>) -> Result<Access<R>, Error> {
+        let (access, left_out) = Access::read_on(path, own_roles, parse)?;
         left_out.into_iter().next().map_or(Ok(access), Err)
     }
 
@@ -148,14 +158,14 @@ impl Access {
     ///
     /// # Errors
     /// As [`Access::read`] but for tokens.
-    pub(super) fn read_on(path: &Path) -> Result<(Access, Vec<Error>), Error> {
+    pub fn read_on(path: &Path, own_roles: &[R], parse: Parse<R>) -> Result<(Access<R>, Vec<Error>), Error> {
         let failed = |why: String| Error::Unusable { what: path.display().to_string(), why };
         let text = own_files::text(path, FILE_BYTES_MAX).map_err(failed)?;
-        let file: File = toml::from_str(&text).map_err(|error| failed(surefoot_remedy::toml_fault(&error)))?;
+        let file: File<R> = parse(&text).map_err(failed)?;
         let token_files = file.who.iter().filter_map(|who| who.token_file.clone()).collect();
         let (mut known, mut left_out) = (Vec::new(), Vec::new());
         for who in file.who {
-            let about = |why: &str| failed(format!("who '{}': {why}", surefoot_model::one_line(&who.name)));
+            let about = |why: &str| failed(format!("who '{}': {why}", one_line(&who.name)));
             if who.name.is_empty() || who.roles.is_empty() {
                 return Err(about("it needs a name and roles"));
             }
@@ -172,8 +182,8 @@ impl Access {
                 (None, None, Some(uid)) => Proof::Uid(uid),
                 _ => return Err(about("it needs one of token_file, certificate and uid, and no two of them")),
             };
-            if let Some(before) = known.iter().find(|one: &&Known| one.proof == proof) {
-                let name = surefoot_model::one_line(&before.name);
+            if let Some(before) = known.iter().find(|one: &&Known<R>| one.proof == proof) {
+                let name = one_line(&before.name);
                 return Err(about(&format!("'{name}' before it is known by the same; name all roles there")));
             }
             let token_file = who.token_file;
@@ -181,15 +191,31 @@ impl Access {
         }
         // Whoever is named counts before whoever has just any certificate.
         known.sort_by_key(|one| matches!(one.proof, Proof::AnyCertificate));
-        Ok((Access { known, own_users: true, token_files }, left_out))
+        Ok((Access { known, own_roles: own_roles.to_vec(), token_files }, left_out))
+    }
+
+    /// Reads the file again. Where that fails, some rights go on, as [`Access::without_file`] says.
+    pub fn reread(&self, path: &Path, parse: Parse<R>) -> (Access<R>, Option<Wrong>) {
+        match Access::read_on(path, &self.own_roles, parse) {
+            Ok((access, left_out)) => {
+                let wrong = (!left_out.is_empty()).then_some(Wrong::Tokens(left_out));
+                (access, wrong)
+            }
+            Err(error) => {
+                let (access, rights) = self.without_file(path);
+                (access, Some(Wrong::File { error, rights }))
+            }
+        }
     }
 
     /// What is left of these rights while their file cannot be read again, and that in words. A token counts as its own file has it now: one
     /// that is gone or was changed lets nobody in any more. If other users can change the file, nobody has rights by it.
-    pub(super) fn without_file(&self, path: &Path) -> (Access, String) {
+    pub fn without_file(&self, path: &Path) -> (Access<R>, String) {
         let none = |why: &str| {
-            let access = Access { known: Vec::new(), own_users: self.own_users, token_files: Vec::new() };
-            (access, format!("{why}, only root and the user of this server have rights until it is mended"))
+            (
+                Access::own(&self.own_roles),
+                format!("{why}, only root and the user of this server have rights until it is mended"),
+            )
         };
         if own_files::expect_own(path).is_err() {
             return none("because it is unsafe");
@@ -198,13 +224,13 @@ impl Access {
         for one in &self.known {
             match one.now() {
                 Ok(now) => known.push(now),
-                Err(why) => gone.push(format!("{} ({why})", surefoot_model::one_line(&one.name))),
+                Err(why) => gone.push(format!("{} ({why})", one_line(&one.name))),
             }
         }
         // Who it is that shows it cannot be told.
-        let is_twice = |one: &Known| known.iter().filter(|other| other.proof == one.proof).count() > 1;
+        let is_twice = |one: &Known<R>| known.iter().filter(|other| other.proof == one.proof).count() > 1;
         let (twice, once): (Vec<bool>, Vec<String>) =
-            known.iter().map(|one| (is_twice(one), surefoot_model::one_line(&one.name))).unzip();
+            known.iter().map(|one| (is_twice(one), one_line(&one.name))).unzip();
         gone.extend(
             twice
                 .iter()
@@ -226,11 +252,11 @@ impl Access {
             words += &format!("; these have none any more: {}", named(&gone));
         }
         let token_files = known.iter().filter_map(|one| one.token_file.clone()).collect();
-        (Access { known, own_users: self.own_users, token_files }, words)
+        (Access { known, own_roles: self.own_roles.clone(), token_files }, words)
     }
 
     /// Whether anybody could do something over the network.
-    pub(super) fn has_remote(&self) -> bool {
+    pub fn has_remote(&self) -> bool {
         self.known.iter().any(|one| !matches!(one.proof, Proof::Uid(_)))
     }
 
@@ -238,7 +264,7 @@ impl Access {
     ///
     /// # Errors
     /// Why it is nobody.
-    pub(super) fn caller(&self, shown: &Shown<'_>) -> Result<Caller, &'static str> {
+    pub fn caller(&self, shown: &Shown<'_>) -> Result<Caller<R>, &'static str> {
         let found = |holds: &dyn Fn(&Proof) -> bool| self.known.iter().find(|one| holds(&one.proof));
         if let Some(shown) = shown.token {
             let known = found(&|proof| matches!(proof, Proof::Token(known) if is_same(known, shown)));
@@ -259,16 +285,16 @@ impl Access {
         if let Some(known) = found(&|proof| matches!(proof, Proof::Uid(known) if *known == uid)) {
             return Ok(caller(known, None));
         }
-        if self.own_users && (uid == 0 || uid == effective_user()) {
-            return Ok(Caller { name: format!("user {uid}"), roles: Role::ALL.to_vec(), hosts: Vec::new() });
+        if !self.own_roles.is_empty() && (uid == 0 || uid == effective_user()) {
+            return Ok(Caller { name: format!("user {uid}"), roles: self.own_roles.clone(), hosts: Vec::new() });
         }
         Err("this user may do nothing here; the file of --who says who may, or show a bearer token")
     }
 }
 
-impl Known {
+impl<R: Copy> Known<R> {
     /// The same with the token that is in its file now.
-    fn now(&self) -> Result<Known, String> {
+    fn now(&self) -> Result<Known<R>, String> {
         let proof = match (&self.token_file, &self.proof) {
             (Some(file), _) => Proof::Token(token(file)?),
             (None, Proof::Token(_)) => return Err("its token has no file".into()),
@@ -288,11 +314,11 @@ impl Known {
 
     /// The name, and by what the user is known; no token.
     fn with_proof(&self) -> String {
-        let name = surefoot_model::one_line(&self.name);
+        let name = one_line(&self.name);
         match (&self.proof, &self.token_file) {
             (Proof::Token(_), Some(file)) => format!("{name} (token in {})", file.display()),
             (Proof::Token(_), None) => format!("{name} (token)"),
-            (Proof::CommonName(common), _) => format!("{name} (certificate '{}')", surefoot_model::one_line(common)),
+            (Proof::CommonName(common), _) => format!("{name} (certificate '{}')", one_line(common)),
             (Proof::AnyCertificate, _) => format!("{name} (any certificate)"),
             (Proof::Uid(uid), _) => format!("{name} (uid {uid})"),
         }
@@ -305,7 +331,7 @@ fn named(users: &[String]) -> String {
     if more > 0 { format!("{words} and {more} more") } else { words }
 }
 
-fn caller(known: &Known, common_name: Option<&str>) -> Caller {
+fn caller<R: Copy>(known: &Known<R>, common_name: Option<&str>) -> Caller<R> {
     let is_any = matches!(known.proof, Proof::AnyCertificate);
     let hosts = match common_name {
         // A certificate is that of one host, unless the file says which others it speaks for.
@@ -313,8 +339,8 @@ fn caller(known: &Known, common_name: Option<&str>) -> Caller {
         _ => known.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
     };
     let name = match common_name.filter(|_| is_any) {
-        Some(host) => format!("agent {}", surefoot_model::one_line(host)),
-        None => format!("user {}", surefoot_model::one_line(&known.name)),
+        Some(host) => format!("agent {}", one_line(host)),
+        None => format!("user {}", one_line(&known.name)),
     };
     Caller { name, roles: known.roles.clone(), hosts }
 }
@@ -329,8 +355,24 @@ fn token(path: &Path) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Role {
+        Read,
+        Approve,
+        Report,
+        Agent,
+    }
+
+    const OWN: [Role; 1] = [Role::Read];
+
+    fn parse(text: &str) -> Result<File<Role>, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
 
     fn file(home: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
         let path = home.join(name);
@@ -339,16 +381,16 @@ mod tests {
         path
     }
 
-    fn access(text: &str) -> Result<Access, String> {
+    fn access(text: &str) -> Result<Access<Role>, String> {
         access_in(tempfile::tempdir().unwrap().path(), text)
     }
 
-    fn access_in(home: &Path, text: &str) -> Result<Access, String> {
+    fn access_in(home: &Path, text: &str) -> Result<Access<Role>, String> {
         file(home, "token", "0123456789abcdef\n", 0o600);
         file(home, "open", "0123456789abcdef\n", 0o644);
         file(home, "short", "12345\n", 0o600);
         let text = text.replace("HOME", &home.display().to_string());
-        Access::read(&file(home, "who", &text, 0o644)).map_err(|error| error.to_string())
+        Access::read(&file(home, "who", &text, 0o644), &OWN, parse).map_err(|error| error.to_string())
     }
 
     const WHO: &str = "
@@ -392,8 +434,8 @@ mod tests {
         ] {
             assert!(access.caller(&shown).is_err(), "{shown:?}");
         }
-        assert!(access.has_remote() && !Access::own().has_remote());
-        assert!(Access::own().caller(&Shown { token: Some(b""), uid: Some(0), ..nobody }).is_err());
+        assert!(access.has_remote() && !Access::own(&OWN).has_remote());
+        assert!(Access::own(&OWN).caller(&Shown { token: Some(b""), uid: Some(0), ..nobody }).is_err());
     }
 
     #[test]
