@@ -271,7 +271,13 @@ pub(crate) fn unit(name: &str) -> std::path::PathBuf {
 
 /// The service of a watch with everything that its drop-ins allow.
 pub(crate) fn service_with_drop_ins() -> String {
-    let texts = ["surefoot.service", "surefoot.service.d/who.conf", "surefoot.service.d/checkpoints.conf"].map(unit);
+    let texts = [
+        "surefoot.service",
+        "surefoot.service.d/who.conf",
+        "surefoot.service.d/checkpoints.conf",
+        "surefoot.service.d/listen.conf",
+    ]
+    .map(unit);
     texts.map(|path| fs::read_to_string(path).unwrap()).concat()
 }
 

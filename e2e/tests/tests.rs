@@ -24,6 +24,7 @@ mod hostile_host;
 mod inloop;
 mod install;
 mod ledger;
+mod listen;
 mod memory;
 mod namespaces;
 mod nic;

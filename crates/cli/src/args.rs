@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_console::units::{parse_duration, parse_ns, parse_time};
-use surefoot_daemon::{Detail, SERIES_MAX, SERIES_MIN};
+use surefoot_daemon::{Detail, Listen, Listening, SERIES_MAX, SERIES_MIN, TlsFiles};
 use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::{Root, cpus};
 use surefoot_journal::deeds::Record;
@@ -346,6 +346,8 @@ pub struct WatchOptions {
     /// Also show everything on the page to members of this group [default: root and this user only]
     #[arg(long, value_name = "GROUP")]
     pub page_group: Option<String>,
+    #[command(flatten)]
+    pub listen: ListenOptions,
     /// How finely the metrics tell lost time: host (sums over all cores), core (also of each core), cause (also by name)
     #[arg(long, value_name = "DETAIL", value_parser = detail(), default_value = "host", conflicts_with = "no_page")]
     pub metrics_detail: Detail,
@@ -364,6 +366,59 @@ pub struct WatchOptions {
     /// JSON lines instead of the live screen
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where a watch serves its page beside 127.0.0.1.
+#[derive(Args, Clone, Default)]
+pub struct ListenOptions {
+    /// Also serve page, API and metrics here, by roles: unix:PATH, or with TLS ADDRESS:PORT; repeatable
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["no_page", "replay"])]
+    pub listen: Vec<Listen>,
+    /// Certificate that is shown to clients of --listen, PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+    /// Its key, PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Authority that signed the certificates of clients, PEM; without --roles each of these may scrape the metrics
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_authority: Option<PathBuf>,
+    /// Roles of tokens, certificates and users at --listen (TOML): metrics, page or all
+    #[arg(long, value_name = "FILE")]
+    pub roles: Option<PathBuf>,
+}
+
+impl ListenOptions {
+    /// For the daemon.
+    ///
+    /// # Errors
+    /// Files without a place that they are for, and a certificate without its key.
+    pub fn listening(&self) -> anyhow::Result<Listening> {
+        let files = [
+            ("--tls-certificate", &self.tls_certificate),
+            ("--tls-key", &self.tls_key),
+            ("--tls-client-authority", &self.tls_client_authority),
+            ("--roles", &self.roles),
+        ];
+        if self.listen.is_empty() {
+            let named = files.iter().find(|(_, file)| file.is_some());
+            return match named {
+                Some((option, _)) => anyhow::bail!("{option} is for --listen, which names no address"),
+                None => Ok(Listening::default()),
+            };
+        }
+        let tls = match (&self.tls_certificate, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                client_authority: self.tls_client_authority.clone(),
+            }),
+            (None, None) if self.tls_client_authority.is_none() => None,
+            (None, _) => anyhow::bail!("--listen: TLS needs a certificate (--tls-certificate)"),
+            (Some(_), None) => anyhow::bail!("--listen: the certificate needs its key (--tls-key)"),
+        };
+        Ok(Listening { places: self.listen.clone(), tls, roles: self.roles.clone() })
+    }
 }
 
 /// How finely the metrics tell lost time.

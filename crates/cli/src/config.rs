@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::people::{clean, stdout};
+use surefoot_daemon::{Detail, Listen, SERIES_MIN};
 use surefoot_hostfs::Root;
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_model::Digits;
@@ -141,6 +142,9 @@ struct Texts {
     source: args::Source,
     workload: Option<args::WorkloadOfCores>,
     health_users: Vec<u32>,
+    listen: Vec<Listen>,
+    detail: Detail,
+    series: Option<u32>,
 }
 
 impl Texts {
@@ -155,6 +159,15 @@ impl Texts {
             number.ok_or_else(|| held.wrong("watch.health_users", format!("'{text}' is not a UID, such as 1000")))
         };
         let sentinel = stall.sentinel.as_deref().map(args::sentinel).transpose();
+        let place = |text: &String| text.parse().map_err(|why: String| held.wrong("listen.addresses", why));
+        let metrics = &held.settings.metrics;
+        let series = match usize::try_from(metrics.series) {
+            Ok(0) => Ok(None),
+            Ok(series) if series < SERIES_MIN => {
+                Err(held.wrong("metrics.series", format!("{series} is under {SERIES_MIN}, the fewest that make sense")))
+            }
+            _ => Ok(Some(u32::try_from(metrics.series).unwrap_or(u32::MAX))),
+        };
         // The words are those of the options.
         let word = |why: String| held.wrong("stall.source", why);
         Ok(Texts {
@@ -169,6 +182,9 @@ impl Texts {
                 .transpose()
                 .map_err(|why| held.wrong("stall.workload", why))?,
             health_users: held.settings.watch.health_users.iter().map(user).collect::<Result<_, _>>()?,
+            listen: held.settings.listen.addresses.iter().map(place).collect::<Result<_, _>>()?,
+            detail: Detail::ALL.into_iter().find(|one| one.as_str() == metrics.detail).unwrap_or_default(),
+            series: series?,
         })
     }
 }
@@ -258,6 +274,27 @@ pub fn applied(options: &WatchOptions, held: &Effective) -> anyhow::Result<Watch
     if is_set("page.group") {
         to.page_group.clone_from(&set.page.group);
     }
+    if is_set("listen.addresses") {
+        to.listen.listen = texts.listen;
+    }
+    let files = [
+        ("listen.certificate", &set.listen.certificate, &mut to.listen.tls_certificate),
+        ("listen.key", &set.listen.key, &mut to.listen.tls_key),
+        ("listen.client_authority", &set.listen.client_authority, &mut to.listen.tls_client_authority),
+        ("listen.roles", &set.listen.roles, &mut to.listen.roles),
+    ];
+    for (key, from, to) in files {
+        if is_set(key) {
+            to.clone_from(from);
+        }
+    }
+    if is_set("metrics.detail") {
+        to.metrics_detail = texts.detail;
+    }
+    if is_set("metrics.series") {
+        to.metrics_series = texts.series;
+    }
+    to.metrics_edac = set.metrics.edac;
     to.what.rooms.settings = Live::new(held.clone());
     Ok(to)
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::{output, people};
 use surefoot_daemon::sources::Statistics;
-use surefoot_daemon::{Config, Extent, Mode, Server};
+use surefoot_daemon::{Config, Extent, Listen, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::roles::OfWatch;
 use surefoot_hostfs::stdout::stdout;
@@ -53,7 +53,16 @@ fn live(options: &WatchOptions, reload: Option<(signals::Wishes, Question)>) -> 
     let places = Places::of(options, true, &root);
     // Before privileges go: it may be another user's.
     let terminal = terminal_of(options.json);
-    let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
+    anyhow::ensure!(
+        !options.no_page || options.listen.listen.is_empty(),
+        "--listen serves what page.served = false or --no-page switches off: leave out one of them"
+    );
+    let sockets = options.listen.listen.iter().filter_map(|place| match place {
+        Listen::Unix(path) => Some(path),
+        Listen::Tcp(_) => None,
+    });
+    let written: Vec<PathBuf> =
+        [&places.history, &places.run_directory].into_iter().flatten().chain(sockets).cloned().collect();
     let (who, of_rooms) = (options.what.who.is_some(), options.what.rooms.privileges());
     let mut notify = Notify::of_environment()?;
     let privileges =
@@ -252,6 +261,7 @@ fn start_server(
         sources: statistics.clone(),
         trusted: options.health_users.clone(),
         page_group: options.page_group.clone(),
+        listen: options.listen.listening()?,
         metrics: Extent {
             detail: options.metrics_detail,
             series_max: options.metrics_series.map(|series| series as usize),
@@ -374,6 +384,13 @@ fn opening(host: &HostDescription, options: &WatchOptions, server: &Server) -> S
     let mut text = String::new();
     if let Some(address) = server.address() {
         text += &format!("page: http://{address}/\n");
+    }
+    let scheme = if options.listen.tls_certificate.is_some() { "https" } else { "http" };
+    for place in server.places() {
+        text += &match place {
+            Listen::Tcp(address) => format!("by roles: {scheme}://{address}/\n"),
+            Listen::Unix(_) => format!("by roles: {place}\n"),
+        };
     }
     if let Some(banner) = banner(options) {
         text += &format!("{banner}\n");

@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path) -> Result<Access, Error> {
 /// # Errors
 /// What is wrong where.
 pub(super) fn parse(text: &str) -> Result<who::File<Role>, String> {
-    toml::from_str(text).map_err(|error| surefoot_remedy::toml_fault(&error))
+    surefoot_remedy::from_toml(text)
 }
 
 /// Whether a caller has one of these roles.

@@ -14,7 +14,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router, middleware};
 use serde_json::json;
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -134,7 +133,7 @@ async fn identify(
     mut request: Request,
     next: middleware::Next,
 ) -> Response {
-    let token = token(request.headers());
+    let token = basic::token(request.headers());
     let shown = Shown { uid: peer.uid, common_name: peer.common_name.as_deref(), token: token.as_deref() };
     let caller = served.access().caller(&shown);
     match caller {
@@ -173,13 +172,6 @@ fn later(status: StatusCode, why: &str) -> Response {
 fn is_of_page(request: &Request) -> bool {
     let path = request.uri().path();
     path == "/" || page::ASSETS.iter().any(|asset| asset.path == path)
-}
-
-fn token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
-    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
-    let bearer = value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer "));
-    // Whoever shows something else than a token shows a wrong one.
-    Some(bearer.map(Cow::Borrowed).unwrap_or_else(|| Cow::Owned(basic::password(value).unwrap_or_default())))
 }
 
 impl Served {

@@ -144,7 +144,7 @@ impl Fleet {
             let why = "no network client would have any role: pass --who with a file that lists tokens or certificates";
             return Err(Error::Unusable { what: "--listen".into(), why: why.into() });
         }
-        let doors = listen.iter().map(|listen| door(listen, tls.is_some())).collect::<Result<Vec<_>, _>>()?;
+        let doors = listen.iter().map(|listen| Door::open(listen, tls.is_some())).collect::<Result<Vec<_>, _>>()?;
         // So that a store that is none is told of now, and not in the middle of the night.
         book.now_realtime_ns()?;
         book.note(&loaded(&name, &policy, policies.policies.len()))?;
@@ -344,15 +344,6 @@ fn going_on(error: &Error, what: &str) -> Error {
     Error::Reload { why: format!("{error}; {what}") }
 }
 
-fn door(listen: &Listen, has_tls: bool) -> Result<Door, Error> {
-    if let Listen::Unix(path) = listen {
-        // Whoever may replace the file chooses which one everybody may then write to.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        act::trusted_file(folder).map_err(|why| Error::Unusable { what: format!("--listen {listen}"), why })?;
-    }
-    Ok(Door::open(listen, has_tls)?)
-}
-
 /// Whoever may change the policies has root's hooks, drains and restarts at his call.
 fn read_policies(path: &Path) -> Result<Policies, Error> {
     own_files::expect_own(path).map_err(|why| Error::Unusable { what: path.display().to_string(), why })?;
@@ -390,22 +381,5 @@ fn loaded(actor: &str, policy: &Path, count: usize) -> AuditEntry {
         action: "policy_loaded".into(),
         target: policy.display().to_string(),
         reason: if count == 1 { "1 policy".into() } else { format!("{count} policies") },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn no_socket_is_made_where_others_could_replace_it() {
-        let home = tempfile::tempdir().unwrap();
-        let open_to_all = home.path().join("all");
-        std::fs::create_dir(&open_to_all).unwrap();
-        std::fs::set_permissions(&open_to_all, std::fs::Permissions::from_mode(0o777)).unwrap();
-        let why = door(&Listen::Unix(open_to_all.join("s")), false).err().unwrap().to_string();
-        assert!(why.contains("others may write to") && !open_to_all.join("s").exists(), "{why}");
-        assert!(door(&Listen::Unix(home.path().join("s")), false).is_ok());
     }
 }

@@ -4,6 +4,8 @@ use crate::sources::Statistics;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
+use surefoot_http::listen::Listen;
+use surefoot_http::tls::TlsFiles;
 use surefoot_model::{Finding, Headline};
 
 /// Windows kept in memory unless said otherwise: a quarter of an hour of windows of one second.
@@ -55,6 +57,17 @@ pub struct Stop {
     pub sentence: &'static str,
 }
 
+/// Where a server listens beside 127.0.0.1, and who may see what there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listening {
+    /// Addresses, which need TLS unless they are this machine's own, and sockets in the file system.
+    pub places: Vec<Listen>,
+    /// The certificate.
+    pub tls: Option<TlsFiles>,
+    /// The file with the roles of tokens, certificates and users.
+    pub roles: Option<PathBuf>,
+}
+
 /// What a [`Server`](crate::Server) needs to know.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -76,6 +89,8 @@ pub struct Config {
     pub trusted: Vec<u32>,
     /// The group whose members may see everything on the page, beside root and the daemon's own user.
     pub page_group: Option<String>,
+    /// Where else it listens.
+    pub listen: Listening,
     /// How much a scrape of the metrics tells.
     pub metrics: Extent,
     /// What the sources do whose events are published.
@@ -94,6 +109,7 @@ impl Default for Config {
             rooms: rooms::Options::default(),
             trusted: Vec::new(),
             page_group: None,
+            listen: Listening::default(),
             metrics: Extent::default(),
             sources: Statistics::default(),
         }

@@ -5,8 +5,8 @@
 //! The caller runs the sources and calls [`Server::publish`]; nothing here prints or ends the process.
 //!
 //! # Invariants
-//! - Only 127.0.0.1 is listened on, and only requests that name this machine are answered. Nothing can be
-//!   changed over HTTP.
+//! - Only 127.0.0.1 is listened on, and only requests that name this machine are answered, unless [`Listening`] names other places:
+//!   those of the network speak TLS alone, and answer whom a token or a certificate gives a role. Nothing can be changed over HTTP.
 //! - A slow client, a full disk or a dead run directory slows neither the caller nor the other clients.
 //! - Every queue, ring, connection and name has a limit; what is dropped is counted and shown.
 //! - [`Server::stop`] ends within two seconds.
@@ -41,11 +41,13 @@ pub mod sources;
 pub mod why;
 
 pub use capabilities::capabilities;
-pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode, Stop};
+pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Listening, Mode, Stop};
 pub use error::Error;
 pub use http::series::{Detail, Extent, SERIES_MAX, SERIES_MIN};
 #[doc(hidden)]
 pub use http::unconnected;
 pub use server::{HistoryReader, Server};
+pub use surefoot_http::listen::Listen;
 pub use surefoot_http::socket::SOCKET_NAME;
+pub use surefoot_http::tls::TlsFiles;
 pub use surefoot_model::SCHEMA;

@@ -1,5 +1,6 @@
 use crate::config::{Config, Mode};
 use crate::error::Error;
+use crate::http::far::{self, Far};
 use crate::http::router;
 use crate::keep::drops::Seldom;
 use crate::keep::health::{self, HealthFile, Published};
@@ -19,6 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock;
 use surefoot_http::connections::{BoundedListener, Peer, Times};
+use surefoot_http::listen::{self, Door, Listen};
 use surefoot_http::serving::{self, spawn};
 use surefoot_http::socket::{SOCKET_NAME, SocketFile};
 use surefoot_model::{Event, Finding, Headline, Health, Notice};
@@ -51,6 +53,9 @@ const WAIT: Duration = Duration::from_secs(1);
 /// Dropping it stops it, as [`Server::stop`] does.
 pub struct Server {
     address: Option<SocketAddr>,
+    /// Where it listens beside that.
+    places: Vec<Listen>,
+    far: Option<Arc<Far>>,
     shared: Arc<Shared>,
     queue: Arc<Queue<Event>>,
     patience: Duration,
@@ -65,7 +70,7 @@ pub struct Server {
 }
 
 /// Takes over settings while a server runs.
-pub struct Reloader(Arc<Shared>);
+pub struct Reloader(Arc<Shared>, Option<Arc<Far>>);
 
 impl Reloader {
     /// Takes over what was read, where it is right, and says what changed: in a notice, and while something is left to be done in a
@@ -73,6 +78,9 @@ impl Reloader {
     pub fn reload(&self, read: Result<Effective, surefoot_settings::Error>) -> Reload {
         let reload = self.0.settings.reload(read);
         self.0.notice(settings::said(&reload));
+        for wrong in self.1.iter().flat_map(|far| far.reload()) {
+            self.0.notice(wrong);
+        }
         reload
     }
 }
@@ -100,10 +108,11 @@ impl Server {
     /// # Errors
     /// [`Error::PortTaken`], [`Error::PortPrivileged`] or [`Error::Listen`] about the port,
     /// [`Error::RunDirectory`] when the directory of `health.json` cannot be written,
-    /// [`Error::Http`] when the system gives no thread.
+    /// [`Error::Http`] when the system gives no thread, and about [`Config::listen`].
     pub fn start(config: Config) -> Result<Server, Error> {
-        let listener = config.port.map(listen).transpose()?;
+        let listener = config.port.map(loopback).transpose()?;
         let address = listener.as_ref().map(|(_, address)| *address);
+        let (far, doors) = Far::open(&config.listen)?.map(|(far, doors)| (Arc::new(far), doors)).unzip();
         let open = |path: &PathBuf| match RunDirectory::open(path) {
             Ok(directory) => Ok(Arc::new(directory)),
             Err(source) => Err(Error::RunDirectory { path: path.clone(), source }),
@@ -119,6 +128,8 @@ impl Server {
         };
         let mut server = Server {
             address,
+            places: doors.iter().flatten().map(Door::address).collect(),
+            far,
             shared: Arc::new(Shared::new(&config, history)),
             queue: Arc::new(Queue::new(QUEUE_EVENTS_MAX, QUEUE_BYTES_MAX)),
             patience: if config.mode == Mode::Live { LIVE_PATIENCE } else { REPLAY_PATIENCE },
@@ -150,12 +161,24 @@ impl Server {
         if let Some((listener, _)) = listener {
             server.start_http(listener, beside)?;
         }
+        if let (Some(far), Some(doors)) = (server.far.clone(), doors) {
+            let (tls, router) = (far.tls(), far::router(Arc::clone(&server.shared), far));
+            let open = || listen::doors(doors, tls);
+            let serving =
+                serving::serve::<_, listen::Peer>("surefoot-listen", QUERIES_MAX, open, router, &server.stop)?;
+            server.threads.push(serving);
+        }
         Ok(server)
     }
 
     /// Where the server listens; `None` where it was told not to.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where it listens beside that, with the ports that the system chose.
+    pub fn places(&self) -> &[Listen] {
+        &self.places
     }
 
     /// Tells something in a file of the run directory for as long as the server runs, and as soon as no other process
@@ -186,7 +209,7 @@ impl Server {
 
     /// A way to say from another thread how a reload of the settings went.
     pub fn reloader(&self) -> Reloader {
-        Reloader(Arc::clone(&self.shared))
+        Reloader(Arc::clone(&self.shared), self.far.clone())
     }
 
     /// A way to read the history from another thread; it outlives the server, and then only says that it ended.
@@ -357,7 +380,7 @@ impl Server {
     }
 }
 
-fn listen(port: u16) -> Result<(TcpListener, SocketAddr), Error> {
+fn loopback(port: u16) -> Result<(TcpListener, SocketAddr), Error> {
     let open = || {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;

@@ -1,6 +1,16 @@
 //! `Authorization: Basic`, by which a browser shows a token: it asks its user for a name, which is not looked at, and a password, which is the
 //! token. RFC 7617.
 
+use axum::http::{HeaderMap, header};
+use std::borrow::Cow;
+
+/// The token that a request shows, as a bearer or as a password. Whoever shows something else in its place shows a wrong one.
+pub fn token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
+    let bearer = value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer "));
+    Some(bearer.map(Cow::Borrowed).unwrap_or_else(|| Cow::Owned(password(value).unwrap_or_default())))
+}
+
 /// The password that the value of the header holds.
 pub fn password(value: &[u8]) -> Option<Vec<u8>> {
     let encoded = value.strip_prefix(b"Basic ").or_else(|| value.strip_prefix(b"basic "))?;

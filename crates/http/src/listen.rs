@@ -2,10 +2,10 @@
 
 use crate::Error;
 use crate::connections::{Connection, Times};
-use crate::lock;
 use crate::shares::{self, Limits, Shares};
 use crate::socket::SocketFile;
 use crate::tls::{self, Tls};
+use crate::{lock, own_files};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use std::collections::HashMap;
@@ -291,6 +291,9 @@ impl Door {
                 Ok(Door::Tcp(listener, address))
             }
             Listen::Unix(path) => {
+                // Whoever may replace the file chooses which one everybody may then write to.
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                own_files::expect_own(folder).map_err(failed)?;
                 let (listener, file) = socket(path).map_err(|error| failed(error.to_string()))?;
                 Ok(Door::Unix(listener, file))
             }
@@ -452,6 +455,18 @@ mod tests {
         let shaking: Vec<Place> = std::iter::from_fn(|| own(1000)).collect();
         assert_eq!(shaking.len(), HANDSHAKES_OF_ADDRESS_MAX);
         assert!(own(0).is_some() && own(1001).is_some());
+    }
+
+    #[test]
+    fn no_socket_is_made_where_others_could_replace_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let open_to_all = home.path().join("all");
+        std::fs::create_dir(&open_to_all).unwrap();
+        std::fs::set_permissions(&open_to_all, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let why = Door::open(&Listen::Unix(open_to_all.join("s")), false).err().unwrap().to_string();
+        assert!(why.contains("chmod go-w") && !open_to_all.join("s").exists(), "{why}");
+        assert!(Door::open(&Listen::Unix(home.path().join("s")), false).is_ok());
     }
 
     #[test]

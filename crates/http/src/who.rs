@@ -132,16 +132,16 @@ impl<R: Copy> Access<R> {
         Access { known: Vec::new(), own_roles: own_roles.to_vec(), token_files: Vec::new() }
     }
 
-    /// Whoever shows a certificate that the authority signed, in these roles.
-    pub fn any_certificate(roles: &[R]) -> Access<R> {
-        let known = Known {
+    /// The same, and whoever shows a certificate that the authority signed, in these roles.
+    pub fn and_any_certificate(mut self, roles: &[R]) -> Access<R> {
+        self.known.push(Known {
             name: "certificate".to_owned(),
             roles: roles.to_vec(),
             hosts: Vec::new(),
             proof: Proof::AnyCertificate,
             token_file: None,
-        };
-        Access { known: vec![known], ..Access::own(&[]) }
+        });
+        self
     }
 
     /// What a file says. Root and the server's own user have `own_roles` in any case: they could change the file.

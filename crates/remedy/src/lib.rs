@@ -26,12 +26,17 @@ pub mod policy;
 pub mod simulate;
 pub mod step;
 
-/// What is wrong with a TOML file, on one line: where, and what. Its own text has the file's line below it.
-pub fn toml_fault(error: &toml::de::Error) -> String {
-    let all = error.to_string();
-    let place = all.lines().next().unwrap_or_default();
-    let why = error.message().trim().replace('\n', "; ");
-    surefoot_model::one_line(&if place == why { why } else { format!("{place}: {why}") })
+/// Reads TOML.
+///
+/// # Errors
+/// What is wrong, on one line: where, and what. The error's own text has the file's line below it.
+pub fn from_toml<T: serde::de::DeserializeOwned>(text: &str) -> std::result::Result<T, String> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let all = error.to_string();
+        let place = all.lines().next().unwrap_or_default();
+        let why = error.message().trim().replace('\n', "; ");
+        surefoot_model::one_line(&if place == why { why } else { format!("{place}: {why}") })
+    })
 }
 
 pub use act::{Act, Order, Outcome};

@@ -65,6 +65,10 @@ pub struct Settings {
     pub history: History,
     /// The page, the API and the metrics.
     pub page: Page,
+    /// Where else they are served.
+    pub listen: Listen,
+    /// The metrics.
+    pub metrics: Metrics,
 }
 
 /// Lost time.
@@ -311,5 +315,29 @@ pub struct Page {
 impl Default for Page {
     fn default() -> Self {
         Page { served: true, port: 7_077, group: None, windows: 900, gaps: 2_000 }
+    }
+}
+
+/// Where the page, the API and the metrics are served beside 127.0.0.1.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Listen {
+    pub addresses: Vec<String>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    pub client_authority: Option<PathBuf>,
+    pub roles: Option<PathBuf>,
+}
+
+/// What a scrape tells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metrics {
+    pub detail: String,
+    pub series: u64,
+    pub edac: bool,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics { detail: "host".to_owned(), series: 0, edac: false }
     }
 }

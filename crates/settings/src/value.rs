@@ -207,9 +207,10 @@ impl Setting {
             Field::Path(path) => {
                 *path = given.plain(given.text("a path in quotes")?)?.map(|text| self.path(&text, given)).transpose()?
             }
-            Field::Texts(texts) => *texts = given.texts()?,
+            Field::Texts(texts) => *texts = given.texts(',')?,
+            // A path may have any letter but this one in an environment variable, as in PATH.
             Field::Paths(paths) => {
-                *paths = given.texts()?.iter().map(|text| self.path(text, given)).collect::<Result<_, _>>()?;
+                *paths = given.texts(':')?.iter().map(|text| self.path(text, given)).collect::<Result<_, _>>()?;
             }
         }
         Ok(())
@@ -285,12 +286,12 @@ impl Given<'_> {
         }
     }
 
-    fn texts(&self) -> Result<Vec<String>, String> {
+    /// `between` stands between two texts in an environment variable.
+    fn texts(&self, between: char) -> Result<Vec<String>, String> {
         const WANTED: &str = "it must be a list of texts, such as [\"a\", \"b\"]";
         let texts: Vec<&str> = match self {
             Given::Texts(texts) => texts.iter().map(String::as_str).collect(),
-            // A path may have any letter but this one in an environment variable, as in PATH.
-            Given::Text(text) => text.split(':').filter(|part| !part.is_empty()).collect(),
+            Given::Text(text) => text.split(between).filter(|part| !part.is_empty()).collect(),
             Given::File(DeValue::Array(items)) => {
                 let text = |item: &'_ toml::Spanned<DeValue<'_>>| matches!(item.get_ref(), DeValue::String(_));
                 if !items.iter().all(text) {

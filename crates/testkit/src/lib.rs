@@ -14,6 +14,7 @@
 
 pub mod alertmanager;
 mod archive;
+pub mod certificates;
 pub mod durable;
 pub mod guest;
 pub mod hanging;

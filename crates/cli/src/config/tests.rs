@@ -18,7 +18,9 @@ fn what_is_set_reaches_the_watch_unless_an_option_says_otherwise() {
     let text = "[stall]\ninterval = \"2s\"\nmin_gap = \"1ms\"\nsource = \"plain\"\ncores = \"0-1\"\nworkload = \"none\"\nwho = \"1\"\n\
         sentinel = \"0:20\"\n[memory]\nbmc_timeout = \"7s\"\nredfish = \"https://bmc\"\n[checkpoint]\ndirectories = [\"/c\"]\n\
         [disturb]\njournals = [\"/j\"]\n[remedy]\nchecks = \"/k\"\n[watch]\nrun_directory = \"/r\"\nhealth_users = [\"7\"]\n\
-        [history]\nfile = \"/h\"\n[page]\nport = 9\ngroup = \"g\"\n";
+        [history]\nfile = \"/h\"\n[page]\nport = 9\ngroup = \"g\"\n[listen]\naddresses = [\"unix:/s\"]\n\
+        certificate = \"/c.pem\"\nkey = \"/k.pem\"\nclient_authority = \"/a.pem\"\nroles = \"/roles\"\n[metrics]\ndetail = \"core\"\n\
+        series = 400\nedac = true\n";
     let facts = |of: &WatchOptions| {
         let what = &of.what;
         vec![
@@ -37,6 +39,14 @@ fn what_is_set_reaches_the_watch_unless_an_option_says_otherwise() {
             format!("{:?}", of.history),
             of.port.to_string(),
             format!("{:?}", of.page_group),
+            format!("{:?}", of.listen.listen),
+            format!("{:?}", of.listen.tls_certificate),
+            format!("{:?}", of.listen.tls_key),
+            format!("{:?}", of.listen.tls_client_authority),
+            format!("{:?}", of.listen.roles),
+            of.metrics_detail.as_str().to_owned(),
+            format!("{:?}", of.metrics_series),
+            of.metrics_edac.to_string(),
         ]
     };
     let plain = watch(&[]);
@@ -46,7 +56,9 @@ fn what_is_set_reaches_the_watch_unless_an_option_says_otherwise() {
         assert_ne!(before, after, "{before} was not set");
     }
     let words = "--interval 3s --min-gap 2ms --source counters --cpu 2 --workload cores --who 2 --sentinel 1 --checkpoints /x --experiments /y \
-        --checks /z --run-directory /v --health-users 9 --history /w --port 8 --page-group u";
+        --checks /z --run-directory /v --health-users 9 --history /w --port 8 --page-group u --listen unix:/t \
+        --tls-certificate /d.pem --tls-key /l.pem --tls-client-authority /b.pem --roles /r2 --metrics-detail cause --metrics-series 500 \
+        --metrics-edac";
     let typed = watch(&words.split_whitespace().collect::<Vec<_>>());
     assert_eq!(facts(&applied(&typed, &held(text, &typed)).unwrap()), facts(&typed));
     let nothing = applied(&plain, &held("", &plain)).unwrap();
@@ -78,7 +90,7 @@ fn every_option_that_a_setting_names_exists() {
     for setting in SETTINGS.iter().filter(|setting| !setting.option.is_empty()) {
         assert!(options.contains(setting.option), "--{}", setting.option);
     }
-    // What else there is: about one run, and no setting; and the extent of a scrape, which the file does not have yet.
+    // What else there is: about one run, and no setting.
     let of_settings: BTreeSet<&str> = SETTINGS.iter().map(|one| one.option).collect();
     let others: Vec<&str> = options.difference(&of_settings).copied().collect();
     let expected = [
@@ -88,9 +100,6 @@ fn every_option_that_a_setting_names_exists() {
         "duration",
         "host-root",
         "json",
-        "metrics-detail",
-        "metrics-edac",
-        "metrics-series",
         "nic-campaign",
         "nic-experiment",
         "pid",
@@ -106,6 +115,8 @@ fn a_text_that_its_user_cannot_read_is_wrong_where_it_stands() {
         ("[stall]\nwho = \"\\u0007\"", "s.toml:2: stall.who: "),
         ("[stall]\nsentinel = \"0:300\"", "s.toml:2: stall.sentinel: '300' is not a percentage"),
         ("[watch]\nhealth_users = [\"root\"]", "s.toml:2: watch.health_users: 'root' is not a UID"),
+        ("[listen]\naddresses = [\"host\"]", "s.toml:2: listen.addresses: 'host' is no address"),
+        ("[metrics]\nseries = 7", "s.toml:2: metrics.series: 7 is under 250"),
     ] {
         let held = Effective::of(Some(("s.toml".as_ref(), text)), &[], &[]);
         let error = held.and_then(|held| Texts::of(&held).map(drop)).unwrap_err().to_string();

@@ -3,115 +3,19 @@
 use crate::remedies::{Setup, webhook};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use surefoot_controller::{Config, Fleet, Listen, TlsFiles};
+use surefoot_testkit::certificates::{self, authority, signed};
 use surefoot_testkit::not_run::not_run;
 
-fn ran(folder: &Path, words: &[&str]) {
-    let done = Command::new(words[0]).args(&words[1..]).current_dir(folder).output().unwrap();
-    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
-}
-
-/// An authority, and a certificate that it signed, with its key.
-fn signed(folder: &Path, authority: &str, name: &str, common_name: &str) {
-    let subject = format!("/O=Surefoot/CN={common_name}");
-    let (key, request, certificate) = (format!("{name}.key"), format!("{name}.csr"), format!("{name}.pem"));
-    ran(
-        folder,
-        &[
-            "openssl",
-            "req",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-keyout",
-            &key,
-            "-out",
-            &request,
-            "-subj",
-            &subject,
-        ],
-    );
-    std::fs::write(folder.join("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").unwrap();
-    let (ca, ca_key) = (format!("{authority}.pem"), format!("{authority}.key"));
-    ran(
-        folder,
-        &[
-            "openssl",
-            "x509",
-            "-req",
-            "-in",
-            &request,
-            "-CA",
-            &ca,
-            "-CAkey",
-            &ca_key,
-            "-CAcreateserial",
-            "-days",
-            "2",
-            "-extfile",
-            "names",
-            "-out",
-            &certificate,
-        ],
-    );
-}
-
-fn authority(folder: &Path, name: &str) {
-    let (key, certificate) = (format!("{name}.key"), format!("{name}.pem"));
-    ran(
-        folder,
-        &[
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=authority",
-            "-keyout",
-            &key,
-            "-out",
-            &certificate,
-        ],
-    );
-}
-
-/// Status and body of curl's answer; status 0 where hands were not shaken.
 fn curl(folder: &Path, url: &str, shown: &[&str], body: Option<&str>) -> (u16, Value) {
-    let mut command = Command::new("curl");
-    command.args([
-        "-s",
-        "--max-time",
-        "30",
-        "--cacert",
-        "ca.pem",
-        "-w",
-        "\n%{http_code}",
-        "-H",
-        "Content-Type: application/json",
-    ]);
-    command.args(shown).current_dir(folder);
-    if let Some(body) = body {
-        command.args(["--data-raw", body]);
-    }
-    let output = command.arg(url).stdin(Stdio::null()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (body, status) = text.rsplit_once('\n').unwrap();
-    (status.parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
+    let (status, body) = certificates::curl(folder, url, shown, body);
+    (status, serde_json::from_str(&body).unwrap_or_default())
 }
 
 #[test]
 fn over_the_network_certificates_and_tokens_say_who_asks() {
-    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    if !has("openssl") || !has("curl") {
+    if !certificates::can_be_made() {
         return not_run("tls::over_the_network_certificates_and_tokens_say_who_asks", "openssl and curl are needed");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +25,7 @@ fn over_the_network_certificates_and_tokens_say_who_asks() {
     for (of, name, common_name) in
         [("ca", "server", "surefoot"), ("ca", "anna", "anna"), ("ca", "node1", "Node1"), ("other", "stranger", "anna")]
     {
-        signed(folder, of, name, common_name);
+        signed(folder, of, name, common_name, "");
     }
     let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
     let token = setup.secret("token", "alertmanager-0123456789");
@@ -171,7 +75,7 @@ fn over_the_network_certificates_and_tokens_say_who_asks() {
     // Without TLS there is no answer at all.
     assert_eq!(curl(folder, &url("/api/v1/cases").replace("https", "http"), &[], None).0, 0);
     // A certificate that was renewed is shown from the next reload on; one that cannot be read leaves the one before.
-    signed(folder, "other", "renewed", "surefoot");
+    signed(folder, "other", "renewed", "surefoot", "");
     let other: &[&str] = &["--cert", "anna.pem", "--key", "anna.key", "--cacert", "other.pem"];
     assert!(fleet.files().contains(&folder.join("server.pem")));
     std::fs::rename(folder.join("renewed.key"), folder.join("server.key")).unwrap();

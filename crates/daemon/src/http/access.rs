@@ -78,6 +78,8 @@ pub(crate) struct Access {
     group: Option<String>,
     /// What is shown is no machine's: nobody is to be kept from it.
     is_made_up: bool,
+    /// Whether roles let somebody in at other places.
+    has_roles: bool,
     keys: Mutex<Keys>,
     /// The file with the address, once the port is known.
     file: Mutex<Option<(Arc<RunDirectory>, String)>>,
@@ -104,7 +106,8 @@ impl Access {
         let (root, group) = (Root::host(), config.page_group.clone());
         let own = Some(effective_user()).filter(|&own| own != peer::unknown_user(&root));
         let is_made_up = matches!(config.mode, Mode::Demo { .. });
-        Access { root, own, group, is_made_up, keys: Mutex::default(), file: Mutex::default() }
+        let has_roles = !config.listen.places.is_empty();
+        Access { root, own, group, is_made_up, has_roles, keys: Mutex::default(), file: Mutex::default() }
     }
 
     /// Publishes an address that opens the page once.
@@ -207,6 +210,9 @@ impl Access {
                 }
                 _ => why += " The user who started the daemon sees them, and root.",
             }
+        }
+        if !viewer.sees_all && self.has_roles {
+            why += " At the places of --listen, the role `all` shows them.";
         }
         AccessView { sees_all: viewer.sees_all, why }
     }

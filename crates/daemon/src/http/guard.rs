@@ -12,7 +12,9 @@ use surefoot_http::guard::{dress, is_local, is_of_another_site, readable};
 /// made to point to 127.0.0.1 is the one way to read answers), the method (nothing here can be
 /// changed), and where the browser says that a request comes from.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
-    let mut response = match refusal(&request) {
+    let is_by_foreign_name = !is_local(request.uri(), request.headers());
+    let refusal = if is_by_foreign_name { Some(foreign_name()) } else { refusal(&request) };
+    let mut response = match refusal {
         Some(response) => response,
         None => next.run(request).await,
     };
@@ -20,11 +22,14 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-fn refusal(request: &Request) -> Option<Response> {
-    if !is_local(request.uri(), request.headers()) {
-        let text = "the Host header must be localhost, 127.0.0.1 or [::1]; open the page by one of these names";
-        return Some(ApiError::new(StatusCode::FORBIDDEN, text).into_response());
-    }
+/// The answer to a request that does not name this machine.
+pub(super) fn foreign_name() -> Response {
+    let text = "the Host header must be localhost, 127.0.0.1 or [::1]; open the page by one of these names";
+    ApiError::new(StatusCode::FORBIDDEN, text).into_response()
+}
+
+/// Why a request is refused by whatever name it asked for this machine.
+pub(super) fn refusal(request: &Request) -> Option<Response> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let text = format!("method {} is not allowed; everything here is read with GET", request.method());
         let mut response = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, text).into_response();

@@ -1,7 +1,8 @@
-//! HTTP on 127.0.0.1: who may ask, how many at once, what is at which address.
+//! HTTP: who may ask, how many at once, what is at which address.
 
 pub(crate) mod access;
 mod events;
+pub(crate) mod far;
 mod guard;
 pub(crate) mod metrics;
 mod overview;

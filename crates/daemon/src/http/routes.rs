@@ -55,8 +55,17 @@ pub(crate) struct Index {
     addresses: Vec<Listed>,
 }
 
-/// Every address of the server.
+/// Every address of the server on 127.0.0.1.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    addresses(&shared)
+        .route(access::PATH, get(open).head(only_looked_at))
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared), identify))
+        .layer(middleware::from_fn(guard))
+        .with_state(shared)
+}
+
+/// What everybody who is let in may ask for; who that is, is the caller's.
+pub(super) fn addresses(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
     let mut router = Router::new();
     for asset in ASSETS {
         let serve = move |headers: HeaderMap| async move { page::serve(&asset, &headers) };
@@ -67,7 +76,6 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v1/capabilities", get(capabilities))
         .route("/api/v1/history", get(history))
         .route("/api/v1/events", get(live))
-        .route(access::PATH, get(open).head(only_looked_at))
         .route("/metrics", get(scraped));
     let mut known: Vec<Listed> = OWN.iter().map(|&(path, about)| Listed { path, about }).collect();
     for route in shared.rooms.iter().flat_map(|room| Arc::clone(room).routes()) {
@@ -79,12 +87,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         parameters(&uri, &[])?;
         Ok::<Response, ApiError>(reply::answer(StatusCode::OK, &Index { schema: SCHEMA, addresses: listed }))
     };
-    router
-        .route(INDEX, get(index))
-        .fallback(move |uri: Uri| async move { unknown(&uri, &known) })
-        .layer(middleware::from_fn_with_state(Arc::clone(&shared), identify))
-        .layer(middleware::from_fn(guard))
-        .with_state(shared)
+    router.route(INDEX, get(index)).fallback(move |uri: Uri| async move { unknown(&uri, &known) })
 }
 
 /// A server without a port and with nothing to show, for the fuzzer.

@@ -8,6 +8,7 @@ mod client;
 mod corrections;
 mod dashboards;
 mod data;
+mod far;
 mod findings;
 mod full_disk;
 mod headlines;

@@ -78,7 +78,7 @@ impl Adapter {
     /// # Errors
     /// What is wrong with it, with the line.
     pub fn parse(text: &str) -> std::result::Result<Adapter, String> {
-        let adapter: Adapter = toml::from_str(text).map_err(|error| crate::toml_fault(&error))?;
+        let adapter: Adapter = crate::from_toml(text)?;
         if adapter.debug.is_empty() {
             return Err("[debug] changes no setting, so the driver would log nothing more than before".into());
         }
