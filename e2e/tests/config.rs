@@ -82,6 +82,41 @@ fn a_room_that_is_switched_off_is_not_watched_and_says_where_that_stands() {
     running.finish().expect_code(0);
 }
 
+/// `config check` refuses what the watch would, with the place in the file; neither makes anything.
+#[test]
+fn a_file_that_the_watch_refuses_is_refused_by_the_check() {
+    let test = "a_file_that_the_watch_refuses_is_refused_by_the_check";
+    let Some(_turn) = turn(test, Need::Nothing) else { return };
+    let home = tempfile::tempdir().unwrap();
+    for (more, words) in [
+        ("[stall]\nwho = \"900\"\n", "stall.who: core 900 does not exist"),
+        ("[stall]\nsource = \"counters\"\ncores = \"0\"\nwho = \"1\"\n", "stall.who: who: core 1 is not among those"),
+        ("[remedy]\nchecks = \"/none/checks.toml\"\n", "remedy.checks: /none/checks.toml: No such file"),
+        ("[memory]\nredfish = \"nonsense\"\n", "memory.redfish: --redfish nonsense: name a service"),
+        (
+            "[listen]\naddresses = [\"0.0.0.0:1\"]\ncertificate = \"/x\"\n",
+            "listen.certificate: --listen: the certificate needs",
+        ),
+    ] {
+        let path = file(home.path(), more);
+        for words_of in ["config check", "watch --config"] {
+            let told = surefoot(words_of).arg(&path).without_terminal().run();
+            told.expect_refusal(2, &[&format!("{}:", path.display()), words]);
+        }
+    }
+    // Of what the rest of the file names: a group, and a history below a directory that is not there.
+    let more = "group = \"no-such-group\"\n[stall]\nwatched = false\n";
+    let path = home.path().join("page.toml");
+    fs::write(&path, format!("[page]\nport = 0\n{more}")).unwrap();
+    surefoot("config check").arg(&path).run().expect_refusal(2, &["page.toml:3: page.group: ", "no-such-group"]);
+    let typo = home.path().join("typo");
+    fs::write(&path, format!("[history]\nfile = \"{}/h.db\"\n", typo.display())).unwrap();
+    for words_of in ["config check", "watch --no-page --config"] {
+        surefoot(words_of).arg(&path).without_terminal().run().expect_refusal(2, &["page.toml:2: history.file: "]);
+    }
+    assert!(!typo.exists());
+}
+
 #[test]
 fn a_reload_takes_over_what_it_can_tells_the_rest_and_takes_nothing_of_a_wrong_file() {
     let test = "a_reload_takes_over_what_it_can_tells_the_rest_and_takes_nothing_of_a_wrong_file";

@@ -8,6 +8,9 @@ use surefoot_e2e::machine::{Need, turn};
 use surefoot_testkit::certificates::{authority, can_be_made, signed};
 use surefoot_testkit::not_run::not_run;
 
+/// The host's address in its namespace.
+const HOST: &str = "10.9.7.1";
+
 const GUIDE: &str = include_str!("../../docs/guide/metrics.md");
 
 /// What is indented below a line of the guide.
@@ -135,9 +138,10 @@ fn prometheus_on_another_machine_scrapes_a_watch_as_the_guide_says() {
         }
     }
     assert!(answer.contains("10.9.7.1:7079"), "{answer}");
+    let of = |port: u16, scheme: &str, path: &str| format!("{scheme}://{HOST}:{port}{path}");
     let known = "--cert prometheus.pem --key prometheus.key";
-    assert_eq!(machines.status(folder, known, "https://10.9.7.1:7079/"), "403", "the metrics alone");
-    assert_eq!(machines.status(folder, "", "https://10.9.7.1:7079/metrics"), "401", "who shows no certificate");
-    assert_eq!(machines.status(folder, known, "http://10.9.7.1:7079/metrics"), "000", "without TLS");
-    assert_eq!(machines.status(folder, known, "http://10.9.7.1:7077/metrics"), "000", "the port of this machine alone");
+    assert_eq!(machines.status(folder, known, &of(7079, "https", "/")), "403", "the metrics alone");
+    assert_eq!(machines.status(folder, "", &of(7079, "https", "/metrics")), "401", "who shows no certificate");
+    assert_eq!(machines.status(folder, known, &of(7079, "http", "/metrics")), "000", "without TLS");
+    assert_eq!(machines.status(folder, known, &of(7077, "http", "/metrics")), "000", "the port of this machine alone");
 }

@@ -97,6 +97,31 @@ fn has_priority(line: &str) -> bool {
     number.is_some_and(|number| ["2", "4", "5", "6"].contains(&number))
 }
 
+/// A room that is not watched, or a window of an hour, keeps nothing of the others back.
+#[test]
+fn findings_and_status_are_told_without_windows() {
+    let Some(_turn) = turn("findings_and_status_are_told_without_windows", Need::Nothing) else { return };
+    for setting in ["stall.watched = false", "stall.interval = \"1h\""] {
+        let home = tempfile::tempdir().unwrap();
+        let settings = home.path().join("s.toml");
+        fs::write(&settings, format!("{setting}\nmemory.watched = false\n")).unwrap();
+        let path = home.path().join("lines");
+        let lines = File::create(&path).unwrap();
+        // A directory that is not there is a finding at once.
+        let gone = home.path().join("gone");
+        let more = ["--config", settings.to_str().unwrap(), "--checkpoints", gone.to_str().unwrap()];
+        let (mut watch, systemd) = Watch::start(home.path(), lines.into(), &more);
+        until(&systemd, "STATUS=");
+        let begun = Instant::now();
+        while !fs::read_to_string(&path).unwrap().contains("cannot be looked at") {
+            assert!(begun.elapsed() < PATIENCE, "{setting}: {}", fs::read_to_string(&path).unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        watch.signal("-TERM");
+        assert!(watch.0.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn a_watch_that_hangs_gives_no_sign_of_life() {
     let Some(_turn) = turn("a_watch_that_hangs_gives_no_sign_of_life", Need::Nothing) else { return };

@@ -2,6 +2,7 @@
 
 use crate::args::{self, WatchOptions};
 use crate::usage;
+use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -302,6 +303,8 @@ pub fn applied(options: &WatchOptions, held: &Effective) -> anyhow::Result<Watch
 fn check(options: &CheckOptions) -> anyhow::Result<Outcome> {
     let question = Question::new(options.file.as_deref(), true, Vec::new());
     let held = question.ask()?;
+    let options = applied(&usage::options_of_watch(&[])?, &held)?;
+    crate::watch::expect_possible(&options, &Root::host()).context("a watch of this host would not start with it")?;
     let file = question.file.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display().to_string();
     let changed = SETTINGS.iter().filter(|one| !one.is_same(&held.settings, &Default::default())).count();
     let said = match (question.is_file_there(), changed) {

@@ -131,7 +131,12 @@ fn read(arguments: &[OsString]) -> Result<(Arguments, Named), clap::Error> {
 pub fn options_of_watch(words: &[String]) -> anyhow::Result<WatchOptions> {
     let arguments: Vec<OsString> =
         ["surefoot", "watch"].into_iter().map(OsString::from).chain(words.iter().map(OsString::from)).collect();
-    match read(&arguments).map_err(|error| anyhow::anyhow!("{}", one_line(error.render().to_string().trim())))? {
+    // The first line says what is wrong; below it stands the usage of another command than the one that was typed.
+    let wrong = |error: clap::Error| match error.render().to_string().lines().next() {
+        Some(line) if error.use_stderr() => anyhow::anyhow!("{}", one_line(line.trim_start_matches("error: "))),
+        _ => anyhow::anyhow!("after -- there are options of `surefoot watch`; its --help lists them"),
+    };
+    match read(&arguments).map_err(wrong)? {
         (Arguments { command: Command::Watch(options) }, _) => Ok(options),
         _ => anyhow::bail!("these are not options of surefoot watch"),
     }

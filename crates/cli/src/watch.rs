@@ -20,6 +20,7 @@ use surefoot_hostfs::stdout::stdout;
 use surefoot_hostfs::terminal::{self, Terminal, Way};
 use surefoot_hostfs::{Root, memory, peer, signals};
 use surefoot_model::{Event, HostDescription, one_line};
+use surefoot_settings::Origin;
 use surefoot_store::history::History;
 use surefoot_terminal::{Kept, Look, RoomState};
 
@@ -28,6 +29,9 @@ const SETTLE: Duration = Duration::from_secs(30);
 
 /// The file that keeps the counts of memory errors, beside the history.
 const MEMORY_COUNTS: &str = "memory-counts.json";
+
+/// How often it is told at least what is found.
+const JUDGED: Duration = Duration::from_secs(1);
 
 /// How often free memory goes back to the kernel: the largest burst of records must not be what a watch holds for good.
 const GIVE_BACK: Duration = Duration::from_secs(30);
@@ -46,17 +50,11 @@ pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
 
 fn live(options: &WatchOptions, reload: Option<(signals::Wishes, Question)>) -> anyhow::Result<Outcome> {
     let root = Root::host();
-    report::check_workload(&options.what, &root)?;
-    report::check_times(&options.what, options.interval, options.duration)?;
-    check_group(options.page_group.as_deref(), &root)?;
+    expect_possible(options, &root)?;
     let page = options.page.open()?;
     let places = Places::of(options, true, &root);
     // Before privileges go: it may be another user's.
     let terminal = terminal_of(options.json);
-    anyhow::ensure!(
-        !options.no_page || options.listen.listen.is_empty(),
-        "--listen serves what page.served = false or --no-page switches off: leave out one of them"
-    );
     let sockets = options.listen.listen.iter().filter_map(|place| match place {
         Listen::Unix(path) => Some(path),
         Listen::Tcp(_) => None,
@@ -78,11 +76,20 @@ fn live(options: &WatchOptions, reload: Option<(signals::Wishes, Question)>) -> 
     if let Some((wishes, question)) = reload {
         read_again(&server, wishes, question)?;
     }
-    options.what.forewarn(&root);
+    let is_stall_watched = options.what.rooms.settings.now().settings.stall.watched;
+    if is_stall_watched {
+        options.what.forewarn(&root);
+    }
     let running = rooms::start(sources, &statistics, options.duration)?;
     privileges.go_on(&root).context("privileges that a watch needs no more")?;
     let mut told = Output::new(options, &server, terminal, places.history)?;
-    let mut given_back = Instant::now();
+    let (mut given_back, mut judged) = (Instant::now(), Instant::now());
+    // Lines are for windows; a journal and a screen also tell of what changes between two, and where lost time is not watched.
+    let judged_every = match told {
+        Output::Lines if is_stall_watched => options.interval.saturating_mul(2),
+        Output::Lines => options.interval,
+        Output::Json | Output::Journal(_) | Output::Live(_) => JUDGED,
+    };
     notify.ready();
     while let Some(events) = running.next_turn() {
         if given_back.elapsed() >= GIVE_BACK {
@@ -98,7 +105,8 @@ fn live(options: &WatchOptions, reload: Option<(signals::Wishes, Question)>) -> 
         for notice in server.take_notices() {
             told.add(&Event::Notice(notice), options, &server)?;
         }
-        if is_window {
+        if is_window || judged.elapsed() >= judged_every {
+            judged = Instant::now();
             told.judge(&server)?;
             notify.status(Instant::now(), || server.findings().0.sentence);
         }
@@ -125,6 +133,52 @@ fn read_again(server: &Server, mut wishes: signals::Wishes, question: Question) 
         }
     };
     std::thread::Builder::new().name("surefoot-settings".to_owned()).spawn(again)?;
+    Ok(())
+}
+
+/// Refuses what cannot be watched on this host, before anything is changed; an error about a setting says where it was set.
+///
+/// # Errors
+/// What, and why.
+pub fn expect_possible(options: &WatchOptions, root: &Root) -> anyhow::Result<()> {
+    let held = options.what.rooms.settings.now();
+    let of = |keys: &[&str], outcome: anyhow::Result<()>| {
+        let set = |key: &&&str| matches!(held.origin(key), Origin::File { .. } | Origin::Variable(_));
+        let places: Vec<String> = keys.iter().filter(set).map(|key| format!("{}: {key}", held.origin(key))).collect();
+        match places.is_empty() {
+            true => outcome,
+            false => outcome.with_context(|| places.join(", ")),
+        }
+    };
+    report::check_workload(&options.what, root)?;
+    of(&["stall.interval", "stall.min_gap"], report::check_times(&options.what, options.interval, options.duration))?;
+    let cores = report::config(&options.what, options.interval).checked(root);
+    of(&["stall.cores", "stall.who", "stall.sentinel"], cores.map(drop).map_err(Into::into))?;
+    of(&["page.group"], check_group(options.page_group.as_deref(), root))?;
+    let rooms = options.what.rooms.for_daemon().map(drop);
+    of(&["memory.redfish", "memory.event_log", "memory.bmc_user", "memory.bmc_password_file", "remedy.checks"], rooms)?;
+    if let Some(path) = options.history.as_deref().filter(|_| !options.no_history) {
+        of(&["history.file"], check_history(path))?;
+    }
+    let listening = options.listen.listening().map(drop).and_then(|()| {
+        let is_served = !options.no_page || options.listen.listen.is_empty();
+        anyhow::ensure!(is_served, "--listen serves what page.served = false or --no-page switches off");
+        Ok(())
+    });
+    of(&["page.served", "listen.addresses", "listen.certificate", "listen.key", "listen.roles"], listening)
+}
+
+/// Refuses a history that cannot be one, or whose directory is not there: a name that was typed wrongly makes no directory.
+fn check_history(path: &std::path::Path) -> anyhow::Result<()> {
+    History::check(path).with_context(|| format!("--history {}", path.display()))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| matches!(folder.try_exists(), Ok(false))) {
+        anyhow::bail!(
+            "--history {}: {} does not exist; create it first, for you alone (mkdir -m 700)",
+            path.display(),
+            folder.display()
+        );
+    }
     Ok(())
 }
 
@@ -209,21 +263,6 @@ fn start_server(
     root: &Root,
 ) -> anyhow::Result<Server> {
     let Places { history, run_directory } = Places::of(options, mode == Mode::Live, root);
-    // Before anything is made. A file that was not named is root's own, and a watch goes on without it.
-    if options.history.is_some()
-        && let Some(path) = &history
-    {
-        History::check(path).with_context(|| format!("--history {}", path.display()))?;
-        // A name that was typed wrongly makes no directory.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| matches!(folder.try_exists(), Ok(false))) {
-            anyhow::bail!(
-                "--history {}: {} does not exist; create it first, for you alone (mkdir -m 700)",
-                path.display(),
-                folder.display()
-            );
-        }
-    }
     for folder in [history.as_deref().and_then(std::path::Path::parent), run_directory.as_deref()].into_iter().flatten()
     {
         if !folder.as_os_str().is_empty() {

@@ -24,7 +24,13 @@ pub const FILE_BYTES_MAX: u64 = 1 << 20;
 pub fn text_of(path: &Path) -> Result<Option<String>, Error> {
     let failed = |why: String| Error::File { file: shown(&path.to_string_lossy()), why };
     let held = match surefoot_foreign::hold(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            // A link whose target is gone is not the wish for defaults.
+            return match std::fs::symlink_metadata(path) {
+                Ok(_) => Err(failed("it is a link to a file that does not exist".to_owned())),
+                Err(_) => Ok(None),
+            };
+        }
         held => held.and_then(|held| held.regular()).map_err(|error| failed(error.to_string()))?,
     };
     if way::own_user() == 0 {

@@ -181,6 +181,8 @@ fn only_a_file_that_is_a_file_is_read_and_no_longer_than_its_limit() {
     let error = |name: &str| text_of(&at(name)).unwrap_err().to_string();
     fs::create_dir(at("folder")).unwrap();
     assert!(error("folder").contains("director"), "{}", error("folder"));
+    std::os::unix::fs::symlink(at("gone"), at("link")).unwrap();
+    assert!(error("link").contains("does not exist"), "{}", error("link"));
     let fifo = at("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     assert!(error("fifo").contains("FIFO"), "{}", error("fifo"));

@@ -57,7 +57,7 @@ pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Findi
     if findings.is_empty() && moment.age_ns.is_some() {
         // The total stays, and is no notice once nothing is being lost.
         let sentence = match lost(state, unread_deeds) {
-            lost if lost.is_empty() => "Every source works, and nothing was lost.".to_owned(),
+            lost if lost.is_empty() => "Every source works, and no data were dropped.".to_owned(),
             lost => format!("Every source works; since the start {lost}."),
         };
         findings.push(rules::SOURCES.finding(Subject::host(), Severity::Ok, sentence));
@@ -200,7 +200,7 @@ mod tests {
         moment.age_ns = Some(0);
         let mut state = State::default();
         let sentence = |state: &State, moment: &Moment| of(state, moment, 0)[0].sentence.clone();
-        assert_eq!(sentence(&state, &moment), "Every source works, and nothing was lost.");
+        assert_eq!(sentence(&state, &moment), "Every source works, and no data were dropped.");
         assert_eq!(of(&state, &moment, 0)[0].severity, Severity::Ok);
         let report = |start_ns, end_ns, records_dropped, marks_lost| {
             let who = WhoReport { start_ns, end_ns, records_dropped, marks_lost, ..WhoReport::default() };

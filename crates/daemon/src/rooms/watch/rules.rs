@@ -4,7 +4,7 @@ use crate::rooms::rules::rules;
 
 rules! { Watch:
     SOURCES = "sources", [Ok],
-        "Every source works. What was lost since the start is counted in the sentence.",
+        "Every source works. The sentence counts the data that were dropped since the start.",
         since "", to_do "";
     SOURCE = "source", [Warning],
         "A source failed. The others go on; it is tried again after 1 s or more.",
