@@ -301,6 +301,9 @@ pub struct ExperimentLook {
     pub look_ns: u64,
     /// Where the journals lie.
     pub directories: Vec<String>,
+    /// Directories that were to be looked into and could not be; the first problems say why.
+    #[serde(default)]
+    pub directories_unread: u64,
     /// Journals beyond those that are read.
     pub left_out_count: u64,
     /// What could not be read or understood, a sentence each.

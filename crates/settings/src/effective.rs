@@ -97,6 +97,11 @@ impl Effective {
         self.origins.get(key).unwrap_or(&Origin::Default)
     }
 
+    /// Whether a file sets anything.
+    pub(crate) fn has_file(&self) -> bool {
+        self.origins.values().any(|origin| matches!(origin, Origin::File { .. }))
+    }
+
     /// The error that this value of a setting is wrong, for who uses it.
     pub fn wrong(&self, key: &str, why: impl fmt::Display) -> Error {
         Error::Setting { at: self.origin(key).clone(), key: key.to_owned(), why: one_line(&why.to_string()) }

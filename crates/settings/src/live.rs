@@ -46,6 +46,13 @@ impl Live {
     pub fn reload(&self, read: Result<Effective, Error>) -> Reload {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let reload = match read {
+            // Whoever writes a file anew may have it empty for a moment, and by the defaults a history may be cut.
+            Ok(wanted) if state.held.has_file() && !wanted.has_file() => Reload {
+                problem: Some(
+                    "the file is gone or sets nothing any more; start the watch again for the defaults".to_owned(),
+                ),
+                ..Reload::default()
+            },
             Ok(wanted) => {
                 let mut next = wanted.clone();
                 let mut reload = Reload::default();

@@ -163,6 +163,12 @@ fn a_reload_takes_over_what_it_may_all_at_once_and_tells_the_rest() {
     let told = live.reload(of("[nic]\ninterval = \"40s\"\nlink_changes = -1"));
     assert!(told.problem.as_ref().unwrap().contains("s.toml:3: nic.link_changes"), "{told:?}");
     assert_eq!((&*live.now(), live.last_reload()), (&*held, told), "nothing is half taken over");
+    // A file that is written anew is empty for a moment.
+    for gone in [of(""), of("# nothing\n"), Effective::of(None, &[], &[])] {
+        let told = live.reload(gone);
+        assert!(told.problem.as_ref().is_some_and(|why| why.contains("sets nothing any more")), "{told:?}");
+        assert_eq!(live.now(), held);
+    }
     assert_eq!(live.reload(of("[page]\nport = 1")).waiting, [""; 0]);
     assert_eq!(live.now().settings, {
         let mut wanted = Settings::default();

@@ -111,7 +111,7 @@ pub fn look_apart() -> io::Result<()> {
     shed::keep_only(&Root::host(), Capabilities::of(&[READS])).map_err(io::Error::other)?;
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut looker = Looker::new(Root::host(), Vec::new());
-    let mut experiments = Experiments::default();
+    let mut experiments = Experiments::in_directories(true);
     let mut tree = Tree::default();
     let mut files = shown::Files::default();
     for question in BufReader::new(&socket).lines() {

@@ -154,6 +154,7 @@ pub fn events() -> Vec<(u64, Event)> {
     tell(EXPERIMENT_ENDS, DisturbEvent::Ended(ExperimentEnded { effect, ..ended }));
     for day_ns in [EXPERIMENT_ENDS + MIN, 24 * H - 10 * MIN] {
         let look = ExperimentLook {
+            directories_unread: 0,
             at_ns: at(day_ns),
             looked_realtime_ns: real(day_ns),
             look_ns: 1_000_000,

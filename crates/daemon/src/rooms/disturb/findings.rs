@@ -14,6 +14,7 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
 /// As [`of`], with limits that are set.
 pub(super) fn of_set(state: &State, now_realtime_ns: u64, set: &surefoot_settings::Disturb) -> Vec<Finding> {
     let mut findings = all_running(state, set.running_of_user);
+    findings.extend(unread(state));
     findings.extend(went_wrong(state, now_realtime_ns, set.failed_for));
     if findings.is_empty() && !state.is_empty() {
         let say = |last: &str| {
@@ -23,6 +24,24 @@ pub(super) fn of_set(state: &State, now_realtime_ns: u64, set: &surefoot_setting
         findings.push(say(&last_result(state)).with_public(&say("")));
     }
     findings
+}
+
+/// The finding about directories that could not be looked into.
+fn unread(state: &State) -> Option<Finding> {
+    let look = state.last_look().filter(|look| look.directories_unread > 0)?;
+    let first = look.problems.first().map_or("", String::as_str);
+    let (what, public) = match look.directories_unread {
+        1 => (
+            format!("Journals of experiments cannot be read: {first}."),
+            "Journals of experiments cannot be read.".to_owned(),
+        ),
+        count => {
+            let public = format!("{count} directories with journals of experiments cannot be read.");
+            (format!("{count} directories with journals of experiments cannot be read, the first: {first}."), public)
+        }
+    };
+    let say = |sentence| rules::UNREAD.finding(Subject::host(), Severity::Notice, sentence);
+    Some(say(what).with_public(&say(public)))
 }
 
 fn subject(one: &Experiment) -> Subject {

@@ -122,6 +122,8 @@ impl Room for Disturb {
         if let Some(why) = moment.switched_off(self.room()) {
             return Some(why);
         }
-        lock(&self.state).is_empty().then(|| self.why().to_owned())
+        let state = lock(&self.state);
+        let is_unread = state.last_look().is_some_and(|look| look.directories_unread > 0);
+        (state.is_empty() && !is_unread).then(|| self.why().to_owned())
     }
 }

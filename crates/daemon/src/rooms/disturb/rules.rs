@@ -6,6 +6,9 @@ rules! { Disturb:
     EXPERIMENTS = "experiments", [Ok],
         "No experiment runs.",
         since "", to_do "";
+    UNREAD = "unread", [Notice],
+        "A directory that is named for journals of experiments cannot be read; whether an experiment runs is not known.",
+        since "", to_do "Correct `--experiments` or the setting `disturb.journals`, or create the directory.";
     RUNS = "runs", [Notice],
         "An experiment disturbs cores on purpose; the evidence names its process and user.",
         since "the beginning of the experiment", to_do "Expect lost time on the cores that it names until it ends.";

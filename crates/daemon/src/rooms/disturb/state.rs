@@ -234,6 +234,11 @@ impl State {
         }
     }
 
+    /// The last look at the journals.
+    pub(super) fn last_look(&self) -> Option<&ExperimentLook> {
+        self.look.as_ref()
+    }
+
     /// Whether nobody has said anything of any experiment.
     pub fn is_empty(&self) -> bool {
         self.experiments.is_empty()

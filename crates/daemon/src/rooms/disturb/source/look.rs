@@ -33,11 +33,18 @@ pub(in crate::rooms) struct Experiments {
     journals: Journals,
     /// Entries of directories that one look reads.
     entries_max: usize,
+    /// Whether somebody named the directories: then one that does not exist is none without experiments.
+    are_named: bool,
 }
 
 impl Default for Experiments {
     fn default() -> Self {
-        Experiments { directories: Vec::new(), journals: Journals::default(), entries_max: ENTRIES_MAX }
+        Experiments {
+            directories: Vec::new(),
+            journals: Journals::default(),
+            entries_max: ENTRIES_MAX,
+            are_named: false,
+        }
     }
 }
 
@@ -63,6 +70,11 @@ impl Journals {
 }
 
 impl Experiments {
+    /// Of directories that somebody named, or of those where experiments are kept.
+    pub(in crate::rooms) fn in_directories(are_named: bool) -> Self {
+        Experiments { are_named, ..Experiments::default() }
+    }
+
     /// Looks into these directories from now on, and reads on from there.
     pub(in crate::rooms) fn look_into(&mut self, directories: Vec<PathBuf>, known: Option<Journals>) {
         if !self.directories.iter().map(|directory| &directory.path).eq(&directories) {
@@ -134,13 +146,16 @@ impl Experiments {
             // No file in it is asked for by its path, and none has to answer: a user can mount a file system over a file of theirs.
             let held = match held(&directory.path) {
                 Ok(held) => held,
-                // Nobody has made an experiment there.
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    self.journals.remove_of(&directory.path, |_| true, events);
-                    continue;
-                }
                 Err(error) => {
-                    problem(look, &directory.path, &error.to_string());
+                    let is_gone = error.kind() == ErrorKind::NotFound;
+                    if is_gone {
+                        self.journals.remove_of(&directory.path, |_| true, events);
+                    }
+                    // Without a name it is where experiments are kept once somebody has made one.
+                    if !is_gone || self.are_named {
+                        problem(look, &directory.path, &error.to_string());
+                        look.directories_unread += 1;
+                    }
                     continue;
                 }
             };

@@ -26,7 +26,7 @@ const REST_FACTOR: u32 = 19;
 pub fn source(options: &Options, settings: &Live) -> Start {
     let (directories, is_named, settings) = (options.directories.clone(), options.is_named, settings.clone());
     Box::new(move || {
-        let mut own = Experiments::default();
+        let mut own = Experiments::in_directories(is_named);
         own.look_into(directories.clone(), None);
         let apart = Apart::new("looks at journals of experiments", directories);
         Ok(Box::new(Watched {
@@ -150,6 +150,17 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         assert!(events(&mut *watched(vec![home.path().join("none")], false)).is_empty());
         assert!(events(&mut *watched(vec![home.path().to_owned()], false)).is_empty());
+    }
+
+    #[test]
+    fn a_directory_that_is_named_and_cannot_be_read_is_said() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("file"), "").unwrap();
+        for name in ["none", "file"] {
+            let seen = events(&mut *watched(vec![home.path().join(name)], true));
+            let [DisturbEvent::Look(look)] = &seen[..] else { panic!("{name}: {seen:?}") };
+            assert!(look.directories_unread == 1 && look.problems.len() == 1, "{name}: {look:?}");
+        }
     }
 
     #[test]
