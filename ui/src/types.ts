@@ -2200,7 +2200,7 @@ export interface ErrorCell {
  */
 export interface DimmView {
   /**
-   * What to do; `null` where no error of it was ever counted.
+   * What to do; `null` where it has no counted errors.
    */
   advice: string | null;
   /**

@@ -37,7 +37,11 @@ pub(super) fn of_set(state: &State, limit_per_s: Option<f64>) -> Vec<Finding> {
     findings.extend(lost(state));
     if findings.iter().all(|finding| finding.subject.kind != SubjectKind::Dimm) {
         let severity = if is_well(look) { Severity::Ok } else { Severity::Notice };
-        findings.push(rules::DIMMS.finding(Subject::host(), severity, well(look)));
+        let finding = rules::DIMMS.finding(Subject::host(), severity, well(look));
+        findings.push(match is_unseen(look) {
+            true => finding.with_certainty(Certainty::CannotTellApartHere),
+            false => finding,
+        });
     }
     if let Some(tree) = &look.recorded_tree {
         // Whoever reads one of them must not take it for a fault of the machine that it is read on.
@@ -92,7 +96,7 @@ pub fn has_unread(dimm: &Dimm) -> bool {
     [ErrorSeverity::Corrected, ErrorSeverity::Uncorrected].into_iter().any(|severity| dimm.is_unread(severity))
 }
 
-/// What to do about a DIMM; `None` where no error of it was ever counted. A fault that reports locate has advice of its own.
+/// What to do about a DIMM; `None` where it has no counted errors. A fault that reports locate has advice of its own.
 pub fn advice(dimm: &Dimm) -> Option<String> {
     match &dimm.fault {
         Some(fault) => Some(fault.advice.clone()),
@@ -348,7 +352,13 @@ fn is_well(look: &MemoryLook) -> bool {
     let of_controllers = || look.controllers.iter().flat_map(|one| [one.corrected_count, one.uncorrected_count]);
     let is_known =
         look.dimms.iter().any(|dimm| dimm.only_place.is_none()) || of_controllers().all(|count| count == Some(0));
-    is_known && look.dimms.iter().all(|dimm| !has_unread(dimm))
+    is_known && look.dimms.iter().all(|dimm| !has_unread(dimm)) && !is_unseen(look)
+}
+
+/// Whether there is neither a module nor a controller, and something could not be read that may have had them.
+fn is_unseen(look: &MemoryLook) -> bool {
+    let has_problem = !look.problems.is_empty() || look.problems_left_out > 0;
+    look.dimms.is_empty() && look.controllers.is_empty() && has_problem
 }
 
 fn well(look: &MemoryLook) -> String {
@@ -373,14 +383,17 @@ fn well(look: &MemoryLook) -> String {
                 number(sum(|one| one.uncorrected_count), "uncorrected errors"),
             )
         }
+        (0, 0) if is_unseen(look) => {
+            "Whether there are memory errors is not known: nothing that counts them could be read.".to_owned()
+        }
         (0, 0) => "No memory errors reported; no per-DIMM counters found.".to_owned(),
         (_, 0) if unread > 0 => {
             format!("{modules}; no error was read, and the counters of {unread} of them could not all be read.")
         }
-        (_, 0) => format!("{modules}, and no error of any was ever counted."),
+        (_, 0) => format!("{modules}, no errors counted."),
         (_, errors) => {
             let errors = counted(errors, "corrected error", "corrected errors");
-            format!("{modules}, {at_least}{errors} in all, and no fault that asks for anything.")
+            format!("{modules}, {at_least}{errors} in all; no action needed.")
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::rooms::rules::rules;
 
 rules! { Memory:
     DIMMS = "dimms", [Ok, Notice],
-        "No module has a fault that asks for anything; corrected errors are counted in the sentence. NOTICE: not every counter could be \
+        "No module needs action; the sentence counts corrected errors. NOTICE: not every counter could be \
          read, or a controller counted errors that no module has.",
         since "", to_do "";
     UNCORRECTED = "uncorrected", [Critical],

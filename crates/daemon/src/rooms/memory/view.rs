@@ -68,7 +68,7 @@ pub struct DimmView {
     pub seen: Dimm,
     /// How bad that is.
     pub severity: Severity,
-    /// What to do; `null` where no error of it was ever counted.
+    /// What to do; `null` where it has no counted errors.
     pub advice: Option<String>,
 }
 
