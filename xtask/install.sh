@@ -128,6 +128,9 @@ stage_command() {
     for file in contrib/prometheus/*.yml; do
         put 644 "$file" "share/surefoot/prometheus/$(basename "$file")"
     done
+    for file in contrib/grafana/*.json; do
+        put 644 "$file" "share/surefoot/grafana/$(basename "$file")"
+    done
     # By the command itself, from the options that it takes.
     "$built/surefoot" generate "$stage/share"
     for file in docs/guide/*.md docs/findings.md docs/defaults.md docs/glossary.md; do
@@ -212,7 +215,7 @@ copy() {
         while IFS= read -r path; do
             if is_plain "$path" && ! [ -e "$stage/$path" ] && ! [ -L "$stage/$path" ]; then
                 case $path in
-                bin/* | lib/systemd/* | share/surefoot/adapters/* | share/surefoot/prometheus/* | \
+                bin/* | lib/systemd/* | share/surefoot/adapters/* | share/surefoot/prometheus/* | share/surefoot/grafana/* | \
                     share/surefoot/surefoot.service.d/* | share/man/* | share/doc/* | \
                     share/bash-completion/* | share/zsh/* | share/fish/*)
                     # Who installs the library alone keeps the command that is there.

@@ -51,10 +51,8 @@ stage() {
     rm "$work/all/usr/share/surefoot/installed"
     find "$work/all/usr/share/man" -type f -exec gzip -9n {} +
     # The configuration as it is by default, every line a comment.
-    if [ -f contrib/surefoot.toml ]; then
-        mkdir -p "$work/all/etc/surefoot"
-        cp contrib/surefoot.toml "$work/all/etc/surefoot/surefoot.toml"
-    fi
+    mkdir -p "$work/all/etc/surefoot"
+    "$work/all/usr/bin/surefoot" config defaults >"$work/all/etc/surefoot/surefoot.toml"
 }
 
 # package_of PATH: which package a file belongs to; a path from the root without its first slash.

@@ -79,6 +79,11 @@ fn systemd_is_told_that_it_is_ready_how_it_is_and_that_it_ends() {
     for _ in 0..3 {
         all.extend(until(&systemd, "WATCHDOG=1"));
     }
+    watch.signal("-HUP");
+    let reloading = until(&systemd, "RELOADING=1").pop().unwrap();
+    let time = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").and_then(|time| time.parse::<u64>().ok());
+    assert!(time.is_some(), "{reloading:?}");
+    until(&systemd, "READY=1");
     watch.signal("-TERM");
     until(&systemd, "STOPPING=1");
     assert!(watch.0.wait().unwrap().success());

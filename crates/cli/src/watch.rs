@@ -74,7 +74,7 @@ fn live(options: &WatchOptions, reload: Option<(signals::Wishes, Question)>) -> 
     let server = start_server(options, Mode::Live, &statistics, page, &root)?;
     announce(options, &server);
     if let Some((wishes, question)) = reload {
-        read_again(&server, wishes, question)?;
+        read_again(&server, wishes, question, notify.reloading())?;
     }
     let is_stall_watched = options.what.rooms.settings.now().settings.stall.watched;
     if is_stall_watched {
@@ -125,11 +125,16 @@ fn live(options: &WatchOptions, reload: Option<(signals::Wishes, Question)>) -> 
 }
 
 /// Reads the settings again at each wish, for as long as the process runs.
-fn read_again(server: &Server, mut wishes: signals::Wishes, question: Question) -> anyhow::Result<()> {
+fn read_again(
+    server: &Server,
+    mut wishes: signals::Wishes,
+    question: Question,
+    told: service::Reloading,
+) -> anyhow::Result<()> {
     let reloader = server.reloader();
     let again = move || {
         while wishes.wait() {
-            reloader.reload(question.ask());
+            told.around(|| _ = reloader.reload(question.ask()));
         }
     };
     std::thread::Builder::new().name("surefoot-settings".to_owned()).spawn(again)?;

@@ -8,4 +8,4 @@ mod journal;
 mod notify;
 
 pub use journal::{INFO, Journal, NOTICE};
-pub use notify::Notify;
+pub use notify::{Notify, Reloading};

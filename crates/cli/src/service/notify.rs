@@ -55,6 +55,11 @@ impl Notify {
         self.send("READY=1");
     }
 
+    /// A way to say from another thread that settings are read again; nothing where nobody asked for it.
+    pub fn reloading(&self) -> Reloading {
+        Reloading(self.socket.as_ref().and_then(|socket| socket.try_clone().ok()))
+    }
+
     /// It ends, as it was asked to.
     pub fn stopping(&self) {
         self.send("STOPPING=1");
@@ -84,6 +89,21 @@ impl Notify {
     /// Whether it was sent. What is not sent is sent again when it is due again; systemd ends a process whose silence lasts.
     fn send(&self, text: &str) -> bool {
         self.socket.as_ref().is_some_and(|socket| socket.send(text.as_bytes()).is_ok())
+    }
+}
+
+/// Says that settings are read again, and that this is done.
+pub struct Reloading(Option<UnixDatagram>);
+
+impl Reloading {
+    /// Does it, between both.
+    pub fn around(&self, reload: impl FnOnce()) {
+        let send = |text: &str| self.0.as_ref().is_some_and(|socket| socket.send(text.as_bytes()).is_ok());
+        // systemd tells an answer to this wish from one to a wish before it by the time.
+        let began_us = surefoot_hostfs::clock::monotonic_ns() / 1_000;
+        send(&format!("RELOADING=1\nMONOTONIC_USEC={began_us}"));
+        reload();
+        send("READY=1");
     }
 }
 
