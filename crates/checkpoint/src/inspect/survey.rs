@@ -531,6 +531,9 @@ impl Walk {
                         Err(format!("it is of rank {} of generation {}", manifest.rank, manifest.generation.number))
                     }
                 });
+            if let Some(why) = of_image(directory, &image_name, &manifest_name, &manifest, owner) {
+                self.problem(&path.join(&image_name), owner, why);
+            }
             self.push(Copy {
                 tier: Tier::Durable,
                 job_directory: path.parent().unwrap_or(path).to_owned(),
@@ -562,17 +565,21 @@ impl Walk {
                 continue;
             }
             let (first, at_ns) = read_manifest(directory, &of("manifest"), owner);
-            let (manifest, written_realtime_ns) = match first {
-                Ok(manifest) => (Ok(manifest), at_ns),
+            let (manifest, written_realtime_ns, believed) = match first {
+                Ok(manifest) => (Ok(manifest), at_ns, of("manifest")),
                 Err(why) => {
                     let (second, at_ns) = read_manifest(directory, &of(second_name), owner);
-                    (second.map_err(|_| why), at_ns)
+                    (second.map_err(|_| why), at_ns, of(second_name))
                 }
             };
             let manifest = manifest.and_then(|manifest| match manifest.rank == rank {
                 true => Ok(manifest),
                 false => Err(format!("it is of rank {}", manifest.rank)),
             });
+            let why = of_image(directory, &of("image"), &believed, &manifest, owner);
+            if let Some(why) = why {
+                self.problem(&path.join(of("image")), owner, why);
+            }
             self.push(Copy {
                 tier: Tier::Memory,
                 job_directory: path.parent().unwrap_or(path).to_owned(),
@@ -637,6 +644,28 @@ fn read_manifest(directory: &Directory, name: &str, owner: u32) -> (Result<Manif
         }
         Err(why) => (Err(why), 0),
     }
+}
+
+/// What is wrong with the image of a manifest, as far as its length says; its content is for `verify`.
+fn of_image(
+    directory: &Directory,
+    image: &str,
+    name: &str,
+    manifest: &Result<Manifest, String>,
+    owner: u32,
+) -> Option<String> {
+    let manifest = manifest.as_ref().ok()?;
+    let wanted = manifest.geometry().ok()?.file_bytes() as u64;
+    let why = match directory.length_of(OsStr::new(image)) {
+        Ok(Some(length)) if length >= wanted => return None,
+        Ok(Some(length)) => {
+            format!("it has {length} of the {wanted} bytes that its manifest names; parts of the checkpoint are gone")
+        }
+        Ok(None) => "the manifest is there and the image is not".to_owned(),
+        Err(error) => format!("whether the image is there is not known: {error}"),
+    };
+    // A job that runs may have begun another checkpoint in its place meanwhile.
+    (read_manifest(directory, name, owner).0.as_ref() == Ok(manifest)).then_some(why)
 }
 
 impl Copy {

@@ -424,6 +424,32 @@ fn what_a_completed_job_left_may_be_taken_away() {
 }
 
 #[test]
+fn an_image_that_is_gone_or_cut_is_listed_as_a_problem() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let [newest] = &within(&ssd.join("pair"), "0000000003-")[..] else { panic!("one") };
+    let slot = within(&memory.join("pair"), "rank-00001").into_iter().find(|path| path.is_dir()).unwrap();
+    let list = |directory: &Path| run(&["list", directory.to_str().unwrap()]);
+    assert_eq!((list(&ssd).0, list(&memory).0), (Some(0), Some(0)));
+    let image = newest.join("rank-00001.image");
+    let length = fs::metadata(&image).unwrap().len();
+    fs::File::options().write(true).open(&image).unwrap().set_len(length - 1).unwrap();
+    let (code, said) = list(&ssd);
+    let why = format!("it has {} of the {length} bytes", length - 1);
+    assert!(code == Some(1) && said.contains("rank-00001.image") && said.contains(&why), "{said}");
+    fs::remove_file(&image).unwrap();
+    let (code, said) = list(&ssd);
+    assert!(code == Some(1) && said.contains("the manifest is there and the image is not"), "{said}");
+    // In memory an image alone is room for the next checkpoint, and one that is gone is no room.
+    let images = within(&slot, "slot-").into_iter().filter(|path| path.extension().is_some_and(|end| end == "image"));
+    images.for_each(|path| fs::remove_file(path).unwrap());
+    let (code, said) = list(&memory);
+    assert!(code == Some(1) && said.contains("the image is not"), "{said}");
+}
+
+#[test]
 fn a_manifest_that_is_gone_leaves_its_bytes_unknown_and_its_place_in_the_order() {
     let home = on_disk();
     let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));

@@ -137,8 +137,23 @@ impl Directory {
 
     /// The bytes that a regular file in this directory takes; 0 where there is none.
     pub fn stored_bytes(&self, name: &OsStr) -> u64 {
-        let found = open_at(self.file.as_raw_fd(), name, libc::O_PATH).and_then(|it| File::from(it).metadata());
-        found.ok().filter(Metadata::is_file).map_or(0, |found| found.blocks().saturating_mul(512))
+        self.file_at(name).ok().flatten().map_or(0, |found| found.blocks().saturating_mul(512))
+    }
+
+    /// The length of a regular file in this directory; `None` where there is none.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    pub fn length_of(&self, name: &OsStr) -> io::Result<Option<u64>> {
+        Ok(self.file_at(name)?.map(|found| found.len()))
+    }
+
+    fn file_at(&self, name: &OsStr) -> io::Result<Option<Metadata>> {
+        match open_at(self.file.as_raw_fd(), name, libc::O_PATH).and_then(|it| File::from(it).metadata()) {
+            Ok(found) => Ok(Some(found).filter(Metadata::is_file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Tells each entry, in the order of the kernel, until `told` breaks off.
