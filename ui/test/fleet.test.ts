@@ -48,4 +48,6 @@ test("host names of two machines are told, and a server that has none leaves the
   assert.deepEqual(checkNotices({ cases: [] }), []);
   assert.throws(() => checkNotices({ notices: "none" }), /notices/);
   assert.throws(() => checkNotices({ notices: [7] }), /notices/);
+  assert.deepEqual(checkNotices({ notices: [two], unread: [{ id: 7, host: "n1", says: "case 7 of n1 cannot be read" }] }), [two, "Case 7 of n1 cannot be read."]);
+  assert.throws(() => checkNotices({ unread: [7] }), /unread/);
 });

@@ -101,7 +101,7 @@ pub use number::Digits;
 pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
 pub use remedy::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, Replaced,
-    StepState,
+    StepState, UnreadCase,
 };
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};

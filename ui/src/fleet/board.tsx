@@ -24,7 +24,7 @@ export function Headline() {
   );
 }
 
-/** Host names under which two machines report. The second one is refused, so its faults open no case. */
+/** Host names under which two machines report, of which the second one is refused, so that its faults open no case; and cases that cannot be read. */
 export function Notices() {
   return notices.value.map((text) => (
     <p class="problems untrusted" key={text} data-testid="twins">

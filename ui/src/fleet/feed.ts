@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { given } from "../address.ts";
 import { getJson, isRecord, Refusal, sentence, unusable } from "../api.ts";
 import type { Case, Headline } from "../types.ts";
-import { joined, type CaseLine, type StateLabel } from "./words.ts";
+import { capital, joined, type CaseLine, type StateLabel } from "./words.ts";
 
 /** A line of the audit trail. */
 export interface Entry {
@@ -43,7 +43,7 @@ export const headline = signal<Headline | null>(null);
 /** In the order of the board. */
 export const states = signal<readonly StateLabel[]>([]);
 export const isAllPaused = signal(false);
-/** What else needs manual action: host names under which two machines report. */
+/** What else needs manual action: host names under which two machines report, and cases that cannot be read. */
 export const notices = signal<readonly string[]>([]);
 export const story = signal<Story | null>(null);
 /** Why there is no newer answer; empty where there is. */
@@ -72,11 +72,17 @@ export function checkHead(value: unknown): { states: StateLabel[]; headline: Hea
   return value as unknown as { states: StateLabel[]; headline: Headline };
 }
 
-/** The notices of a list of cases: the server leaves out an empty list. */
+/** The notices of a list of cases, and the cases that cannot be read: the server leaves out an empty list. */
 export function checkNotices(value: unknown): readonly string[] {
-  if (!isRecord(value) || value.notices === undefined) return [];
-  if (!Array.isArray(value.notices) || !value.notices.every((one) => typeof one === "string")) throw unusable("list of cases", "notices");
-  return value.notices;
+  if (!isRecord(value)) return [];
+  const { notices = [], unread = [] } = value;
+  if (!Array.isArray(notices) || !notices.every((one) => typeof one === "string")) throw unusable("list of cases", "notices");
+  const says = (one: unknown) => {
+    if (!isRecord(one) || typeof one.says !== "string") throw unusable("list of cases", "unread");
+    return `${capital(one.says)}.`;
+  };
+  if (!Array.isArray(unread)) throw unusable("list of cases", "unread");
+  return [...notices, ...unread.map(says)];
 }
 
 export function isOpen({ state }: { state: string }): boolean {

@@ -25,7 +25,8 @@ impl CaseStore {
         self.connected.transaction("deciding", true, |sql| {
             let now_ns = sql.now_ns()?;
             let waiting = unsettled(sql, after)?;
-            let (open, closed) = read::of_decision(sql, known, now_ns.saturating_sub(look_back_ns))?;
+            let read::OfDecision { open, closed, unread } =
+                read::of_decision(sql, known, now_ns.saturating_sub(look_back_ns))?;
             let world = CaseWorld {
                 now_realtime_ns: now_ns,
                 open,
@@ -33,6 +34,7 @@ impl CaseStore {
                 alerts: waiting.iter().map(|one| one.alert.clone()).collect(),
                 service_hosts: service_hosts(sql, services)?,
                 is_paused: is_paused(sql)?,
+                unread,
             };
             let changes = decision(&world);
             // Only what was there can be changed; the words that change many at once would add it otherwise.

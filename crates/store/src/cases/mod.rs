@@ -36,6 +36,7 @@ mod decide;
 mod machines;
 mod opening;
 mod orders;
+mod page;
 mod parts;
 mod postgres;
 mod prune;
@@ -50,14 +51,15 @@ pub use alerts::{ALERTS_PER_DECISION_MAX, HostBoard};
 pub use machines::{Claim, Claimed, MachineLimits};
 pub use opening::Opening;
 pub use orders::{KeptOrder, OrderState};
+pub use page::{Before, CasePage, CaseQuery};
 pub use prune::{Limits, Pruned};
-pub use read::Counts;
+pub use read::{Counts, People};
 
 use crate::{Error, Result};
 use sql::{Answer, Sql, Trouble};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
-use surefoot_model::{Case, MachineId};
+use surefoot_model::MachineId;
 
 /// How old the numbers of hosts by service may be.
 const SERVICES_AGE_MAX: Duration = Duration::from_secs(2);
@@ -66,7 +68,7 @@ const SERVICES_AGE_MAX: Duration = Duration::from_secs(2);
 pub struct CaseStore {
     connected: Connected,
     /// Cases as their rows said when they were read last, by number: most of them are the same the next time.
-    known: HashMap<u64, Case>,
+    known: HashMap<u64, read::KnownCase>,
     services: Option<(Instant, BTreeMap<String, u64>)>,
     /// Where the next decision goes on among alerts, where there are more than one decision is told of.
     unsettled_after: Option<alerts::Place>,
