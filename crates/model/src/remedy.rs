@@ -1,5 +1,5 @@
 use crate::weight::texts;
-use crate::{Part, Room, Severity};
+use crate::{MachineId, Part, Room, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -408,6 +408,17 @@ pub struct CaseWorld {
     /// Cases that cannot be read, open ones and those that were closed as lately as [`CaseWorld::closed`]: what they did to their hosts is
     /// not known, and an open one holds its host.
     pub unread: Vec<UnreadCase>,
+    /// What agents said of the machines of hosts with open cases, by host; as of a moment ago.
+    pub machines: BTreeMap<String, KnownMachine>,
+}
+
+/// What the agent of a host said of its machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownMachine {
+    /// Which machine it is.
+    pub machine: MachineId,
+    /// The address that its reports come from; empty where unknown.
+    pub address: String,
 }
 
 /// A case in the store whose text this release cannot read: the row is damaged, or a newer release wrote it. What stands beside the text is

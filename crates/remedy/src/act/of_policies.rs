@@ -68,6 +68,21 @@ impl HandsConfig {
             let reached = Bmc { url: bmc.url.clone(), identity, trust, system: bmc.system.clone(), ..Bmc::default() };
             config.bmcs.insert(bmc.host.clone(), reached);
         }
+        // A machine has its controller by whichever name.
+        for names in policies.hosts.all() {
+            let bmc = names.iter().find_map(|name| config.bmcs.get(name)).cloned();
+            let ipmi = names.iter().find_map(|name| config.ipmis.get(name)).cloned();
+            for name in names {
+                if config.bmcs.contains_key(name) || config.ipmis.contains_key(name) {
+                    continue;
+                }
+                match (&bmc, &ipmi) {
+                    (Some(bmc), _) => drop(config.bmcs.insert(name.clone(), bmc.clone())),
+                    (None, Some(ipmi)) => drop(config.ipmis.insert(name.clone(), ipmi.clone())),
+                    (None, None) => {}
+                }
+            }
+        }
         Ok(config)
     }
 }

@@ -1,6 +1,7 @@
 //! How many hosts are out, how many may be, and what a case has to wait for before it touches its host.
 
 use super::advance::Reason;
+use super::twins::Twins;
 use crate::policy::{ANY_SERVICE, HOUR_NS, Policies, Policy, utc_text};
 use crate::{Step, World};
 use std::collections::{HashMap, HashSet};
@@ -41,6 +42,8 @@ pub(super) struct Limits<'a> {
     out: HashMap<(String, bool), Out>,
     /// The case that holds each host.
     holders: HashMap<(String, bool), u64>,
+    /// The same by whatever else the host may be known.
+    twins: Twins,
     /// The case that touched a host and was closed last, by its date.
     closed: HashMap<&'a str, Last>,
     /// The first open case of a host that cannot be read.
@@ -57,7 +60,8 @@ struct Last {
 impl<'a> Limits<'a> {
     pub(super) fn of(world: &'a World, policies: &'a Policies) -> Self {
         let (out, holders, closed, unread) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
-        let mut limits = Limits { world, policies, out, holders, closed, unread };
+        let twins = Twins::default();
+        let mut limits = Limits { world, policies, out, holders, twins, closed, unread };
         for case in world.open.iter().filter(|case| case.began_realtime_ns != 0) {
             limits.count(case);
         }
@@ -89,10 +93,13 @@ impl<'a> Limits<'a> {
         }
         let is_late = case.is_open || case.state_since_realtime_ns.saturating_add(HOUR_NS) > self.world.now_realtime_ns;
         for is_dry_run in [false, true] {
+            if case.is_open {
+                self.twins.note(self.world, self.policies, &case.host, is_dry_run, case.id);
+            }
             let out = self.out.entry((case.service.clone(), is_dry_run)).or_default();
             out.taken_up_count += u64::from(is_late);
             if case.is_open {
-                out.hosts.insert(case.host.clone());
+                out.hosts.insert(first_name(self.policies, &case.host));
             }
         }
     }
@@ -113,9 +120,10 @@ impl<'a> Limits<'a> {
         self.count_rate(case);
         if is_out(case) {
             let out = self.out.entry((case.service.clone(), case.is_dry_run)).or_default();
-            out.hosts.insert(case.host.clone());
+            out.hosts.insert(first_name(self.policies, &case.host));
         }
         self.holders.entry((case.host.clone(), case.is_dry_run)).or_insert(case.id);
+        self.twins.note(self.world, self.policies, &case.host, case.is_dry_run, case.id);
     }
 
     fn count_rate(&mut self, case: &Case) {
@@ -126,8 +134,14 @@ impl<'a> Limits<'a> {
 
     /// Until when a host is left alone; `None` where it is not.
     pub(super) fn cools_until_ns(&self, host: &str, policy: &Policy) -> Option<u64> {
-        let until_ns = self.closed.get(host)?.closed_ns.saturating_add(policy.cool_down_ns);
+        let until_ns = self.last_closed(host)?.closed_ns.saturating_add(policy.cool_down_ns);
         (until_ns > self.world.now_realtime_ns).then_some(until_ns)
+    }
+
+    /// The case of a host, by any name that the policy file gives it, that was closed last.
+    fn last_closed(&self, host: &str) -> Option<Last> {
+        let of_names = self.policies.hosts.names(host).filter_map(|name| self.closed.get(name).copied());
+        of_names.max_by_key(|last| last.closed_ns)
     }
 
     /// Whether something was dated by a clock that was ahead.
@@ -152,8 +166,11 @@ impl<'a> Limits<'a> {
             }
             _ => {}
         }
+        if let Some(twin) = self.twins.of(self.world, self.policies, &case.host, case.is_dry_run) {
+            return other(twin.says(&case.host));
+        }
         if let Some(until_ns) = self.cools_until_ns(&case.host, policy) {
-            let ahead = self.closed.get(case.host.as_str()).filter(|last| self.is_ahead(last.closed_ns));
+            let ahead = self.last_closed(&case.host).filter(|last| self.is_ahead(last.closed_ns));
             return other(match ahead {
                 Some(last) => format!(
                     "the cool-down of the host: case {} is dated in the future ({}) by a clock that was ahead",
@@ -169,7 +186,7 @@ impl<'a> Limits<'a> {
         let empty = Out::default();
         let out = self.out.get(&(case.service.clone(), case.is_dry_run)).unwrap_or(&empty);
         let allowed = allowed_out(policy, self.service_size(&case.service));
-        if out.hosts.len() as u64 >= allowed && !out.hosts.contains(&case.host) {
+        if out.hosts.len() as u64 >= allowed && !out.hosts.contains(&first_name(self.policies, &case.host)) {
             let of = if case.service.is_empty() { "without a service" } else { &case.service };
             let name = if allowed < policy.hosts_at_once { "share_of_service" } else { "hosts_at_once" };
             return Some(limit(format!(
@@ -206,6 +223,11 @@ impl<'a> Limits<'a> {
             (!names.is_empty() && !names.iter().any(is_open)).then(|| names.join(" or "))
         })
     }
+}
+
+/// The name under which a host is counted.
+fn first_name(policies: &Policies, host: &str) -> String {
+    policies.hosts.of(host).first().map_or(host, String::as_str).to_owned()
 }
 
 /// Whether a case changed something of its host that stands: it is out of service, or settings are not restored.

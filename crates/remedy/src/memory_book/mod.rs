@@ -142,6 +142,7 @@ impl Inner {
             service_hosts,
             is_paused: self.is_paused,
             unread: Vec::new(),
+            machines: BTreeMap::new(),
         }
     }
 
