@@ -24,6 +24,7 @@ impl HandsConfig {
             },
             adapters: policies.debug.adapters.clone(),
             history: policies.debug.history.clone(),
+            hosts: policies.hosts.clone(),
             ..HandsConfig::default()
         };
         let slurm = Slurm { configuration: policies.slurm.conf.clone(), requeues_jobs: policies.slurm.requeues_jobs };
@@ -57,7 +58,8 @@ impl HandsConfig {
                 // ipmitool reads the file itself; that others may not is asked now.
                 secret(file)?;
                 let failed = |why| Error::PolicyFile { file: "the policies".into(), why };
-                config.ipmis.insert(bmc.host.clone(), Ipmi::new(&bmc.url, user, file.clone()).map_err(failed)?);
+                let ipmi = Ipmi::new(&bmc.url, user, file.clone()).map_err(failed)?;
+                config.ipmis.insert(bmc.host.clone(), Ipmi { system: bmc.system.clone(), ..ipmi });
                 continue;
             }
             let identity = match &bmc.user {
