@@ -39,6 +39,8 @@ export const REASON_CHARS_MAX = 400;
 export const cases = signal<readonly CaseLine[] | null>(null);
 /** How many are open, also of those that are not listed. */
 export const openCount = signal(0);
+/** Older cases that are not listed, and the case before which they are; null where all are listed, and from an older server. */
+export const older = signal<{ count: number; before: number } | null>(null);
 export const headline = signal<Headline | null>(null);
 /** In the order of the board. */
 export const states = signal<readonly StateLabel[]>([]);
@@ -85,6 +87,12 @@ export function checkNotices(value: unknown): readonly string[] {
   return [...notices, ...unread.map(says)];
 }
 
+/** What a list leaves out. */
+export function checkOlder(value: unknown): { count: number; before: number } | null {
+  if (!isRecord(value) || typeof value.left_out !== "number" || typeof value.next_before !== "number") return null;
+  return { count: value.left_out, before: value.next_before };
+}
+
 export function isOpen({ state }: { state: string }): boolean {
   return states.value.some((one) => one.state === state && one.is_open);
 }
@@ -112,6 +120,7 @@ async function askCases(): Promise<void> {
     states.value = head.states;
     headline.value = head.headline;
     openCount.value = isRecord(newest) && typeof newest.open_count === "number" ? newest.open_count : 0;
+    older.value = checkOlder(newest);
     isAllPaused.value = isRecord(newest) && newest.is_paused === true;
     problem.value = "";
   } catch (error) {
