@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkCases, checkHead, checkNotices } from "../src/fleet/feed.ts";
+import { checkCases, checkHead, checkNotices, checkOlder } from "../src/fleet/feed.ts";
 import { actionWords, actorWords, joined, partAsked, tally, type CaseLine } from "../src/fleet/words.ts";
 
 function one(id: number, host: string, state: CaseLine["state"], more: Partial<CaseLine> = {}): CaseLine {
@@ -48,4 +48,8 @@ test("host names of two machines are told, and a server that has none leaves the
   assert.deepEqual(checkNotices({ cases: [] }), []);
   assert.throws(() => checkNotices({ notices: "none" }), /notices/);
   assert.throws(() => checkNotices({ notices: [7] }), /notices/);
+  assert.deepEqual(checkNotices({ notices: [two], unread: [{ id: 7, host: "n1", says: "case 7 of n1 cannot be read" }] }), [two, "Case 7 of n1 cannot be read."]);
+  assert.throws(() => checkNotices({ unread: [7] }), /unread/);
+  assert.deepEqual(checkOlder({ left_out: 7, next_before: 12 }), { count: 7, before: 12 });
+  assert.equal(checkOlder({ cases: [] }), null);
 });

@@ -92,7 +92,7 @@ const COMMANDS: [(&str, &[Of]); 50] = [
             of::<surefoot_experiment::predict::lines::PredictionLine>,
         ],
     ),
-    ("remedy cases", CASES),
+    ("remedy cases", &[of::<remedy::lines::CaseRow<'_>>, of::<remedy::lines::PageLine<'_>>]),
     (
         "remedy show",
         &[of::<remedy::lines::DetailLine<'_>>, of::<remedy::lines::PartLine<'_>>, of::<remedy::lines::AuditLine<'_>>],

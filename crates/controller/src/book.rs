@@ -116,6 +116,7 @@ fn told(address: &Address, error: surefoot_store::Error) -> Error {
     match error {
         surefoot_store::Error::CaseConflict { case, why } => Error::Conflict { case, why },
         surefoot_store::Error::NoCase { case } => Error::NoCase { case },
+        surefoot_store::Error::CaseUnread { case, says } => Error::UnreadCase { case, says },
         surefoot_store::Error::NoStore { store, why } => Error::NoStore { store, why },
         surefoot_store::Error::Cases { doing, why, .. } => Error::Store { store, why: format!("{doing}: {why}") },
         other => Error::Store { store, why: other.to_string() },

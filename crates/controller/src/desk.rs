@@ -1,7 +1,7 @@
 //! What people and agents ask of the store: a few at a time, each on a thread that may wait for it.
 
 use super::book::Book;
-use super::lines::{CaseLine, CaseStory, OrderAnswer, Reason};
+use super::lines::{CaseStory, OrderAnswer, Reason};
 use axum::http::StatusCode;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use surefoot_http::ApiError;
 use surefoot_model::{AuditEntry, Case, MachineId, one_line};
 use surefoot_remedy::decide::{Request, request, waits_for_approval};
 use surefoot_remedy::{Casebook, Error};
-use surefoot_store::cases::{Counts, KeptOrder, MachineLimits};
+use surefoot_store::cases::{CasePage, CaseQuery, Counts, KeptOrder, MachineLimits};
 use tokio::sync::Semaphore;
 
 /// Questions at one time: each has a connection to the store.
@@ -72,9 +72,8 @@ impl Desk {
         }
     }
 
-    pub(super) async fn cases(self: &Arc<Self>, open_only: bool, limit: usize) -> Told<Vec<CaseLine>> {
-        let cases = self.ask(move |book| Ok(book.cases(open_only, limit)?)).await?;
-        Ok(cases.iter().map(CaseLine::of).collect())
+    pub(super) async fn cases(self: &Arc<Self>, query: CaseQuery) -> Told<CasePage> {
+        self.ask(move |book| Ok(book.with(|store| store.page(&query))?)).await
     }
 
     pub(super) async fn story(self: &Arc<Self>, id: u64) -> Told<CaseStory> {
@@ -184,7 +183,9 @@ impl Problem {
     fn told(self) -> ApiError {
         let status = match &self {
             Problem::Store(Error::NoCase { .. }) => StatusCode::NOT_FOUND,
-            Problem::Store(Error::Conflict { .. }) | Problem::Refused(_) => StatusCode::CONFLICT,
+            Problem::Store(Error::Conflict { .. } | Error::UnreadCase { .. }) | Problem::Refused(_) => {
+                StatusCode::CONFLICT
+            }
             Problem::Store(_) | Problem::Busy => StatusCode::SERVICE_UNAVAILABLE,
         };
         let more = if status == StatusCode::NOT_FOUND { "; `surefoot remedy cases --all` lists the cases" } else { "" };
@@ -193,14 +194,27 @@ impl Problem {
 }
 
 /// Does what a person asks of a case; tried again where somebody else changed the case meanwhile. Where an approval names its step, it is of
-/// no other: the case may have gone on since it was looked at.
+/// no other: the case may have gone on since it was looked at. A case that cannot be read can be cancelled, and nothing else.
 ///
 /// # Errors
 /// [`Problem`] where it cannot be done now.
 pub fn meet(book: &mut Book, id: u64, asked: Request, actor: &str, said: &Reason) -> Result<Case, Problem> {
     let (reason, mut tries) = (said.reason.as_str(), 0);
     loop {
-        let case = book.case(id)?;
+        let case = match book.case(id) {
+            Err(Error::UnreadCase { .. }) if asked == Request::Cancel => {
+                let entry = AuditEntry {
+                    at_realtime_ns: 0,
+                    case: id,
+                    actor: actor.to_owned(),
+                    action: "cancelled".to_owned(),
+                    target: String::new(),
+                    reason: one_line(reason),
+                };
+                return Ok(book.with(|store| store.close_unread(id, &entry))?);
+            }
+            case => case?,
+        };
         if let (Request::Approve, Some(step), Some(waits)) = (asked, &said.step, waits_for_approval(&case))
             && step != waits
         {

@@ -48,7 +48,9 @@ pub use book::Book;
 pub use desk::{Problem, meet, pause, release};
 pub use error::Error;
 pub use findings::{HostFindings, read_findings};
-pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
+pub use lines::{
+    Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail, UnreadLine,
+};
 pub use notifier::Notifier;
 pub use place::{Place, Unmet, word};
 pub use recorded::Recorded;

@@ -2,10 +2,13 @@
 
 use super::words::{self, StateLabel};
 use serde::{Deserialize, Serialize};
-use surefoot_model::{AuditEntry, Case, CaseState, CaseWait, Headline, MachineId, Severity};
+use std::collections::BTreeMap;
+use surefoot_model::{AuditEntry, Case, CaseState, CaseWait, Headline, MachineId, Severity, UnreadCase};
 use surefoot_remedy::Casebook;
-use surefoot_remedy::parts::PartHistory;
-use surefoot_store::cases::Counts;
+use surefoot_remedy::parts::{self, PartHistory};
+use surefoot_store::cases::{Before, CasePage, Counts};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// One case in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -78,13 +81,28 @@ impl CaseLine {
 pub struct CaseList {
     /// The cases.
     pub cases: Vec<CaseLine>,
-    /// How many are open, also of those that are left out here.
+    /// How many are open, also of those that are left out here and those that cannot be read.
     #[serde(default)]
     pub open_count: u64,
+    /// Cases that are asked for, wherever this page begins; `None` from a controller of an older release, which does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Older ones of them, which are left out here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
+    /// The number of a case before which the next page begins; absent where nothing is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_before: Option<u64>,
+    /// Cases that cannot be read: those of this page, and the first of those that are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<UnreadLine>,
+    /// How many open cases cannot be read, also of those that are left out here.
+    #[serde(default)]
+    pub unread_open_count: u64,
     /// Whether everything is paused.
     #[serde(default)]
     pub is_paused: bool,
-    /// The fleet in one sentence; absent from a list that closed cases may have pushed open ones out of.
+    /// The fleet in one sentence, from all open cases; absent from a list of closed ones, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<Headline>,
     /// The states, in the order of the board.
@@ -96,22 +114,67 @@ pub struct CaseList {
 }
 
 impl CaseList {
-    /// Cases, whether these are open ones alone, and what the store counts.
-    pub fn of(cases: Vec<CaseLine>, open_only: bool, counts: &Counts) -> CaseList {
-        let open = CaseState::ALL.iter().filter(|state| state.is_open());
-        let open_count = open.map(|state| counts.cases.get(state.as_str()).copied().unwrap_or(0)).sum();
-        let headline = open_only.then(|| words::headline(&cases, open_count));
-        let notices = counts.rivals.clone();
-        CaseList { cases, open_count, is_paused: counts.is_paused, headline, states: StateLabel::all(), notices }
+    /// A page of cases, whether these are open ones alone, and what the store counts.
+    pub fn of(page: &CasePage, open_only: bool, counts: &Counts) -> CaseList {
+        let (of_open, unread_open_count) = &counts.unread;
+        let unread: BTreeMap<u64, UnreadLine> =
+            page.unread.iter().chain(of_open).map(|unread| (unread.id, UnreadLine::of(unread))).collect();
+        CaseList {
+            cases: page.cases.iter().map(CaseLine::of).collect(),
+            open_count: counts.open,
+            total: Some(page.total),
+            left_out: Some(page.left_out),
+            next_before: page.next,
+            unread: unread.into_values().rev().collect(),
+            unread_open_count: *unread_open_count,
+            is_paused: counts.is_paused,
+            headline: open_only.then(|| words::headline(&counts.people, counts.open, *unread_open_count)),
+            states: StateLabel::all(),
+            notices: counts.rivals.clone(),
+        }
     }
+}
+
+/// A case that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct UnreadLine {
+    /// Its number.
+    pub id: u64,
+    /// The host.
+    pub host: String,
+    /// Whether it is open: then nothing is begun at its host.
+    pub is_open: bool,
+    /// What holds, and what to do.
+    pub says: String,
+}
+
+impl UnreadLine {
+    fn of(unread: &UnreadCase) -> UnreadLine {
+        let UnreadCase { id, host, is_open, .. } = unread;
+        let held = if *is_open { format!("; nothing is begun at {host}") } else { String::new() };
+        let says = format!(
+            "{}{held}; use the release that wrote it, or close it with `surefoot remedy cancel {id}`",
+            unread.says()
+        );
+        UnreadLine { id: *id, host: host.clone(), is_open: *is_open, says }
+    }
+}
+
+/// A place in the list of cases, as it is asked for: the number of a case, or a time by RFC 3339. `None` for any other text.
+pub fn before(text: &str) -> Option<Before> {
+    if let Ok(id) = text.parse() {
+        return Some(Before::Case(id));
+    }
+    let at_ns = OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp_nanos();
+    Some(Before::Time(u64::try_from(at_ns).unwrap_or(if at_ns < 0 { 0 } else { u64::MAX })))
 }
 
 /// Lines of the trail of one case.
 const TRAIL_MAX: usize = 10_000;
 /// Open cases that are looked through for the hosts that are out.
 const OPEN_CASES_MAX: usize = 10_000;
-/// Cases of a host that the history of a part is made of.
-const HOST_CASES_MAX: usize = 1_000;
+/// Cases of a part that its history is made of.
+const PART_CASES_MAX: usize = 1_000;
 
 /// One case with everything that was done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -150,8 +213,13 @@ impl CaseStory {
         let case = book.case(id)?;
         let trail = book.trail(id, TRAIL_MAX)?;
         let now_ns = book.now_realtime_ns()?;
-        let history = PartHistory::of(&book.part_book(&case, HOST_CASES_MAX)?, &case, now_ns);
-        let says = history.says();
+        let part_book = book.part_book(&case, PART_CASES_MAX)?;
+        let history = PartHistory::of(&part_book, &case, now_ns);
+        let mut says = history.says();
+        says.extend(
+            (part_book.left_out > 0).then(|| format!("{} older cases are not counted here", part_book.left_out)),
+        );
+        says.extend(parts::reason_unread(&part_book));
         let label = words::label(case.state, case.ends_as);
         let open = if case.wait == CaseWait::Limit { book.cases(true, OPEN_CASES_MAX)? } else { Vec::new() };
         let to_do = words::to_do(&case, &words::out(&case, &open));

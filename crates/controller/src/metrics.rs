@@ -82,6 +82,7 @@ impl Series {
             cases.get_or_create(&[("state", state.to_string())]).set(*count);
         }
         self.0.register("cases", "Cases by state", cases);
+        self.gauge("cases_unread", "Open cases that cannot be read; nothing is begun at their hosts", counts.unread.1);
         self.gauge("alerts_known", "Alerts in the store", counts.alerts);
         self.gauge("alerts_firing", "Alerts that are firing", counts.alerts_firing);
         self.gauge("hosts", "Hosts whose agents report", counts.hosts);

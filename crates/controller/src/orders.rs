@@ -80,6 +80,31 @@ impl Dispatch {
         }
     }
 
+    /// The order with what is known of the host's machine, where its step compares that; or that it waits for the store. A step that compares
+    /// nothing does not wait: what it would say of its first call would be lost.
+    fn with_machine(&self, order: &Order) -> Result<Order, Outcome> {
+        if !self.hands.asks_which_machine(order) {
+            return Ok(order.clone());
+        }
+        let mut reported = MachineId::default();
+        for name in self.hands.names(&order.host) {
+            match lock(&self.book).with(|store| store.machine_of(name)) {
+                Ok(Some(known)) => reported = known.machine.with(&reported),
+                Ok(None) => {}
+                // Not known now is neither known to be another one nor unknown.
+                Err(_) => {
+                    let waits_for = "the store, for which machine the host is".to_owned();
+                    return Err(Outcome::Waits { waits_for, memo: order.memo.clone(), again_in_ns: AGAIN_IN_NS });
+                }
+            }
+        }
+        // Without an agent of its own this controller knows the machine that it runs on.
+        if reported.is_unknown() && order.host == self.own_host {
+            reported = self.machine.clone();
+        }
+        Ok(Order { machine: Some(reported), ..order.clone() })
+    }
+
     /// Waits for the answer, for the length of one call.
     fn wait(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         let begun = Instant::now();
@@ -206,13 +231,17 @@ impl Act for Dispatch {
     fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         match self.is_afar(order) {
             true => self.wait(order, stop),
-            false => self.of_another(order).unwrap_or_else(|| self.recorded.run(order, stop)),
+            false => self.of_another(order).unwrap_or_else(|| match self.with_machine(order) {
+                Ok(order) => self.recorded.run(&order, stop),
+                Err(waits) => waits,
+            }),
         }
     }
 
     fn find(&self, order: &Order) -> Found {
         if !self.is_afar(order) {
-            return self.recorded.find(order);
+            // Looking changes nothing: without the store it is done by the name alone.
+            return self.recorded.find(&self.with_machine(order).unwrap_or_else(|_| order.clone()));
         }
         let mut book = lock(&self.book);
         let kept = book.with(|store| store.order_of(&order.token));
@@ -296,6 +325,58 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert_eq!(counted.0.load(Ordering::Relaxed), 2);
+    }
+
+    /// A store that is away is no word about a machine: neither is it another one, nor is it unknown.
+    #[test]
+    fn a_step_that_compares_machines_waits_for_the_store_and_no_other_does() {
+        struct Shows;
+        impl Act for Shows {
+            fn dry_run(&self, _: &Order) -> String {
+                String::new()
+            }
+            fn run(&self, order: &Order, _: &AtomicBool) -> Outcome {
+                Outcome::Done { detail: format!("{:?}", order.machine), memo: String::new() }
+            }
+            fn find(&self, _: &Order) -> Found {
+                Found::MayRepeat
+            }
+        }
+        let cluster = surefoot_remedy::act::Drainer::Kubernetes(Default::default());
+        let config = || HandsConfig {
+            drainers: [("pods".to_owned(), cluster.clone())].into(),
+            own_host: "head".into(),
+            ..HandsConfig::default()
+        };
+        let of = |service: &str, host: &str| Order {
+            host: host.into(),
+            service: service.into(),
+            step: Step::Drain,
+            ..Order::default()
+        };
+        let machine = MachineId { hardware: Some("mine".into()), system: None };
+        let run = |book: Book, order: &Order| {
+            let dispatch = Dispatch::new(config(), machine.clone(), book, |_| Arc::new(Shows));
+            match dispatch.run(order, &AtomicBool::new(false)) {
+                Outcome::Done { detail, .. } => detail,
+                Outcome::Waits { waits_for, .. } => waits_for,
+                other => panic!("{other:?}"),
+            }
+        };
+        let away = || Book::existing(Address::Sqlite("/nonexistent/cases".into()), None);
+        assert_eq!(run(away(), &of("pods", "n1")), "the store, for which machine the host is");
+        assert_eq!(run(away(), &of("plain", "n1")), "None", "it has no scheduler, and asks nobody");
+        let home = tempfile::tempdir().unwrap();
+        let store = || Book::new(Address::Sqlite(home.path().join("cases")), None);
+        assert!(run(store(), &of("pods", "n1")).contains("hardware: None"), "no agent of it reports");
+        assert!(run(store(), &of("pods", "head")).contains("mine"), "the controller's own host");
+        let claim = Claim {
+            host: "n1".into(),
+            machine: MachineId { hardware: Some("of n1".into()), system: None },
+            ..Claim::default()
+        };
+        store().with(|store| store.claim(&[claim], &MachineLimits::default())).unwrap();
+        assert!(run(store(), &of("pods", "n1")).contains("of n1"));
     }
 
     /// An agent of an earlier release has no such outcome, and says that the step is done.

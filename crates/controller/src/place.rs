@@ -7,6 +7,9 @@ use surefoot_model::AuditEntry;
 use surefoot_outside::own::{self, Server};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::decide::Request;
+use surefoot_store::cases::{Before, CaseQuery};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Where the cases are.
 pub enum Place {
@@ -31,19 +34,28 @@ pub enum Unmet {
 }
 
 impl Place {
-    /// The newest cases.
+    /// A page of cases.
     ///
     /// # Errors
     /// When the server or the store does not answer, or refuses.
-    pub fn cases(&mut self, open_only: bool, limit: usize) -> Result<CaseList, Unmet> {
+    pub fn cases(&mut self, query: &CaseQuery) -> Result<CaseList, Unmet> {
         match self {
             Place::Server(server) => {
-                let state = if open_only { "open" } else { "all" };
-                Ok(server.get(&format!("/api/v1/cases?state={state}&limit={limit}"))?)
+                let state = if query.open_only { "open" } else { "all" };
+                let mut path = format!("/api/v1/cases?state={state}&limit={}", query.limit);
+                if let Some(host) = &query.host {
+                    path += &format!("&host={host}");
+                }
+                match query.before {
+                    None => {}
+                    Some(Before::Case(id)) => path += &format!("&before={id}"),
+                    Some(Before::Time(at_ns)) => path += &format!("&before={}", rfc3339(at_ns)),
+                }
+                Ok(server.get(&path)?)
             }
             Place::Store(book) => {
-                let cases = book.cases(open_only, limit)?.iter().map(CaseLine::of).collect();
-                Ok(CaseList::of(cases, open_only, &book.with(|store| store.counts())?))
+                let page = book.with(|store| store.page(query))?;
+                Ok(CaseList::of(&page, query.open_only, &book.with(|store| store.counts())?))
             }
         }
     }
@@ -121,6 +133,11 @@ impl Place {
             Place::Store(book) => Ok(pause(book, is_paused, &actor(), reason)?),
         }
     }
+}
+
+fn rfc3339(at_ns: u64) -> String {
+    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at_ns)).ok();
+    at.and_then(|at| at.format(&Rfc3339).ok()).unwrap_or_default()
 }
 
 fn said(reason: &str) -> Reason {

@@ -3,7 +3,7 @@
 use super::desk::Told;
 use super::findings::Board;
 use super::intake::NotTaken;
-use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Protocol, Reason, Trail};
+use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Protocol, Reason, Trail, before};
 use super::refused::{self, Refused};
 use super::role::{Role, may_any};
 use super::{Caller, Served, alertmanager, findings, metrics, page, strangers};
@@ -26,7 +26,7 @@ use surefoot_http::who::Shown;
 use surefoot_http::{ApiError, basic, page::serve, parameters};
 use surefoot_model::{AuditEntry, SCHEMA, did_you_mean};
 use surefoot_remedy::decide;
-use surefoot_store::cases::Claimed;
+use surefoot_store::cases::{CaseQuery, Claimed};
 
 /// The longest message of Alertmanager: 10,000 alerts of 1.6 kB.
 const ALERTS_BYTES_MAX: usize = 16 << 20;
@@ -49,7 +49,10 @@ const ADDRESSES: [(&str, &str); 16] = [
     ("POST /api/v1/alertmanager", "Alertmanager's webhook, version 4."),
     ("POST /api/v1/findings", "All that is found of a host now, from its agent."),
     ("POST /api/v1/answers", "What an agent answers to an order."),
-    ("GET /api/v1/cases", "Cases, the newest first; ?state=all for closed ones too, ?limit=N."),
+    (
+        "GET /api/v1/cases",
+        "Cases, the newest first; ?state=all for closed ones too, ?host=NAME, ?limit=N, ?before=CASE or TIME for older ones.",
+    ),
     ("GET /api/v1/cases/{id}", "One case with its audit trail."),
     ("POST /api/v1/cases/{id}/approve", "Approves the step that waits for it."),
     ("POST /api/v1/cases/{id}/pause", "Begins nothing more of a case."),
@@ -351,21 +354,30 @@ async fn take_answer(
 
 async fn cases(State(served): Context, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
     served.needs(&caller, &[Role::Read], "seeing cases").await?;
-    let (mut open_only, mut limit) = (true, CASES_DEFAULT);
-    for (name, value) in parameters(&uri, &["state", "limit"])? {
+    let mut query = CaseQuery { open_only: true, limit: CASES_DEFAULT, ..CaseQuery::default() };
+    for (name, value) in parameters(&uri, &["state", "limit", "host", "before"])? {
         match (name.as_str(), value.as_str()) {
-            ("state", "open") => open_only = true,
-            ("state", "all") => open_only = false,
+            ("state", "open") => query.open_only = true,
+            ("state", "all") => query.open_only = false,
             ("state", other) => return Err(ApiError::bad_parameter("state", other, "open, all")),
+            ("host", name) => {
+                let host = strangers::host(name).ok_or_else(|| ApiError::bad_parameter("host", name, "a host name"))?;
+                query.host = Some(host);
+            }
+            ("before", place) => {
+                let form = "the number of a case, or a time such as 2026-11-25T10:00:00Z";
+                query.before = Some(before(place).ok_or_else(|| ApiError::bad_parameter("before", place, form))?);
+            }
             (_, number) => {
                 let parsed = number.parse().ok().filter(|limit| (1..=CASES_MAX).contains(limit));
-                limit = parsed.ok_or_else(|| ApiError::bad_parameter("limit", number, "1 to 10000"))?;
+                query.limit = parsed.ok_or_else(|| ApiError::bad_parameter("limit", number, "1 to 10000"))?;
             }
         }
     }
-    let cases = served.desk.cases(open_only, limit).await?;
+    let open_only = query.open_only;
+    let page = served.desk.cases(query).await?;
     let counts = served.desk.counts().await?;
-    Ok(reply::answer(StatusCode::OK, &CaseList::of(cases, open_only, &counts)))
+    Ok(reply::answer(StatusCode::OK, &CaseList::of(&page, open_only, &counts)))
 }
 
 fn number(text: &str) -> Told<u64> {

@@ -1,9 +1,9 @@
 //! Cases in words: the same on the page and in the terminal.
 
-use super::lines::CaseLine;
 use serde::{Deserialize, Serialize};
 use surefoot_model::{Case, CaseState, CaseWait, Headline, Severity, StepState};
 use surefoot_remedy::decide::{is_left_drained, is_out};
+use surefoot_store::cases::People;
 
 /// Hosts that the headline names.
 const HOSTS_MAX: usize = 3;
@@ -125,36 +125,22 @@ pub(super) fn out(case: &Case, open: &[Case]) -> Vec<String> {
     out
 }
 
-/// Whether a person has to act for the case to go on.
-fn needs_person(case: &CaseLine) -> bool {
-    // The ticket of one that is on its way to a person may not get through.
-    let is_theirs = matches!(case.state, CaseState::NeedsApproval | CaseState::WithPerson);
-    case.state.is_open() && (is_theirs || case.ends_as == Some(CaseState::WithPerson))
-}
-
-/// The fleet in one sentence. `open_count` also counts open cases that are not among these.
-pub fn headline(cases: &[CaseLine], open_count: u64) -> Headline {
-    let listed = cases.iter().filter(|case| case.state.is_open()).count() as u64;
-    let open_count = listed.max(open_count);
+/// The fleet in one sentence: what of all open cases needs a person, how many cases are open, and how many of them cannot be read.
+pub fn headline(people: &People, open_count: u64, unread: u64) -> Headline {
     let open = if open_count == 1 { "1 open case".to_owned() } else { format!("{open_count} open cases") };
-    let people: Vec<&CaseLine> = cases.iter().filter(|case| needs_person(case)).collect();
-    let (severity, sentence) = match (open_count, people.len()) {
+    let cannot = if unread > 0 { format!("; {unread} cannot be read") } else { String::new() };
+    let (severity, sentence) = match (open_count, people.cases) {
         (0, _) => (Severity::Ok, "No open cases.".to_owned()),
+        (_, 0) if unread > 0 => (Severity::Warning, format!("{open}{cannot}.")),
         (_, 0) => (Severity::Notice, format!("{open}; no manual action needed.")),
         (_, count) => {
-            let mut hosts: Vec<&str> = Vec::new();
-            people.iter().for_each(|case| {
-                if !hosts.contains(&&*case.host) {
-                    hosts.push(&case.host)
-                }
-            });
-            let more = match hosts.len().saturating_sub(HOSTS_MAX) {
+            let named = people.hosts.get(..HOSTS_MAX).unwrap_or(&people.hosts);
+            let more = match people.host_count.saturating_sub(named.len() as u64) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            hosts.truncate(HOSTS_MAX);
             let verb = if count == 1 { "needs" } else { "need" };
-            let sentence = format!("{open}; {count} {verb} manual action: {}{more}.", hosts.join(", "));
+            let sentence = format!("{open}; {count} {verb} manual action: {}{more}{cannot}.", named.join(", "));
             (Severity::Warning, sentence)
         }
     };
@@ -178,26 +164,23 @@ mod tests {
         .unwrap()
     }
 
-    fn of(cases: &[Case], open_count: u64) -> (Severity, String) {
-        let lines: Vec<CaseLine> = cases.iter().map(CaseLine::of).collect();
-        let Headline { severity, sentence, .. } = headline(&lines, open_count);
-        (severity, sentence)
-    }
-
     #[test]
     fn the_headline_counts_open_cases_and_names_the_hosts_that_need_a_person() {
-        use CaseState::{NeedsApproval, Returned, Running, WithPerson};
-        assert_eq!(of(&[case(1, "n1", Returned)], 0), (Severity::Ok, "No open cases.".into()));
-        let running = case(1, "n1", Running);
-        let notice = (Severity::Notice, "1 open case; no manual action needed.".to_owned());
-        assert_eq!(of(std::slice::from_ref(&running), 0), notice);
-        let on_its_way = Case { ends_as: Some(WithPerson), ..running.clone() };
-        assert_eq!(of(&[on_its_way], 0).1, "1 open case; 1 needs manual action: n1.");
-        let all = [running, case(2, "n2", WithPerson), case(3, "n3", NeedsApproval), case(4, "n2", WithPerson)];
-        assert_eq!(of(&all, 0), (Severity::Warning, "4 open cases; 3 need manual action: n2, n3.".into()));
-        assert!(of(&all, 400).1.starts_with("400 open cases; 3 need"));
-        let many: Vec<Case> = (0..5).map(|id| case(id, &format!("n{id}"), WithPerson)).collect();
-        assert!(of(&many, 0).1.ends_with("5 need manual action: n0, n1, n2 and 2 more."));
+        let of = |cases, hosts: &[&str], host_count, open_count, unread| {
+            let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+            let Headline { severity, sentence, .. } =
+                headline(&People { cases, hosts, host_count }, open_count, unread);
+            (severity, sentence)
+        };
+        assert_eq!(of(0, &[], 0, 0, 0), (Severity::Ok, "No open cases.".into()));
+        assert_eq!(of(0, &[], 0, 1, 0), (Severity::Notice, "1 open case; no manual action needed.".into()));
+        assert_eq!(of(0, &[], 0, 1, 1), (Severity::Warning, "1 open case; 1 cannot be read.".into()));
+        assert_eq!(of(1, &["n1"], 1, 1, 0).1, "1 open case; 1 needs manual action: n1.");
+        let all = of(3, &["n2", "n3"], 2, 400, 2);
+        assert_eq!(all.1, "400 open cases; 3 need manual action: n2, n3; 2 cannot be read.");
+        assert!(
+            of(5, &["n0", "n1", "n2", "n3", "n4"], 5, 5, 0).1.ends_with("5 need manual action: n0, n1, n2 and 2 more.")
+        );
     }
 
     #[test]

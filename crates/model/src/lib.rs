@@ -100,8 +100,8 @@ pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
 pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
 pub use remedy::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, Replaced,
-    StepState,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, KnownMachine, Lease,
+    Replaced, StepState, UnreadCase,
 };
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};

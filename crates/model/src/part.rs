@@ -1,4 +1,4 @@
-use crate::{Case, Subject, SubjectKind};
+use crate::{Case, Subject, SubjectKind, UnreadCase};
 use serde::{Deserialize, Serialize};
 
 /// A part of a host that is known by its serial number: a memory module or a drive.
@@ -65,10 +65,14 @@ pub struct PartStay {
 /// What is kept of the part that a case is about.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PartBook {
-    /// Cases of its host, whatever they are about, and cases of other hosts that are about the part itself.
+    /// Cases of its host that may be about the part or its place, and cases of other hosts that are about the part itself.
     pub cases: Vec<Case>,
     /// Where it was, the oldest first; none for a part without a serial number.
     pub stays: Vec<PartStay>,
+    /// Older cases of the part that are left out.
+    pub left_out: u64,
+    /// Cases of the same hosts that cannot be read: they may be about the part, too.
+    pub unread: Vec<UnreadCase>,
 }
 
 /// The longest serial number.

@@ -1,5 +1,5 @@
 use crate::weight::texts;
-use crate::{Part, Room, Severity};
+use crate::{MachineId, Part, Room, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -310,6 +310,13 @@ impl Case {
         self.steps.iter().enumerate().find(|(_, step)| step.is_waiting())
     }
 
+    /// Whether a person has to act for the case to go on.
+    pub fn needs_person(&self) -> bool {
+        // The ticket of one that is on its way to a person may not get through.
+        let is_theirs = matches!(self.state, CaseState::NeedsApproval | CaseState::WithPerson);
+        self.state.is_open() && (is_theirs || self.ends_as == Some(CaseState::WithPerson))
+    }
+
     /// The case with its number, state, severity and times, without what is wrong, with what, and what is done about it.
     pub fn for_everybody(self) -> Case {
         Case {
@@ -398,6 +405,48 @@ pub struct CaseWorld {
     pub service_hosts: BTreeMap<String, u64>,
     /// Whether somebody paused everything: nothing new is begun.
     pub is_paused: bool,
+    /// Cases that cannot be read, open ones and those that were closed as lately as [`CaseWorld::closed`]: what they did to their hosts is
+    /// not known, and an open one holds its host.
+    pub unread: Vec<UnreadCase>,
+    /// What agents said of the machines of hosts with open cases, by host; as of a moment ago.
+    pub machines: BTreeMap<String, KnownMachine>,
+}
+
+/// What the agent of a host said of its machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownMachine {
+    /// Which machine it is.
+    pub machine: MachineId,
+    /// The address that its reports come from; empty where unknown.
+    pub address: String,
+}
+
+/// A case in the store whose text this release cannot read: the row is damaged, or a newer release wrote it. What stands beside the text is
+/// known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct UnreadCase {
+    /// Its number.
+    pub id: u64,
+    /// The host.
+    pub host: String,
+    /// The service; empty where none is known.
+    pub service: String,
+    /// The alert that opened it, see [`Alert::key`].
+    pub alert_key: String,
+    /// Whether it is open.
+    pub is_open: bool,
+    /// When it came into its state, `CLOCK_REALTIME`.
+    pub state_since_realtime_ns: u64,
+    /// Why it cannot be read.
+    pub why: String,
+}
+
+impl UnreadCase {
+    /// What holds its host, for people.
+    pub fn says(&self) -> String {
+        format!("case {} of {} cannot be read ({})", self.id, self.host, self.why)
+    }
 }
 
 /// One change that a decision makes, or that a person asks for.

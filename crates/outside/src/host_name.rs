@@ -17,13 +17,98 @@ pub fn is_same_host(name: &str, host: &str) -> bool {
     is_name(name) && is_name(host) && is_same
 }
 
+/// The longest name, and the longest of its parts, by RFC 1035.
+const NAME_BYTES_MAX: usize = 253;
+const LABEL_BYTES_MAX: usize = 63;
+
+/// A host's name as a part of another address, such as that of its management controller: an IPv6 address stands in brackets. Every host's own
+/// name for itself, such as `localhost`, would lead to one machine for all of them.
+///
+/// # Errors
+/// Why it can be no part of one.
+pub fn in_address(host: &str) -> Result<String, String> {
+    let wrong = |why: &str| {
+        let shown: String = surefoot_model::one_line(host).chars().take(64).collect();
+        Err(format!("'{shown}' is no host's name that could be part of an address: {why}"))
+    };
+    if let Ok(address) = host.parse::<std::net::IpAddr>() {
+        if address.is_loopback() || address.is_unspecified() || address.is_multicast() {
+            return wrong("every machine has this address, or none");
+        }
+        return Ok(if address.is_ipv6() { format!("[{address}]") } else { host.to_owned() });
+    }
+    if !is_name(host) {
+        return wrong("it does not tell one host from others");
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_label = |label: &str| {
+        (1..=LABEL_BYTES_MAX).contains(&label.len())
+            && label.bytes().all(is_plain)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    // A name service takes a last part of digits for an address: `127.1` is 127.0.0.1.
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit()) || label.starts_with("0x");
+    let last = host.rsplit('.').next().unwrap_or_default();
+    if host.len() > NAME_BYTES_MAX || !host.split('.').all(is_label) || host.contains('.') && is_number(last) {
+        return wrong("it must be labels of letters, digits and hyphens with dots between them");
+    }
+    Ok(host.to_owned())
+}
+
 /// Whether this is a name that tells one host from others.
 fn is_name(text: &str) -> bool {
-    const UNSET: [&str; 3] = ["localhost", "localhost.localdomain", "host"];
+    const UNSET: [&str; 5] = ["localhost", "localhost.localdomain", "localhost4", "localhost6", "host"];
     let is_address = text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
     !text.is_empty() && !is_address && !is_filler(text) && !UNSET.contains(&text.to_ascii_lowercase().as_str())
 }
 
 fn first_label(name: &str) -> String {
     name.split('.').next().unwrap_or_default().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_part_of_an_address_or_none() {
+        for (host, part) in
+            [("n1.example", "n1.example"), ("17", "17"), ("10.0.0.7", "10.0.0.7"), ("2001:db8::7", "[2001:db8::7]")]
+        {
+            assert_eq!(in_address(host).unwrap(), part);
+        }
+        let long = ["a"; 127].join(".") + ".a";
+        for host in [
+            "",
+            "n1:80",
+            "a/b",
+            "n1@b",
+            "[::1]",
+            "::1%eth0",
+            "localhost",
+            "LocalHost",
+            "127.0.0.1",
+            "::1",
+            "0.0.0.0",
+            "::",
+            "ff02::1",
+            "-v",
+            "a-",
+            "a..b",
+            ".a",
+            "a.",
+            "a_b",
+            "{host}",
+            "none",
+            "127.1",
+            "a.0x7f",
+            &"a".repeat(64),
+            &long,
+        ] {
+            assert!(in_address(host).is_err(), "{host}");
+        }
+    }
 }

@@ -81,7 +81,7 @@ pub trait Casebook: Send {
     /// # Errors
     /// [`Error::Store`].
     fn part_book(&mut self, case: &Case, limit: usize) -> Result<PartBook> {
-        Ok(PartBook { cases: self.cases_of_host(&case.host, limit)?, stays: Vec::new() })
+        Ok(PartBook { cases: self.cases_of_host(&case.host, limit)?, ..PartBook::default() })
     }
 
     /// The audit trail of a case, or of everything for 0; oldest first, the newest of them at most so many.

@@ -53,6 +53,14 @@ pub enum Error {
         /// What was expected, and what is.
         why: String,
     },
+    /// The case is there and this release cannot read it.
+    #[error("{says}; use the release that wrote it, or close it with `surefoot remedy cancel {case}`")]
+    UnreadCase {
+        /// The case.
+        case: u64,
+        /// Which case of which host, and why.
+        says: String,
+    },
     /// There is no such case.
     #[error("there is no case {case}")]
     NoCase {

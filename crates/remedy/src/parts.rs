@@ -274,6 +274,20 @@ pub fn may_be_of(case: &Case, about: &Case) -> bool {
     !matches!((&case.part, &about.part), (Some(one), Some(other)) if !one.is_same(other))
 }
 
+/// Why nothing is known of how often a part was repaired: cases that may be about it cannot be read. `None` where all were read.
+pub fn reason_unread(book: &PartBook) -> Option<String> {
+    let first = book.unread.first()?;
+    let more = match book.unread.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more cannot be read"),
+    };
+    Some(format!(
+        "{}{more}: how often the part was repaired is not known; `surefoot remedy cancel {}` leaves that case out",
+        first.says(),
+        first.id
+    ))
+}
+
 /// Whether a step repairs the part itself: what a policy's limit of repairs counts.
 pub fn repairs(step: &Step) -> bool {
     matches!(
@@ -352,7 +366,7 @@ mod tests {
     }
 
     fn history(cases: &[Case], day: u64) -> PartHistory {
-        let book = PartBook { cases: cases.to_vec(), stays: Vec::new() };
+        let book = PartBook { cases: cases.to_vec(), ..PartBook::default() };
         PartHistory::of(&book, &case(99, "run:/repair", "", 999), day * DAY_NS)
     }
 
@@ -416,7 +430,7 @@ mod tests {
         let about = of_part(case(99, "run:/repair", "", 999), "n1", "A1", "S2");
         let book = PartBook {
             cases: more.iter().map(|one| Case { subject: about.subject.clone(), ..one.clone() }).collect(),
-            stays: Vec::new(),
+            ..PartBook::default()
         };
         let cases: Vec<u64> = PartHistory::of(&book, &about, 117 * DAY_NS).repairs.iter().map(|one| one.case).collect();
         assert_eq!(cases, [12, 13]);
@@ -437,7 +451,7 @@ mod tests {
         };
         let about = of_host(9, "check/other", "pending");
         let repaired = |cases: &[Case]| {
-            let book = PartBook { cases: cases.to_vec(), stays: Vec::new() };
+            let book = PartBook { cases: cases.to_vec(), ..PartBook::default() };
             PartHistory::of(&book, &about, 120 * DAY_NS).repairs.iter().map(|repair| repair.case).collect::<Vec<_>>()
         };
         let cases =
@@ -482,6 +496,7 @@ mod tests {
                 of_part(case(7, "run:/repair", "", 111), "n2", "A1", "S300"),
             ],
             stays: vec![stay("n1", "A1", [90, 103], "S101"), stay("n2", "B1", [104, 0], "")],
+            ..PartBook::default()
         };
         let history = PartHistory::of(&book, &about, 120 * DAY_NS);
         let cases: Vec<u64> = history.repairs.iter().map(|repair| repair.case).collect();

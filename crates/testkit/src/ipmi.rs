@@ -12,6 +12,8 @@ use surefoot_hostfs::{children, program};
 
 /// The user that it knows.
 pub const USER: &str = "tester";
+/// The GUID of its machine.
+pub const GUID: &str = "a123456789abcdefa123456789abcdef";
 /// How long it may take to answer.
 const START_TIME: Duration = Duration::from_secs(60);
 
@@ -111,7 +113,7 @@ fn lay_out(folder: &Path, port: u16) -> io::Result<()> {
     let allowed = ["callback", "user", "operator", "admin"].map(|who| format!("  allowed_auths_{who} none md5\n"));
     let lan = format!(
         "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\n  addr 127.0.0.1 {port}\n  priv_limit admin\n{}\
-         \n  guid a123456789abcdefa123456789abcdef\nendlan\nchassis_control \"{}\"\n\
+         \n  guid {GUID}\nendlan\nchassis_control \"{}\"\n\
          user 1 true \"\" \"\" user 10 none md5\nuser 2 true \"{USER}\" \"secret\" admin 10 none md5\n",
         allowed.concat(),
         at("control").display()

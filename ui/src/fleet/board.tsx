@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { followLink, given, hrefWith } from "../address.ts";
 import { SeverityIcon } from "../components/severity.tsx";
 import { age, count } from "../format.ts";
-import { ask, cases, isAllPaused, headline, isAsking, isOpen, notices, nowNs, openCase, REASON_CHARS_MAX, states, told } from "./feed.ts";
+import { ask, cases, isAllPaused, headline, isAsking, isOpen, notices, nowNs, older, openCase, REASON_CHARS_MAX, states, told } from "./feed.ts";
 import { known } from "../severity.ts";
 import { capital, tally, type CaseLine } from "./words.ts";
 
@@ -24,7 +24,7 @@ export function Headline() {
   );
 }
 
-/** Host names under which two machines report. The second one is refused, so its faults open no case. */
+/** Host names under which two machines report, of which the second one is refused, so that its faults open no case; and cases that cannot be read. */
 export function Notices() {
   return notices.value.map((text) => (
     <p class="problems untrusted" key={text} data-testid="twins">
@@ -169,6 +169,11 @@ export function Board() {
           );
         })}
       </div>
+      {older.value !== null && (
+        <p class="muted" data-testid="older">
+          {count(older.value.count)} older cases, of which only the open ones are here: <code>surefoot remedy cases --all --before {older.value.before}</code>
+        </p>
+      )}
       {given.value.case !== undefined && openCase() === null && <p class="problems">The address names no case: a case has a number.</p>}
     </section>
   );

@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { given } from "../address.ts";
 import { getJson, isRecord, Refusal, sentence, unusable } from "../api.ts";
 import type { Case, Headline } from "../types.ts";
-import { joined, type CaseLine, type StateLabel } from "./words.ts";
+import { capital, joined, type CaseLine, type StateLabel } from "./words.ts";
 
 /** A line of the audit trail. */
 export interface Entry {
@@ -39,11 +39,13 @@ export const REASON_CHARS_MAX = 400;
 export const cases = signal<readonly CaseLine[] | null>(null);
 /** How many are open, also of those that are not listed. */
 export const openCount = signal(0);
+/** Older cases that are not listed, and the case before which they are; null where all are listed, and from an older server. */
+export const older = signal<{ count: number; before: number } | null>(null);
 export const headline = signal<Headline | null>(null);
 /** In the order of the board. */
 export const states = signal<readonly StateLabel[]>([]);
 export const isAllPaused = signal(false);
-/** What else needs manual action: host names under which two machines report. */
+/** What else needs manual action: host names under which two machines report, and cases that cannot be read. */
 export const notices = signal<readonly string[]>([]);
 export const story = signal<Story | null>(null);
 /** Why there is no newer answer; empty where there is. */
@@ -72,11 +74,23 @@ export function checkHead(value: unknown): { states: StateLabel[]; headline: Hea
   return value as unknown as { states: StateLabel[]; headline: Headline };
 }
 
-/** The notices of a list of cases: the server leaves out an empty list. */
+/** The notices of a list of cases, and the cases that cannot be read: the server leaves out an empty list. */
 export function checkNotices(value: unknown): readonly string[] {
-  if (!isRecord(value) || value.notices === undefined) return [];
-  if (!Array.isArray(value.notices) || !value.notices.every((one) => typeof one === "string")) throw unusable("list of cases", "notices");
-  return value.notices;
+  if (!isRecord(value)) return [];
+  const { notices = [], unread = [] } = value;
+  if (!Array.isArray(notices) || !notices.every((one) => typeof one === "string")) throw unusable("list of cases", "notices");
+  const says = (one: unknown) => {
+    if (!isRecord(one) || typeof one.says !== "string") throw unusable("list of cases", "unread");
+    return `${capital(one.says)}.`;
+  };
+  if (!Array.isArray(unread)) throw unusable("list of cases", "unread");
+  return [...notices, ...unread.map(says)];
+}
+
+/** What a list leaves out. */
+export function checkOlder(value: unknown): { count: number; before: number } | null {
+  if (!isRecord(value) || typeof value.left_out !== "number" || typeof value.next_before !== "number") return null;
+  return { count: value.left_out, before: value.next_before };
 }
 
 export function isOpen({ state }: { state: string }): boolean {
@@ -106,6 +120,7 @@ async function askCases(): Promise<void> {
     states.value = head.states;
     headline.value = head.headline;
     openCount.value = isRecord(newest) && typeof newest.open_count === "number" ? newest.open_count : 0;
+    older.value = checkOlder(newest);
     isAllPaused.value = isRecord(newest) && newest.is_paused === true;
     problem.value = "";
   } catch (error) {

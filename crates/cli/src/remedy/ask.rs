@@ -51,7 +51,7 @@ pub struct ReleaseOptions {
     reason: String,
 }
 
-fn host_name(text: &str) -> Result<String, String> {
+pub(super) fn host_name(text: &str) -> Result<String, String> {
     surefoot_controller::host_name(text).ok_or_else(|| "not a host name; `surefoot remedy cases` has the names".into())
 }
 

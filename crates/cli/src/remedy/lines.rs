@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use surefoot_console::units::rfc3339;
-use surefoot_controller::CaseLine;
+use surefoot_controller::{CaseLine, CaseList, UnreadLine};
 use surefoot_model::{AuditEntry, Case};
 
 /// A case in a list.
@@ -21,6 +21,38 @@ pub struct CaseRow<'a> {
 impl CaseRow<'_> {
     pub fn of(case: &CaseLine) -> CaseRow<'_> {
         CaseRow { case, since: rfc3339(case.since_ns), state_since: rfc3339(case.state_since_ns) }
+    }
+}
+
+/// What a list of cases is of, after the cases.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "case_page")]
+pub struct PageLine<'a> {
+    /// Cases that are asked for; absent where the controller is of an older release and does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
+    /// Older ones of them, which are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
+    /// What `--before` of the next page is; absent where nothing is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_before: Option<u64>,
+    /// Cases that cannot be read: those of this page, and the first of those that are open.
+    unread: &'a [UnreadLine],
+    /// How many open cases cannot be read.
+    unread_open_count: u64,
+}
+
+impl PageLine<'_> {
+    pub fn of(list: &CaseList) -> PageLine<'_> {
+        PageLine {
+            total: list.total,
+            left_out: list.left_out,
+            next_before: list.next_before,
+            unread: &list.unread,
+            unread_open_count: list.unread_open_count,
+        }
     }
 }
 

@@ -55,6 +55,36 @@ fn a_webhook_becomes_a_case_whose_hook_runs_once() {
 }
 
 #[test]
+fn cases_are_listed_page_by_page_and_of_one_host() {
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n[policy.match]\nseverity = \"critical\"\n");
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    assert_eq!(ask.post("/api/v1/pause", "").0, 200);
+    for number in 1..=5 {
+        assert_eq!(ask.post("/api/v1/alertmanager", &webhook(&format!("node{number}"), "firing", number)).0, 200);
+        ask.until(number, "opened", |case| case["state"] == "waiting");
+    }
+    let page = |query: &str| {
+        let (status, page) = ask.get(&format!("/api/v1/cases{query}"));
+        assert_eq!(status, 200, "{page}");
+        let ids: Vec<u64> = page["cases"].as_array().unwrap().iter().filter_map(|case| case["id"].as_u64()).collect();
+        (ids, page["total"].as_u64(), page["left_out"].as_u64(), page["next_before"].as_u64())
+    };
+    assert_eq!(page("?limit=2"), (vec![5, 4], Some(5), Some(3), Some(4)));
+    assert_eq!(page("?limit=3&before=4"), (vec![3, 2, 1], Some(5), Some(0), None));
+    assert_eq!(page("?state=all&host=Node2"), (vec![2], Some(1), Some(0), None));
+    assert_eq!(page("?before=1970-01-01T00:00:01Z"), (vec![], Some(5), Some(0), None));
+    assert_eq!(page("?before=2999-01-01T00:00:00Z&limit=1").0, [5]);
+    let (_, list) = ask.get("/api/v1/cases?limit=1");
+    assert_eq!(list["headline"]["sentence"], "5 open cases; no manual action needed.");
+    for wrong in ["before=yesterday", "before=", "host=a%20b", "after=3"] {
+        let (status, why) = ask.get(&format!("/api/v1/cases?{wrong}"));
+        assert!(status == 400 && why["error"].as_str().is_some_and(|why| why.len() > 20), "{wrong}: {status} {why}");
+    }
+    fleet.stop();
+}
+
+#[test]
 fn people_pause_and_cancel_and_a_wrong_policy_changes_nothing() {
     let Some(setup) = Setup::with_hook("people_pause_and_cancel_and_a_wrong_policy_changes_nothing") else { return };
     let fleet = setup.start();

@@ -35,13 +35,14 @@ fn change(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) 
     if known.is_none() {
         let before = [(name.to_owned(), to_come[name].clone())].into();
         let memo = serde_json::to_string(&Memo { before, system: machine.system }).unwrap_or_default();
-        return Ok(Outcome::GoesOn { detail: format!("{name} was {}", now[name]), memo, again_in_ns: 0 });
+        let detail = format!("{name} was {}{}", now[name], machine.doubt);
+        return Ok(Outcome::GoesOn { detail, memo, again_in_ns: 0 });
     }
     if to_come.get(name) != Some(&wanted) {
         bmc.set(&machine, &[(name.to_owned(), wanted.clone())].into(), stop)?;
     }
     let when = if now.get(name) == Some(&wanted) { "" } else { "; it takes effect when the host restarts" };
-    Ok(Outcome::Done { detail: format!("{name} = {wanted}{when}"), memo: order.memo.clone() })
+    Ok(Outcome::Done { detail: format!("{name} = {wanted}{when}{}", machine.doubt), memo: order.memo.clone() })
 }
 
 /// Puts back what a change remembered, and says what was found afterwards.

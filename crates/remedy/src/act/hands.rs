@@ -11,11 +11,13 @@ use super::stress::Stress;
 use super::ticket::TicketSystem;
 use super::{Act, Found, Order, Outcome, firmware, own, pages, unit};
 use crate::Step;
+use crate::policy::HostNames;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use surefoot_hostfs::{Root, thread};
 use surefoot_outside::address::shown;
+use surefoot_outside::host_name::in_address;
 use surefoot_outside::http::redfish::MachineIdentity;
 
 /// Where adapters of the debug mode are looked for. `make install` puts examples into share/surefoot/adapters.
@@ -36,6 +38,8 @@ pub struct HandsConfig {
     pub bmcs: BTreeMap<String, Bmc>,
     /// Those that speak IPMI alone, which restart their hosts and do nothing else; that of `*` as of `bmcs`.
     pub ipmis: BTreeMap<String, Ipmi>,
+    /// Hosts that have several names.
+    pub hosts: HostNames,
     /// How long restarts take.
     pub reboot: Times,
     /// Where the adapters of the debug mode lie; `None` for `/etc/surefoot/adapters`.
@@ -54,15 +58,6 @@ pub struct HandsConfig {
 #[derive(Debug, Clone, Default)]
 pub struct Hands {
     config: HandsConfig,
-}
-
-/// A host's name as a part of an address: one that is an IPv6 address stands in brackets. `None` where it can be no part of one.
-fn in_address(host: &str) -> Option<String> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-    match host.parse::<std::net::Ipv6Addr>() {
-        Ok(address) => Some(format!("[{address}]")),
-        Err(_) => host.bytes().all(is_plain).then(|| host.to_owned()),
-    }
 }
 
 impl Hands {
@@ -85,35 +80,61 @@ impl Hands {
         [host, "*"].iter().any(|name| bmcs.contains_key(*name) || ipmis.contains_key(*name))
     }
 
+    /// Whether the step reaches its host through a system that may mean another machine by the host's name: then [`Order::machine`] counts.
+    pub fn asks_which_machine(&self, order: &Order) -> bool {
+        match &order.step {
+            Step::Drain | Step::Return => matches!(self.drainer(order), Drainer::Kubernetes(_)),
+            Step::Restore(step) => matches!(**step, Step::Firmware { .. } | Step::Debug(_)),
+            Step::Firmware { .. } | Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_) => true,
+            Step::Reboot => self.has_controller(&order.host),
+            _ => false,
+        }
+    }
+
+    /// The host's name and its others, as the policy file gives them.
+    pub fn names<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a str> {
+        self.config.hosts.names(host)
+    }
+
     /// The host's baseboard controller.
     fn bmc(&self, order: &Order) -> Result<Bmc, String> {
         let host = &order.host;
         let own =
             if self.is_here(order) { MachineIdentity::of_host(&Root::host()) } else { MachineIdentity::default() };
-        let of = |bmc: &Bmc, url: String| Bmc { url, host: host.clone(), own: own.clone(), ..bmc.clone() };
+        let reported = order.machine.clone();
+        let of = |bmc: &Bmc, url: String| Bmc {
+            url,
+            host: host.clone(),
+            own: own.clone(),
+            reported: reported.clone(),
+            ..bmc.clone()
+        };
         if let Some(bmc) = self.config.bmcs.get(host) {
             return Ok(of(bmc, bmc.url.clone()));
         }
-        match (self.config.bmcs.get("*"), in_address(host)) {
-            (Some(bmc), Some(name)) => {
+        match self.config.bmcs.get("*") {
+            Some(bmc) => {
                 let is_for_every_host = !bmc.url.contains("{host}");
-                Ok(Bmc { is_for_every_host, ..of(bmc, bmc.url.replace("{host}", &name)) })
+                Ok(Bmc { is_for_every_host, ..of(bmc, put_in(&bmc.url, host)?) })
             }
-            (Some(_), None) => Err(format!("'{}' is no host's name that could be part of an address", cut(host))),
-            (None, _) if self.ipmi(order).is_some() => Err(format!(
+            None if self.ipmi(order).is_some() => Err(format!(
                 "unsupported: the controller of {} is reached by IPMI, which has no settings of the firmware; its Redfish address is needed",
                 cut(host)
             )),
-            (None, _) => Err(format!("unsupported: no baseboard controller is configured for {}", cut(host))),
+            None => Err(format!("unsupported: no baseboard controller is configured for {}", cut(host))),
         }
     }
 
     /// The host's controller where it speaks IPMI alone; `None` where it does not.
-    fn ipmi(&self, order: &Order) -> Option<Ipmi> {
+    fn ipmi(&self, order: &Order) -> Option<Result<Ipmi, String>> {
         let own = self.config.ipmis.get(&order.host);
         let every = self.config.ipmis.get("*").filter(|_| !self.config.bmcs.contains_key(&order.host));
-        let host = in_address(&order.host).unwrap_or_else(|| order.host.clone());
-        own.or(every).map(|ipmi| Ipmi { url: ipmi.url.replace("{host}", &host), ..ipmi.clone() })
+        let of = |ipmi: &Ipmi, url: String| Ipmi { url, ..ipmi.clone() };
+        match (own, every) {
+            (Some(ipmi), _) => Some(Ok(of(ipmi, ipmi.url.clone()))),
+            (None, Some(ipmi)) => Some(put_in(&ipmi.url, &order.host).map(|url| of(ipmi, url))),
+            (None, None) => None,
+        }
     }
 
     fn is_here(&self, order: &Order) -> bool {
@@ -198,8 +219,10 @@ impl Hands {
     }
 
     fn reboot(&self, order: &Order, stop: &AtomicBool) -> Outcome {
-        if let Some(ipmi) = self.ipmi(order) {
-            return ipmi.restart(&self.config.reboot, order, stop);
+        match self.ipmi(order) {
+            Some(Ok(ipmi)) => return ipmi.restart(&self.config.reboot, order, stop),
+            Some(Err(why)) => return failed(why, order),
+            None => {}
         }
         match self.bmc(order) {
             Ok(bmc) => reboot::by_bmc(&bmc, &self.config.reboot, order, stop),
@@ -211,6 +234,11 @@ impl Hands {
     fn stress(&self, order: &Order) -> Stress {
         Stress { mebibytes: self.config.stress_mebibytes.or(order.stress_mebibytes) }
     }
+}
+
+/// An address of every host with this one's name in it.
+fn put_in(url: &str, host: &str) -> Result<String, String> {
+    if url.contains("{host}") { Ok(url.replace("{host}", &in_address(host)?)) } else { Ok(url.to_owned()) }
 }
 
 fn failed(detail: String, order: &Order) -> Outcome {
@@ -322,18 +350,4 @@ impl Act for Hands {
 
 fn no_ticket_system(name: &str) -> String {
     format!("no ticket system is called '{name}'")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_is_a_part_of_an_address_or_none() {
-        assert_eq!(in_address("n1.example").as_deref(), Some("n1.example"));
-        assert_eq!(in_address("2001:db8::7").as_deref(), Some("[2001:db8::7]"));
-        for host in ["n1:80", "a/b", "n1@b", "[::1]", "::1%eth0"] {
-            assert_eq!(in_address(host), None, "{host}");
-        }
-    }
 }

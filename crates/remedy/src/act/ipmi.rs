@@ -6,8 +6,8 @@
 
 use super::reboot::Times;
 use super::redfish::Refused;
-use super::shown::last_words;
-use super::{Found, Order, Outcome};
+use super::shown::{cut, last_words};
+use super::{Found, Order, Outcome, machine};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,6 +20,8 @@ use surefoot_outside::address::shown;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a machine that restarts is looked at.
 const LOOK_AGAIN_NS: u64 = 10_000_000_000;
+/// How ipmitool says that a controller does not know a command.
+const UNKNOWN_COMMAND: &str = "rsp=0xc1";
 /// The port of IPMI.
 const PORT: u16 = 623;
 
@@ -34,6 +36,8 @@ pub struct Ipmi {
     pub password_file: PathBuf,
     /// How long one answer may take.
     pub patience: Duration,
+    /// The controller's system GUID, where a person looked it up: then it may be another than the UUID that SMBIOS has.
+    pub system: Option<String>,
 }
 
 /// What a restart remembers.
@@ -70,7 +74,7 @@ impl Ipmi {
     /// What is wrong with the address; `{host}` in it stands for a name.
     pub fn new(url: &str, user: &str, password_file: PathBuf) -> Result<Ipmi, String> {
         place(&url.replace("{host}", "host"))?;
-        Ok(Ipmi { url: url.to_owned(), user: user.to_owned(), password_file, patience: PATIENCE })
+        Ok(Ipmi { url: url.to_owned(), user: user.to_owned(), password_file, patience: PATIENCE, system: None })
     }
 
     /// Asks for something, in ipmitool's words.
@@ -115,6 +119,32 @@ impl Ipmi {
         }
     }
 
+    /// Refuses where the controller's system GUID is another machine's than the host's agent reports; what to say where that is not known.
+    fn doubt(&self, order: &Order, stop: &AtomicBool) -> Result<String, Refused> {
+        let Some(reported) = order.machine.as_ref() else { return Ok(String::new()) };
+        // The command of IPMI 2.0, 22.14, without any reading of its bytes.
+        let guid = match self.told(&["raw", "0x06", "0x37"], stop)? {
+            Ok(said) => said.split_whitespace().collect::<String>(),
+            // What this controller does not know it never tells. Anything else may be another answer the next time.
+            Err(why) if why.contains(UNKNOWN_COMMAND) => return Ok(order.doubt("its controller tells no system GUID")),
+            Err(why) => return Err(Refused { why: format!("{}: {why}", shown(&self.url)), is_passing: true }),
+        };
+        let is_looked_up = self.system.as_deref().is_some_and(|own| is_same_guid(own, &guid));
+        match machine::has_uuid(reported, &guid) {
+            Some(true) => Ok(String::new()),
+            _ if is_looked_up => Ok(String::new()),
+            Some(false) => {
+                let why = format!(
+                    "{}: its system GUID {guid} is another machine's than the agent of {} reports; if it is this host, write system = '{guid}' into its [[bmc]] table",
+                    shown(&self.url),
+                    cut(&order.host)
+                );
+                Err(Refused { why, is_passing: false })
+            }
+            None => Ok(order.doubt("its controller's system GUID and the UUID of its agent cannot be compared")),
+        }
+    }
+
     /// Restarts the machine: one part at each call, each remembered before the next.
     pub fn restart(&self, times: &Times, order: &Order, stop: &AtomicBool) -> Outcome {
         self.go_on(times, order, stop).unwrap_or_else(|refused| refused.outcome(&order.memo))
@@ -122,6 +152,7 @@ impl Ipmi {
 
     fn go_on(&self, times: &Times, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
         let is_on = self.is_on(stop)?;
+        let doubt = self.doubt(order, stop)?;
         let again_in_ns = LOOK_AGAIN_NS.min(u64::try_from(times.settle.as_nanos()).unwrap_or(u64::MAX));
         let known = match order.remembered::<Memo>() {
             Ok(known) => known,
@@ -130,7 +161,7 @@ impl Ipmi {
         let Some(memo) = known else {
             let part = if is_on { Part::Off } else { Part::On };
             let detail = if is_on { "about to switch it off" } else { "it has no power: about to switch it on" };
-            return Ok(Memo { part, asked_s: 0 }.goes_on(detail, 0));
+            return Ok(Memo { part, asked_s: 0 }.goes_on(&format!("{detail}{doubt}"), 0));
         };
         let waited = Duration::from_secs(if memo.asked_s == 0 { 0 } else { now_s().saturating_sub(memo.asked_s) });
         match (memo.part, is_on) {
@@ -156,7 +187,7 @@ impl Ipmi {
             }
             // IPMI does not tell how far a machine has started.
             (Part::On, true) if memo.asked_s != 0 && waited >= times.settle => Ok(Outcome::Done {
-                detail: format!("it is back after {} s", waited.as_secs()),
+                detail: format!("it is back after {} s{doubt}", waited.as_secs()),
                 memo: order.memo.clone(),
             }),
             (Part::On, true) if memo.asked_s == 0 => {
@@ -179,6 +210,12 @@ impl Ipmi {
     pub fn find() -> Found {
         Found::MayRepeat
     }
+}
+
+/// Whether both are the same digits, however they are grouped.
+fn is_same_guid(one: &str, other: &str) -> bool {
+    let digits = |text: &str| text.chars().filter(char::is_ascii_hexdigit).collect::<String>().to_ascii_lowercase();
+    digits(one) == digits(other)
 }
 
 /// The host and port of an address.

@@ -24,6 +24,34 @@ pub fn of(root: &Root) -> MachineId {
     }
 }
 
+/// Whether a machine that is known by its hashes has this UUID, as another system tells it; `None` where that is not known, or the text is no
+/// UUID of one machine. SMBIOS, firmware and IPMI write the same one in several orders of its bytes.
+pub fn has_uuid(known: &MachineId, text: &str) -> Option<bool> {
+    let hardware = known.hardware.as_ref()?;
+    let id = number(&MachineIdentity::uuid_of(text.trim())?)?;
+    Some(
+        [id, id.swap_bytes()]
+            .into_iter()
+            .flat_map(|id| [id, turned(id)])
+            .any(|id| derived(id, OF_HARDWARE) == *hardware),
+    )
+}
+
+/// The same of an ID such as `/etc/machine-id` holds.
+pub fn has_machine_id(known: &MachineId, text: &str) -> Option<bool> {
+    let system = known.system.as_ref()?;
+    Some(derived(number(text)?, OF_SYSTEM) == *system)
+}
+
+/// A UUID with its first three fields the other way around, as SMBIOS keeps them (DSP0134, 7.2.1).
+fn turned(id: u128) -> u128 {
+    let mut bytes = id.to_be_bytes();
+    bytes[..4].reverse();
+    bytes[4..6].reverse();
+    bytes[6..8].reverse();
+    u128::from_be_bytes(bytes)
+}
+
 /// An ID of 32 hexadecimal digits; all zeros are none.
 fn number(text: &str) -> Option<u128> {
     let digits = text.trim();
@@ -71,6 +99,21 @@ mod tests {
         let known = tree(Some(ID), Some(UUID));
         assert_eq!(known.system.as_deref(), Some("6b775d91eb224cd2a6b44484d1bce881"));
         assert_eq!(known.hardware.as_deref(), Some("67bd191c0b9647eca02e03a710f5adb5"));
+    }
+
+    #[test]
+    fn another_system_s_uuid_is_compared_in_each_order_of_its_bytes() {
+        let known = tree(Some(ID), Some(UUID));
+        assert_eq!(has_uuid(&known, UUID.trim()), Some(true));
+        assert_eq!(has_uuid(&known, "44454c4c-5100-1048-8039-b4c04f4e5032"), Some(true));
+        assert_eq!(has_uuid(&known, "32504e4f-c0b4-3980-1048-510044454c4c"), Some(true));
+        assert_eq!(has_uuid(&known, "4C4C4544-0051-4810-8039-B4C04F4E5033"), Some(false));
+        for none in ["", "00000000-0000-0000-0000-000000000000", "03000200-0400-0500-0006-000700080009", "n1"] {
+            assert_eq!(has_uuid(&known, none), None, "{none}");
+        }
+        assert_eq!(has_uuid(&tree(Some(ID), None), UUID.trim()), None);
+        assert_eq!((has_machine_id(&known, ID.trim()), has_machine_id(&known, "")), (Some(true), None));
+        assert_eq!(has_machine_id(&known, "1123456789abcdef0123456789abcdef"), Some(false));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use ticket::TicketSystem;
 use crate::Step;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
-use surefoot_model::Severity;
+use surefoot_model::{MachineId, Severity};
 
 /// What is to be done: one attempt at one step of a case. As JSON it is what an agent is told to do on its host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -77,6 +77,10 @@ pub struct Order {
     /// MiB that a stress tests, as the policies say to an agent; `None` for what its host's own settings say.
     #[serde(default)]
     pub stress_mebibytes: Option<u64>,
+    /// What the agent of the host reported of its machine; `None` where that was not asked for. Steps that reach the host through another
+    /// system compare it with what that one says.
+    #[serde(skip)]
+    pub machine: Option<MachineId>,
     /// Whether this very attempt was begun before, by an agent that was ended while it did it.
     #[serde(skip)]
     pub is_begun_again: bool,
@@ -100,6 +104,20 @@ pub struct Told {
 }
 
 impl Order {
+    /// What follows an outcome where it is not known whether another system means the same machine; empty where nobody asked.
+    pub(in crate::act) fn doubt(&self, why: &str) -> String {
+        match &self.machine {
+            Some(machine) if machine.is_unknown() => {
+                format!(
+                    "; whether that is the machine of {} is not known: no agent of it reports which it is",
+                    self.host
+                )
+            }
+            Some(_) => format!("; whether that is the machine of {} is not known: {why}", self.host),
+            None => String::new(),
+        }
+    }
+
     /// Whether the step may have been done in part or whole before: by an earlier attempt, or by an earlier call of this one. True
     /// where the token does not tell.
     pub(in crate::act) fn may_be_done(&self) -> bool {

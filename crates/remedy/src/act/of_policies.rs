@@ -24,6 +24,7 @@ impl HandsConfig {
             },
             adapters: policies.debug.adapters.clone(),
             history: policies.debug.history.clone(),
+            hosts: policies.hosts.clone(),
             ..HandsConfig::default()
         };
         let slurm = Slurm { configuration: policies.slurm.conf.clone(), requeues_jobs: policies.slurm.requeues_jobs };
@@ -57,7 +58,8 @@ impl HandsConfig {
                 // ipmitool reads the file itself; that others may not is asked now.
                 secret(file)?;
                 let failed = |why| Error::PolicyFile { file: "the policies".into(), why };
-                config.ipmis.insert(bmc.host.clone(), Ipmi::new(&bmc.url, user, file.clone()).map_err(failed)?);
+                let ipmi = Ipmi::new(&bmc.url, user, file.clone()).map_err(failed)?;
+                config.ipmis.insert(bmc.host.clone(), Ipmi { system: bmc.system.clone(), ..ipmi });
                 continue;
             }
             let identity = match &bmc.user {
@@ -67,6 +69,21 @@ impl HandsConfig {
             let trust = bmc.ca_file.clone().map_or(Trust::System, Trust::Signer);
             let reached = Bmc { url: bmc.url.clone(), identity, trust, system: bmc.system.clone(), ..Bmc::default() };
             config.bmcs.insert(bmc.host.clone(), reached);
+        }
+        // A machine has its controller by whichever name.
+        for names in policies.hosts.all() {
+            let bmc = names.iter().find_map(|name| config.bmcs.get(name)).cloned();
+            let ipmi = names.iter().find_map(|name| config.ipmis.get(name)).cloned();
+            for name in names {
+                if config.bmcs.contains_key(name) || config.ipmis.contains_key(name) {
+                    continue;
+                }
+                match (&bmc, &ipmi) {
+                    (Some(bmc), _) => drop(config.bmcs.insert(name.clone(), bmc.clone())),
+                    (None, Some(ipmi)) => drop(config.ipmis.insert(name.clone(), ipmi.clone())),
+                    (None, None) => {}
+                }
+            }
         }
         Ok(config)
     }

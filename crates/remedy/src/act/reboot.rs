@@ -93,7 +93,7 @@ fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> R
             system: machine.system,
             ..Memo::default()
         };
-        return Ok(goes_on("about to restart", &memo, 0));
+        return Ok(goes_on(&format!("about to restart{}", machine.doubt), &memo, 0));
     };
     if memo.asked_s == 0 {
         bmc.restart(&machine, stop)?;
@@ -109,7 +109,8 @@ fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> R
         None => waited >= times.settle,
     };
     if machine.is_on() && is_up {
-        return Ok(Outcome::Done { detail: format!("it is back after {} s", waited.as_secs()), memo: memo.text() });
+        let detail = format!("it is back after {} s{}", waited.as_secs(), machine.doubt);
+        return Ok(Outcome::Done { detail, memo: memo.text() });
     }
     if waited >= times.limit {
         let progress =

@@ -3,12 +3,13 @@
 //! Settings are changed in the object that `@Redfish.Settings` names, and take effect when the machine restarts. What was set is read again
 //! before it counts as set.
 
-use super::Outcome;
 use super::shown::cut;
+use super::{Order, Outcome, machine};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_model::MachineId;
 use surefoot_outside::address::shown;
 use surefoot_outside::http::redfish::{Collection, MachineIdentity, SYSTEMS_MAX, System, Wanted, link};
 use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
@@ -32,6 +33,8 @@ pub struct Bmc {
     pub host: String,
     /// What is known of the host's machine.
     pub own: MachineIdentity,
+    /// What the host's agent reported of it, see [`Order::machine`].
+    pub reported: Option<MachineId>,
     /// Whether the policy file names the same address for every host.
     pub is_for_every_host: bool,
 }
@@ -53,6 +56,10 @@ pub struct Machine {
     pub progress: Option<String>,
     /// When it was restarted last; `None` where the controller does not tell.
     pub last_reset: Option<String>,
+    /// Whether it is known to be the machine that the host's agent reports.
+    pub is_reported: bool,
+    /// What a step says where that is not known, see [`Order::doubt`].
+    pub doubt: String,
 }
 
 impl Machine {
@@ -108,16 +115,46 @@ impl Bmc {
             systems.push(System::of(&path, &one).map_err(|why| self.refused(&path, &why))?);
             said.push(one);
         }
+        // The agent tells a hash of its UUID: the system that has it is the host's own.
+        let is_reported = |system: &System| {
+            self.reported
+                .as_ref()
+                .zip(system.identity.uuid.as_ref())
+                .and_then(|(known, uuid)| machine::has_uuid(known, uuid))
+        };
+        let mut own = self.own.clone();
+        if own.uuid.is_none() {
+            own.uuid =
+                systems.iter().find(|one| is_reported(one) == Some(true)).and_then(|one| one.identity.uuid.clone());
+        }
+        let wanted = Wanted { own: &own, ..wanted };
         let system = wanted.of(&systems, true).map_err(|why| self.refused("", &why))?.clone();
+        let is_reported = is_reported(&system);
+        if is_reported == Some(false)
+            && !system.is_surely(&self.own, "")
+            && let Some(why) = wanted.another_by_report(&system)
+        {
+            return Err(self.refused("", &why));
+        }
         let said = systems.iter().zip(said).find(|(one, _)| one.path == system.path).map(|(_, said)| said);
         let said = said.unwrap_or_default();
         let text = |value: &Value| value.as_str().map(str::to_owned);
         Ok(Machine {
-            system,
             power: text(&said["PowerState"]),
             progress: text(&said["BootProgress"]["LastState"]),
             last_reset: text(&said["LastResetTime"]),
+            is_reported: is_reported == Some(true),
+            doubt: match is_reported {
+                None if !system.is_surely(&self.own, &self.host) => self.doubt(),
+                _ => String::new(),
+            },
+            system,
         })
+    }
+
+    fn doubt(&self) -> String {
+        let order = Order { host: self.host.clone(), machine: self.reported.clone(), ..Order::default() };
+        order.doubt("its controller tells neither its UUID nor its host name, or the agent does not")
     }
 
     /// As [`Bmc::machine`], and the one that a step remembers.
@@ -269,7 +306,7 @@ impl Bmc {
     /// # Errors
     /// [`Refused`].
     pub fn restart(&self, machine: &Machine, stop: &AtomicBool) -> Result<(), Refused> {
-        if self.is_for_every_host && !machine.system.is_surely(&self.own, &self.host) {
+        if self.is_for_every_host && !machine.is_reported && !machine.system.is_surely(&self.own, &self.host) {
             let (system, host) = (machine.system.describe(), cut(&self.host));
             let why = format!(
                 "{system} is not known to be {host}, because every host has this address; put {{host}} into the url of its [[bmc]] table, or add host = '{host}'"

@@ -142,6 +142,11 @@ impl Next<'_, '_> {
             let at = utc_text(current.not_before_realtime_ns);
             return Some(other(format!("the next attempt at {}, at {at}", current.step)));
         }
+        if step.touches_host()
+            && let Some(held) = self.limits.held_by_unread(&case.host)
+        {
+            return Some(held);
+        }
         // What brings a host back as it was needs no policy and no room within limits.
         if case.ends_as.is_some() {
             return None;

@@ -1,10 +1,11 @@
 //! How many hosts are out, how many may be, and what a case has to wait for before it touches its host.
 
 use super::advance::Reason;
+use super::twins::Twins;
 use crate::policy::{ANY_SERVICE, HOUR_NS, Policies, Policy, utc_text};
 use crate::{Step, World};
 use std::collections::{HashMap, HashSet};
-use surefoot_model::{Case, CaseState, CaseWait, StepState};
+use surefoot_model::{Case, CaseState, CaseWait, StepState, UnreadCase};
 
 /// How many cases are named that are dated in the future.
 const NAMED_MAX: usize = 5;
@@ -41,27 +42,77 @@ pub(super) struct Limits<'a> {
     out: HashMap<(String, bool), Out>,
     /// The case that holds each host.
     holders: HashMap<(String, bool), u64>,
+    /// The same by whatever else the host may be known.
+    twins: Twins,
     /// The case that touched a host and was closed last, by its date.
-    closed: HashMap<&'a str, &'a Case>,
+    closed: HashMap<&'a str, Last>,
+    /// The first open case of a host that cannot be read.
+    unread: HashMap<&'a str, &'a UnreadCase>,
+}
+
+/// The number of a case that was closed, and when.
+#[derive(Clone, Copy)]
+struct Last {
+    id: u64,
+    closed_ns: u64,
 }
 
 impl<'a> Limits<'a> {
     pub(super) fn of(world: &'a World, policies: &'a Policies) -> Self {
-        let (out, holders, closed) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let mut limits = Limits { world, policies, out, holders, closed };
+        let (out, holders, closed, unread) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+        let twins = Twins::default();
+        let mut limits = Limits { world, policies, out, holders, twins, closed, unread };
         for case in world.open.iter().filter(|case| case.began_realtime_ns != 0) {
             limits.count(case);
         }
         for case in world.closed.iter().filter(|case| case.began_realtime_ns != 0) {
             limits.count_rate(case);
             if !case.is_dry_run {
-                let last = limits.closed.entry(&case.host).or_insert(case);
-                if case.state_since_realtime_ns > last.state_since_realtime_ns {
-                    *last = case;
-                }
+                limits.note_closed(&case.host, case.id, case.state_since_realtime_ns);
             }
         }
+        for case in &world.unread {
+            limits.count_unread(case);
+        }
         limits
+    }
+
+    fn note_closed(&mut self, host: &'a str, id: u64, closed_ns: u64) {
+        let last = self.closed.entry(host).or_insert(Last { id, closed_ns });
+        if closed_ns > last.closed_ns {
+            *last = Last { id, closed_ns };
+        }
+    }
+
+    /// Counts a case that cannot be read as one that touched its host as late as it can have: an open one has it out of service.
+    fn count_unread(&mut self, case: &'a UnreadCase) {
+        if case.is_open {
+            self.unread.entry(&case.host).or_insert(case);
+        } else {
+            self.note_closed(&case.host, case.id, case.state_since_realtime_ns);
+        }
+        let is_late = case.is_open || case.state_since_realtime_ns.saturating_add(HOUR_NS) > self.world.now_realtime_ns;
+        for is_dry_run in [false, true] {
+            if case.is_open {
+                self.twins.note(self.world, self.policies, &case.host, is_dry_run, case.id);
+            }
+            let out = self.out.entry((case.service.clone(), is_dry_run)).or_default();
+            out.taken_up_count += u64::from(is_late);
+            if case.is_open {
+                out.hosts.insert(first_name(self.policies, &case.host));
+            }
+        }
+    }
+
+    /// Why nothing is begun at a host: one of its cases cannot be read.
+    pub(super) fn held_by_unread(&self, host: &str) -> Option<Reason> {
+        let unread = self.unread.get(host)?;
+        let words = format!(
+            "{}: what it did to the host is not known. Use the release that wrote it, or close it with `surefoot remedy cancel {}`",
+            unread.says(),
+            unread.id
+        );
+        Some((CaseWait::Other, words))
     }
 
     /// Counts a case that touches its host.
@@ -69,9 +120,10 @@ impl<'a> Limits<'a> {
         self.count_rate(case);
         if is_out(case) {
             let out = self.out.entry((case.service.clone(), case.is_dry_run)).or_default();
-            out.hosts.insert(case.host.clone());
+            out.hosts.insert(first_name(self.policies, &case.host));
         }
         self.holders.entry((case.host.clone(), case.is_dry_run)).or_insert(case.id);
+        self.twins.note(self.world, self.policies, &case.host, case.is_dry_run, case.id);
     }
 
     fn count_rate(&mut self, case: &Case) {
@@ -82,8 +134,14 @@ impl<'a> Limits<'a> {
 
     /// Until when a host is left alone; `None` where it is not.
     pub(super) fn cools_until_ns(&self, host: &str, policy: &Policy) -> Option<u64> {
-        let until_ns = self.closed.get(host)?.state_since_realtime_ns.saturating_add(policy.cool_down_ns);
+        let until_ns = self.last_closed(host)?.closed_ns.saturating_add(policy.cool_down_ns);
         (until_ns > self.world.now_realtime_ns).then_some(until_ns)
+    }
+
+    /// The case of a host, by any name that the policy file gives it, that was closed last.
+    fn last_closed(&self, host: &str) -> Option<Last> {
+        let of_names = self.policies.hosts.names(host).filter_map(|name| self.closed.get(name).copied());
+        of_names.max_by_key(|last| last.closed_ns)
     }
 
     /// Whether something was dated by a clock that was ahead.
@@ -108,13 +166,16 @@ impl<'a> Limits<'a> {
             }
             _ => {}
         }
+        if let Some(twin) = self.twins.of(self.world, self.policies, &case.host, case.is_dry_run) {
+            return other(twin.says(&case.host));
+        }
         if let Some(until_ns) = self.cools_until_ns(&case.host, policy) {
-            let ahead = self.closed.get(case.host.as_str()).filter(|last| self.is_ahead(last.state_since_realtime_ns));
+            let ahead = self.last_closed(&case.host).filter(|last| self.is_ahead(last.closed_ns));
             return other(match ahead {
                 Some(last) => format!(
                     "the cool-down of the host: case {} is dated in the future ({}) by a clock that was ahead",
                     last.id,
-                    utc_text(last.state_since_realtime_ns)
+                    utc_text(last.closed_ns)
                 ),
                 None => format!("the cool-down of the host, until {}", utc_text(until_ns)),
             });
@@ -125,7 +186,7 @@ impl<'a> Limits<'a> {
         let empty = Out::default();
         let out = self.out.get(&(case.service.clone(), case.is_dry_run)).unwrap_or(&empty);
         let allowed = allowed_out(policy, self.service_size(&case.service));
-        if out.hosts.len() as u64 >= allowed && !out.hosts.contains(&case.host) {
+        if out.hosts.len() as u64 >= allowed && !out.hosts.contains(&first_name(self.policies, &case.host)) {
             let of = if case.service.is_empty() { "without a service" } else { &case.service };
             let name = if allowed < policy.hosts_at_once { "share_of_service" } else { "hosts_at_once" };
             return Some(limit(format!(
@@ -162,6 +223,11 @@ impl<'a> Limits<'a> {
             (!names.is_empty() && !names.iter().any(is_open)).then(|| names.join(" or "))
         })
     }
+}
+
+/// The name under which a host is counted.
+fn first_name(policies: &Policies, host: &str) -> String {
+    policies.hosts.of(host).first().map_or(host, String::as_str).to_owned()
 }
 
 /// Whether a case changed something of its host that stands: it is out of service, or settings are not restored.
@@ -245,6 +311,57 @@ mod tests {
         assert!(why.starts_with("the cool-down of the host: case 8 is dated in the future (1971-02-22"), "{why}");
         let recent = case(9, "h1", "returned", 1, NOW_NS - HOUR_NS);
         assert!(wait(&[recent], &policies).unwrap().starts_with("the cool-down of the host, until 1971-02-21"));
+    }
+
+    /// What a case that cannot be read did to its host is not known.
+    #[test]
+    fn a_case_that_cannot_be_read_holds_its_host_and_counts_as_out() {
+        let policies = policies("hosts_at_once = 1\n");
+        let unread = |id, host: &str, is_open, state_since_realtime_ns| UnreadCase {
+            id,
+            host: host.into(),
+            is_open,
+            state_since_realtime_ns,
+            why: "cut off".into(),
+            ..UnreadCase::default()
+        };
+        let of = |state: &str, steps: serde_json::Value, began_ns| Case {
+            steps: serde_json::from_value(steps).unwrap(),
+            policy: "policy 1".into(),
+            ..case(99, "h1", state, began_ns, 1)
+        };
+        let policy = policies.policies[0].name.clone();
+        let says = |unread: &[UnreadCase], about: &Case| {
+            let about = Case { policy: policy.clone(), ..about.clone() };
+            let world = World { open: vec![about], unread: unread.to_vec(), ..world(&[]) };
+            let controller = Controller { name: "c".into(), free_count: 1, lease_ns: 1 };
+            let (change, line) = decide(&world, &policies, &controller).remove(0);
+            let CaseChange::Update(case) = change else { panic!("{change:?}") };
+            (line.action, case.waits_for)
+        };
+        let pending = |step: &str| json!([{ "step": step, "state": "pending", "attempt_count": 0 }]);
+        let fresh = of("waiting", pending("reboot"), 0);
+        assert_eq!(says(&[], &fresh).0, "begun");
+        let held = [unread(7, "h1", true, 1)];
+        let (action, why) = says(&held, &fresh);
+        assert!(action == "waits" && why.starts_with("case 7 of h1 cannot be read (cut off)"), "{why}");
+        assert!(why.ends_with("`surefoot remedy cancel 7`"), "{why}");
+        // Also what the case was already at, and what would bring the host back.
+        let begun = of("running", pending("reboot"), NOW_NS - 1);
+        assert_eq!(says(&held, &begun).0, "waits");
+        assert_eq!(
+            says(&held, &Case { ends_as: Some(CaseState::Cancelled), ..of("running", pending("return"), 1) }).0,
+            "waits"
+        );
+        // A ticket touches no host.
+        assert_eq!(says(&held, &of("running", pending("ticket:desk"), 1)).0, "begun");
+        // Another host waits for the limit, because that one may be out.
+        let (_, why) = says(&[unread(7, "h2", true, 1)], &fresh);
+        assert!(why.starts_with("the limit hosts_at_once"), "{why}");
+        // One that is closed has its host cool down.
+        let (_, why) = says(&[unread(7, "h1", false, NOW_NS - HOUR_NS)], &fresh);
+        assert!(why.starts_with("the cool-down of the host"), "{why}");
+        assert_eq!(says(&[unread(7, "h1", false, NOW_NS - 3 * HOUR_NS)], &fresh).0, "begun");
     }
 
     #[test]

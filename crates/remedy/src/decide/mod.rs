@@ -19,6 +19,7 @@ mod conclude;
 mod limits;
 mod open;
 mod request;
+mod twins;
 
 pub use closing::is_left_drained;
 pub use conclude::{conclude, found};

@@ -101,6 +101,7 @@ impl Attempt {
             errors_since_realtime_ns: errors_since_ns(case),
             repairs: Vec::new(),
             stress_mebibytes: None,
+            machine: None,
             is_begun_again: false,
         };
         let is_in_doubt = step.state == StepState::InDoubt;

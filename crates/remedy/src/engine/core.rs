@@ -195,7 +195,9 @@ impl Core {
             attempt.order.repairs = repairs_of(&of_part);
             let store_now_ns = self.told(|book| book.now_realtime_ns())?;
             let history = PartHistory::of(&books, case, store_now_ns);
-            let why = rule.and_then(|rule| history.reason_to_replace(rule, store_now_ns));
+            // What cannot be read may be one repair too many, or have used up a row.
+            let unread = parts::reason_unread(&books).filter(|_| is_fresh && case.ends_as.is_none());
+            let why = unread.or_else(|| rule.and_then(|rule| history.reason_to_replace(rule, store_now_ns)));
             ended =
                 why.map(|detail| Ended::Outcome(Outcome::Failed { detail, memo: String::new(), is_passing: false }));
         }
@@ -268,7 +270,7 @@ impl Core {
         for _ in 0..CONFLICTS_MAX {
             let written = self.told(|book| {
                 let case = match book.case(id) {
-                    Err(Error::NoCase { .. }) => return Ok(Written::Late),
+                    Err(Error::NoCase { .. } | Error::UnreadCase { .. }) => return Ok(Written::Late),
                     case => case?,
                 };
                 let Some((case, entry)) = attempt.end(&case, &ended, policies, &name, book.now_realtime_ns()?) else {

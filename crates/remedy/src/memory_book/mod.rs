@@ -141,6 +141,8 @@ impl Inner {
             alerts: alerts.map(|told| told.alert.clone()).collect(),
             service_hosts,
             is_paused: self.is_paused,
+            unread: Vec::new(),
+            machines: BTreeMap::new(),
         }
     }
 

@@ -37,7 +37,7 @@ pub use matching::Match;
 pub use window::{Window, utc_text};
 
 use crate::Step;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use surefoot_model::Alert;
 
 /// The service of a policy that is for every service.
@@ -53,6 +53,8 @@ pub struct Policies {
     pub policies: Vec<Policy>,
     /// What is known of services.
     pub services: Vec<Service>,
+    /// Hosts that have several names, or whose name looks like that of another.
+    pub hosts: HostNames,
     /// Windows of maintenance.
     pub windows: Vec<Window>,
     /// Systems that take tickets.
@@ -161,6 +163,41 @@ pub struct Service {
     pub windows: Vec<String>,
 }
 
+/// The names of machines: the tables `[[host]]`, each of which is one machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostNames {
+    machines: Vec<Vec<String>>,
+    of: HashMap<String, usize>,
+}
+
+impl HostNames {
+    /// Adds a machine with these names; the one that another machine has already, or that stands twice.
+    pub(crate) fn add(&mut self, names: Vec<String>) -> Result<(), String> {
+        for name in &names {
+            if self.of.insert(name.clone(), self.machines.len()).is_some() {
+                return Err(name.clone());
+            }
+        }
+        self.machines.push(names);
+        Ok(())
+    }
+
+    /// All names of the machine that this is a name of, as the file has them; none where the file says nothing of it.
+    pub fn of(&self, host: &str) -> &[String] {
+        self.of.get(host).and_then(|&place| self.machines.get(place)).map_or(&[], Vec::as_slice)
+    }
+
+    /// This name, and the others of its machine.
+    pub fn names<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a str> {
+        [host].into_iter().chain(self.of(host).iter().map(String::as_str).filter(move |name| *name != host))
+    }
+
+    /// Each machine with its names.
+    pub fn all(&self) -> impl Iterator<Item = &[String]> {
+        self.machines.iter().map(Vec::as_slice)
+    }
+}
+
 impl Policies {
     /// The service of this name, where the file tells of it.
     pub fn service(&self, name: &str) -> Option<&Service> {
@@ -188,7 +225,8 @@ impl Policies {
         if !alert.service.is_empty() {
             return &alert.service;
         }
-        if let Some(service) = self.services.iter().find(|service| service.hosts.contains(&alert.host)) {
+        let is_its = |service: &&Service| self.hosts.names(&alert.host).any(|name| service.hosts.contains(name));
+        if let Some(service) = self.services.iter().find(is_its) {
             return &service.name;
         }
         let mut named = self

@@ -1,7 +1,7 @@
 use super::adapters::{Bmc, Debug, Drain, Hook, Kubernetes, Reboot, Slurm, TicketSystem, TicketWay};
 use super::table::{Source, Table, Value, text_of};
 use super::window::{DAYS, Window};
-use super::{ANY_SERVICE, HOUR_NS, Match, Policies, Policy, ReplaceAfter, Retry, Service};
+use super::{ANY_SERVICE, HOUR_NS, HostNames, Match, Policies, Policy, ReplaceAfter, Retry, Service};
 use crate::{Error, Result, Step};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,6 +35,7 @@ impl Policies {
         let root = source.root()?;
         let top = Table::top(source, &root);
         let mut policies = Policies {
+            hosts: host_names(&top)?,
             windows: each(&top, "window", NAMES_MAX, window)?,
             tickets: each(&top, "ticket", NAMES_MAX, ticket)?,
             hooks: each(&top, "hook", NAMES_MAX, hook)?,
@@ -66,6 +67,27 @@ impl Policies {
         top.finish()?;
         is_empty.map_or(Ok(policies), Err)
     }
+}
+
+/// The tables `[[host]]`. A name is of one machine.
+fn host_names(top: &Table<'_>) -> Result<HostNames> {
+    let of = |value: &Value<'_>| Ok::<_, Error>(value.host()?.trim_end_matches('.').to_ascii_lowercase());
+    let mut hosts = HostNames::default();
+    for (place, table) in top.tables("host")?.into_iter().enumerate() {
+        if place == HOSTS_MAX {
+            return Err(table.error(format!("there are more than {HOSTS_MAX}")));
+        }
+        let mut names = vec![of(&table.need("name")?)?];
+        if let Some(also) = table.find("also") {
+            for name in also.texts(NAMES_MAX)? {
+                names.push(of(&name)?);
+            }
+        }
+        let twice = |name| table.error(format!("'{name}' is the name of another [[host]] already, or stands twice"));
+        hosts.add(names).map_err(twice)?;
+        table.finish()?;
+    }
+    Ok(hosts)
 }
 
 /// Reads a table that stands at most once.

@@ -1,10 +1,11 @@
 //! What an API server may say to a drain, well or ill, by a service of a few lines; a real one is in `kubernetes`.
 
-use super::order::order;
+use super::order::{order, reported};
 use super::service::{Asked, Reply, Service};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
-use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Kubernetes, Outcome};
+use surefoot_model::MachineId;
+use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Kubernetes, Order, Outcome};
 
 fn pod(name: &str) -> Value {
     json!({ "metadata": { "namespace": "a", "name": name, "uid": name }, "status": { "phase": "Running" } })
@@ -238,5 +239,74 @@ fn a_node_that_stays_cordoned_is_not_brought_back_however_often_it_is_tried() {
     match hands.run(&order("return", "n1"), &AtomicBool::new(false)) {
         Outcome::Done { detail, .. } => assert_eq!(detail, "it is in service again"),
         other => panic!("{other:?}"),
+    }
+}
+
+/// A node may have the name of another host: of an old cluster, or of a machine that was replaced.
+#[test]
+fn a_node_on_another_machine_than_the_host_s_agent_is_neither_drained_nor_brought_back() {
+    const UUID: &str = "4c4c4544-0042-3510-8051-b7c04f4e3233";
+    const ID: &str = "0123456789abcdef0123456789abcdef";
+    let of_node = |uuid: &str, id: &str, is_out: bool| {
+        let node = json!({
+            "metadata": { "name": "n1", "annotations": if is_out { json!({ "surefoot.io/case": "17" }) } else { json!({}) } },
+            "spec": { "unschedulable": is_out },
+            "status": { "nodeInfo": { "systemUUID": uuid, "machineID": id } },
+        });
+        let mut node = node;
+        Service::start(move |asked: &Asked| match (asked.method.as_str(), asked.path.as_str()) {
+            ("GET", "/api/v1/nodes/n1") => Reply::json(200, &node),
+            ("PATCH", "/api/v1/nodes/n1") => {
+                node["metadata"]["annotations"] = if is_out { json!({}) } else { json!({ "surefoot.io/case": "17" }) };
+                node["spec"]["unschedulable"] = (!is_out).into();
+                Reply::json(200, &node)
+            }
+            ("GET", path) if path.starts_with("/api/v1/pods") => Reply::json(200, &whole(Vec::new())),
+            _ => Reply::json(201, &json!({})),
+        })
+    };
+    let run = |service: &Service, step: &str, machine: Option<MachineId>| {
+        let cluster = Kubernetes { server: service.url.clone(), ..Kubernetes::default() };
+        let drainers = [("web".to_owned(), Drainer::Kubernetes(cluster))].into();
+        let hands = Hands::new(HandsConfig { drainers, ..HandsConfig::default() });
+        match hands.run(&Order { machine, ..order(step, "n1") }, &AtomicBool::new(false)) {
+            Outcome::Done { detail, .. } => Ok(detail),
+            Outcome::Failed { detail, is_passing: false, .. } => Err(detail),
+            other => panic!("{other:?}"),
+        }
+    };
+    let agent = || Some(reported(UUID, ID));
+    for (step, is_out) in [("drain", false), ("return", true)] {
+        let good = if is_out { "it is in service again" } else { "cordoned, and no pod is left" };
+        let of = |uuid: &str, id: &str| of_node(uuid, id, is_out);
+        // In whatever case and order of bytes; hardware decides where both know it, as of a host that was installed anew.
+        for uuid in [UUID, "4C4C4544-0042-3510-8051-B7C04F4E3233", "44454c4c-4200-1035-8051-b7c04f4e3233"] {
+            assert_eq!(run(&of(uuid, "f123456789abcdef0123456789abcdef"), step, agent()).unwrap(), good, "{uuid}");
+        }
+        assert_eq!(run(&of("", ID), step, agent()).unwrap(), good);
+        assert_eq!(run(&of("", ""), step, None).unwrap(), good, "nobody looked");
+        for (uuid, id, what) in [
+            ("4c4c4544-0042-3510-8051-b7c04f4e3234", ID, "systemUUID"),
+            ("", "f123456789abcdef0123456789abcdef", "machineID"),
+        ] {
+            let service = of(uuid, id);
+            let why = run(&service, step, agent()).unwrap_err();
+            assert!(
+                why.starts_with("node n1 is on another machine than the agent of n1 reports from: the ")
+                    && why.contains(what),
+                "{why}"
+            );
+            let hashes = [agent().unwrap().hardware.unwrap(), agent().unwrap().system.unwrap()];
+            assert!(hashes.iter().all(|hash| !why.contains(&hash[..8])), "{why}");
+            assert_eq!(service.asked("PATCH").len() + service.asked("POST").len(), 0, "nothing was changed");
+        }
+        // What is not known is said, and goes on.
+        let unknown = run(&of("", ""), step, agent()).unwrap();
+        assert!(unknown.starts_with(good) && unknown.contains("not known: its node tells no systemUUID"), "{unknown}");
+        let unknown = run(&of(UUID, ID), step, Some(MachineId::default())).unwrap();
+        assert!(
+            unknown.starts_with(good) && unknown.ends_with("not known: no agent of it reports which it is"),
+            "{unknown}"
+        );
     }
 }

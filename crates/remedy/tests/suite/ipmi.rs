@@ -1,6 +1,6 @@
 //! Restarts by IPMI, at the simulator of OpenIPMI: whether its machine has power stands in a file.
 
-use super::order::order;
+use super::order::{order, reported};
 use std::fs;
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::program;
 use surefoot_remedy::act::{Act, Found, Hands, HandsConfig, Ipmi, Order, Outcome, Times};
-use surefoot_testkit::ipmi::{Controller, USER};
+use surefoot_testkit::ipmi::{Controller, GUID, USER};
 use surefoot_testkit::not_run::not_run;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,7 +19,14 @@ fn hands_of(controller: &Controller) -> Hands {
 }
 
 fn hands(url: String, password_file: PathBuf, patience: Duration) -> Hands {
-    let ipmi = Ipmi { patience, ..Ipmi::new(&url, USER, password_file).unwrap() };
+    hands_with(ipmi(url, password_file, patience))
+}
+
+fn ipmi(url: String, password_file: PathBuf, patience: Duration) -> Ipmi {
+    Ipmi { patience, ..Ipmi::new(&url, USER, password_file).unwrap() }
+}
+
+fn hands_with(ipmi: Ipmi) -> Hands {
     let reboot = Times { settle: Duration::from_secs(1), limit: Duration::from_secs(60) };
     Hands::new(HandsConfig { ipmis: [("n1".to_owned(), ipmi)].into(), reboot, ..HandsConfig::default() })
 }
@@ -100,6 +107,64 @@ fn a_host_is_restarted_by_ipmi_and_a_crash_at_any_part_restarts_it_once() {
     let said = finish(&hands, self::order("reboot", "n1"));
     assert!(said.iter().any(|words| words.contains("shutdown cannot be requested")), "{said:?}");
     assert!(said.last().unwrap().starts_with("it is back after"), "{said:?}");
+}
+
+/// The name service may lead to another host's controller.
+#[test]
+fn a_machine_that_is_not_the_one_of_the_host_s_agent_is_not_restarted() {
+    const NAME: &str = "a_machine_that_is_not_the_one_of_the_host_s_agent_is_not_restarted";
+    if let Some(why) = Controller::unsupported() {
+        return not_run(NAME, &why);
+    }
+    let simulated = Controller::start().unwrap();
+    let of = |uuid: &str| Order { machine: Some(reported(uuid, "")), ..order("reboot", "n1") };
+    let hands = hands_of(&simulated);
+    match call(&hands, &of("4c4c4544-0042-3510-8051-b7c04f4e3233")) {
+        Outcome::Failed { detail, is_passing: false, .. } => {
+            assert!(detail.contains("is another machine's than the agent of n1 reports"), "{detail}");
+            assert!(detail.contains(&format!("write system = '{GUID}'")), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(simulated.told(), [""; 0], "nothing was asked of the machine");
+    // A person who looked it up says so.
+    let port = simulated.port();
+    let own = Ipmi {
+        system: Some(GUID.to_uppercase()),
+        ..ipmi(format!("ipmi://127.0.0.1:{port}"), simulated.password_file(), PATIENCE)
+    };
+    match call(&hands_with(own), &of("4c4c4544-0042-3510-8051-b7c04f4e3233")) {
+        Outcome::GoesOn { detail, .. } => assert_eq!(detail, "about to switch it off"),
+        other => panic!("{other:?}"),
+    }
+    // Its own UUID, in the order of bytes that SMBIOS has.
+    for uuid in ["a1234567-89ab-cdef-a123-456789abcdef", "674523a1-ab89-efcd-a123-456789abcdef"] {
+        let said = finish(&hands, of(uuid));
+        assert!(said.iter().all(|words| !words.contains("not known")), "{said:?}");
+    }
+    match call(&hands, &of("")) {
+        Outcome::GoesOn { detail, .. } => {
+            assert_eq!(
+                detail,
+                "about to switch it off; whether that is the machine of n1 is not known: no agent of it reports which it is"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_name_that_is_none_of_one_host_is_put_into_no_address() {
+    let every = ipmi("ipmi://{host}-bmc".into(), "/nonexistent".into(), PATIENCE);
+    let hands = Hands::new(HandsConfig { ipmis: [("*".to_owned(), every)].into(), ..HandsConfig::default() });
+    for host in ["localhost", "127.0.0.1", "-v", "a/b"] {
+        match hands.run(&order("reboot", host), &AtomicBool::new(false)) {
+            Outcome::Failed { detail, is_passing: false, .. } => {
+                assert!(detail.contains("is no host's name that could be part of an address"), "{host}: {detail}");
+            }
+            other => panic!("{host}: {other:?}"),
+        }
+    }
 }
 
 #[test]

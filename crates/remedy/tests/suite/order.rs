@@ -1,6 +1,7 @@
-use surefoot_model::Severity;
+use surefoot_hostfs::Root;
+use surefoot_model::{MachineId, Severity};
 use surefoot_remedy::Order;
-use surefoot_remedy::act::Told;
+use surefoot_remedy::act::{Told, machine};
 
 /// An attempt at this step, for a host of the service `web`.
 pub fn order(step: &str, host: &str) -> Order {
@@ -27,6 +28,18 @@ pub fn order(step: &str, host: &str) -> Order {
         errors_since_realtime_ns: 0,
         repairs: Vec::new(),
         stress_mebibytes: None,
+        machine: None,
         is_begun_again: false,
     }
+}
+
+/// What an agent reports of a machine with these IDs; an empty one it does not know.
+pub fn reported(uuid: &str, machine_id: &str) -> MachineId {
+    let home = tempfile::tempdir().unwrap();
+    for (path, text) in [("sys/class/dmi/id/product_uuid", uuid), ("etc/machine-id", machine_id)] {
+        let path = home.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    machine::of(&Root::at(home.path()))
 }

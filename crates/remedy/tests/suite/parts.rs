@@ -1,10 +1,11 @@
 //! Parts that are repaired again and again, replaced, and tested good: by the engine, over several cases.
 
+use super::faults::flaky::Flaky;
 use super::hands::{Hands, alert};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use surefoot_model::{Alert, Case, CaseState, StepState};
+use surefoot_model::{Alert, Case, CaseState, StepState, UnreadCase};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::decide::{HeldReason, Request, request};
 use surefoot_remedy::engine::{Core, Settings};
@@ -180,4 +181,19 @@ fn a_module_that_was_repaired_twice_is_replaced_by_ticket_instead_of_repaired_ag
     assert_eq!(history.replacements[0].by, "S4711");
     let actions: Vec<String> = desk.book.trail(3, 100).unwrap().into_iter().map(|line| line.action).collect();
     assert!(actions.contains(&"replaced".to_owned()) && actions.contains(&"tested_good".to_owned()), "{actions:?}");
+}
+
+/// It may be the repair that was one too many.
+#[test]
+fn nothing_is_repaired_while_a_case_of_the_host_cannot_be_read() {
+    let mut desk = Desk::new();
+    let flaky = Flaky::new(desk.book.clone(), 0);
+    desk.core = Core::new(Box::new(flaky.clone()), "c".into(), Settings::default(), Arc::default());
+    let unread = UnreadCase { id: 7, host: "n1".into(), why: "cut off".into(), ..UnreadCase::default() };
+    flaky.damage(vec![unread]);
+    let first = desk.fails_again();
+    assert_eq!((first.state, desk.repair_count()), (CaseState::WithPerson, 0), "{first:#?}");
+    let refused = first.steps.iter().find(|step| step.state == StepState::Failed).unwrap();
+    assert!(refused.outcome.starts_with("case 7 of n1 cannot be read (cut off)"), "{}", refused.outcome);
+    assert!(refused.outcome.contains("`surefoot remedy cancel 7`"), "{}", refused.outcome);
 }

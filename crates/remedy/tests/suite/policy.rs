@@ -89,6 +89,35 @@ fn a_policy_file_says_everything() {
 }
 
 #[test]
+fn a_host_has_its_service_and_its_controller_by_each_of_its_names() {
+    let text = r#"
+        [[policy]]
+        steps = ["drain", "reboot", "return"]
+        [[host]]
+        name = "n1"
+        also = ["n1.example", "10.0.0.7"]
+        [[service]]
+        name = "web"
+        hosts = ["n1"]
+        [[service]]
+        name = "db"
+        hosts = ["n2"]
+        [[bmc]]
+        host = "n1.example"
+        url = "https://rack7-a"
+    "#;
+    let policies = Policies::parse(text, "p").unwrap();
+    let of = |host: &str| {
+        let told = surefoot_model::Alert { service: String::new(), ..alert(host) };
+        policies.service_of(&told).to_owned()
+    };
+    assert_eq!((&*of("n1.example"), &*of("10.0.0.7"), &*of("n3")), ("web", "web", ""));
+    let hands = HandsConfig::of(&policies).unwrap();
+    assert_eq!(hands.bmcs["n1"], hands.bmcs["n1.example"]);
+    assert!(hands.bmcs.contains_key("10.0.0.7") && !hands.bmcs.contains_key("n2"));
+}
+
+#[test]
 fn the_policy_of_an_alert_is_the_first_of_its_service_that_matches() {
     let text = r#"
         [[policy]]
@@ -130,6 +159,9 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "did you mean 'hosts_at_once'",
     ),
     ("[[policy]]\nsteps = [\"drain\"]\ncolour = 1", 3, "policy[0].colour", "there are service, name, match"),
+    ("[[host]]\nalso = [\"n1\"]", 1, "host[0]", "'name' is missing"),
+    ("[[host]]\nname = \"n1\"\nalso = [\"N1.\"]", 1, "host[0]", "'n1' is the name of another [[host]] already"),
+    ("[[host]]\nname = \"n1\"\n[[host]]\nname = \"n2\"\nalso = [\"n1\"]", 3, "host[1]", "'n1' is the name of another"),
     ("[[policy]]\nsteps = []", 2, "policy[0].steps", "names no step"),
     (
         "[[policy]]\nsteps = [\n \"drain\",\n \"dance\"]",

@@ -1,13 +1,14 @@
 //! Restarts and settings where a controller has several systems: the right one, or none.
 
-use super::order::order;
+use super::order::{order, reported};
 use super::service::{Reply, Service};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use surefoot_model::MachineId;
 use surefoot_outside::http::redfish::MachineIdentity;
-use surefoot_remedy::act::{Act, Bmc, Hands, HandsConfig, Outcome, Times};
+use surefoot_remedy::act::{Act, Bmc, Hands, HandsConfig, Order, Outcome, Times};
 
 const ONE: &str = "4c4c4544-0042-3510-8051-b7c04f4e3233";
 const TWO: &str = "4c4c4544-0042-3510-8051-b7c04f4e3234";
@@ -155,4 +156,50 @@ fn the_hosts_own_uuid_chooses_its_system() {
     let own = MachineIdentity { uuid: Some(TWO.replace('-', "")), serial: None };
     let machine = Bmc { own, ..bmc(&service, None) }.machine(&AtomicBool::new(false)).unwrap();
     assert_eq!(machine.system.path, "/redfish/v1/Systems/2");
+}
+
+/// The agent tells a hash of the UUID that its kernel has: the controller's system must have it, where both are known.
+#[test]
+fn a_system_is_held_against_what_the_host_s_agent_reports() {
+    let systems: Systems = Arc::new(Mutex::new(vec![system(1, ONE, "")]));
+    let service = chassis(&systems);
+    let first = |bmc: Bmc, step: &str, machine: MachineId| {
+        let of = Order { machine: Some(machine), ..order(step, "n1") };
+        match hands(bmc, "").run(&of, &AtomicBool::new(false)) {
+            Outcome::GoesOn { detail, .. } => Ok(detail),
+            Outcome::Failed { detail, is_passing: false, .. } => Err(detail),
+            other => panic!("{step}: {other:?}"),
+        }
+    };
+    // The same in SMBIOS's order of bytes.
+    for uuid in [ONE, "44454c4c-4200-1035-8051-b7c04f4e3233"] {
+        assert_eq!(first(bmc(&service, None), "reboot", reported(uuid, "")).unwrap(), "about to restart");
+    }
+    for step in &STEPS[..2] {
+        for chosen in [None, Some("/redfish/v1/Systems/1")] {
+            let why = first(bmc(&service, chosen), step, reported(TWO, "")).unwrap_err();
+            assert!(why.contains("its system is another machine than the agent of n1 reports"), "{why}");
+            assert!(why.contains(&format!("choose it by its UUID {ONE}")), "{why}");
+        }
+        // A person who gives its UUID has looked it up.
+        first(bmc(&service, Some(ONE)), step, reported(TWO, "")).unwrap();
+        let unknown = first(bmc(&service, None), step, MachineId::default()).unwrap();
+        assert!(
+            unknown.contains("whether that is the machine of n1 is not known: no agent of it reports"),
+            "{unknown}"
+        );
+    }
+    // Of several it chooses the host's own, also where every host has this address.
+    *systems.lock().unwrap() = vec![system(1, ONE, ""), system(2, TWO, "")];
+    let every =
+        Hands::new(HandsConfig { bmcs: [("*".to_owned(), bmc(&service, None))].into(), ..HandsConfig::default() });
+    let mut of = Order { machine: Some(reported(TWO, "")), ..order("reboot", "n1") };
+    for _ in 0..2 {
+        let outcome = every.run(&of, &AtomicBool::new(false));
+        let Outcome::GoesOn { memo, .. } = outcome else { panic!("{outcome:?}") };
+        of.memo = memo;
+    }
+    assert_eq!(changed(&service), ["/redfish/v1/Systems/2/Actions/ComputerSystem.Reset"]);
+    let neither = reported("4c4c4544-0042-3510-8051-b7c04f4e3239", "");
+    assert!(first(bmc(&service, None), "reboot", neither).unwrap_err().contains("2 systems"));
 }

@@ -1,14 +1,15 @@
 //! Decisions on the whole of it, and changes of cases.
 
 use super::alerts::{Unsettled, settle, unsettle, unsettled};
+use super::machines::machines_of;
 use super::read::{self, COLUMNS};
 use super::sql::{Answer, Sql, Trouble, Value, in_pieces};
 use super::trail::add;
-use super::{CaseStore, SERVICES_AGE_MAX, is_paused, parts};
+use super::{CaseStore, KnownMachines, SERVICES_AGE_MAX, is_paused, parts};
 use crate::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
-use surefoot_model::{AuditEntry, Case, CaseChange, CaseWorld};
+use surefoot_model::{AuditEntry, Case, CaseChange, CaseWorld, KnownMachine, UnreadCase};
 
 /// What a decision makes of the world: changes, each with its line of the audit trail.
 pub type Decision<'a> = dyn FnMut(&CaseWorld) -> Vec<(CaseChange, AuditEntry)> + 'a;
@@ -22,10 +23,13 @@ impl CaseStore {
     /// [`Error::Cases`] and [`Error::CaseConflict`]; then nothing of it is written.
     pub fn decide(&mut self, look_back_ns: u64, decision: &mut Decision<'_>) -> Result<Vec<Case>> {
         let (known, services, after) = (&mut self.known, &mut self.services, &mut self.unsettled_after);
+        let known_machines = &mut self.machines;
         self.connected.transaction("deciding", true, |sql| {
             let now_ns = sql.now_ns()?;
             let waiting = unsettled(sql, after)?;
-            let (open, closed) = read::of_decision(sql, known, now_ns.saturating_sub(look_back_ns))?;
+            let read::OfDecision { open, closed, unread } =
+                read::of_decision(sql, known, now_ns.saturating_sub(look_back_ns))?;
+            let machines = machines(sql, &open, &unread, known_machines)?;
             let world = CaseWorld {
                 now_realtime_ns: now_ns,
                 open,
@@ -33,6 +37,8 @@ impl CaseStore {
                 alerts: waiting.iter().map(|one| one.alert.clone()).collect(),
                 service_hosts: service_hosts(sql, services)?,
                 is_paused: is_paused(sql)?,
+                unread,
+                machines,
             };
             let changes = decision(&world);
             // Only what was there can be changed; the words that change many at once would add it otherwise.
@@ -113,6 +119,30 @@ impl CaseStore {
             sql.run("UPDATE remedy_alert SET is_settled = 0 WHERE is_firing = 1 AND is_settled = 1", &[]).map(drop)
         })
     }
+}
+
+/// What is known of the machines of hosts with open cases; of a moment ago.
+fn machines(
+    sql: &mut dyn Sql,
+    open: &[Case],
+    unread: &[UnreadCase],
+    kept: &mut Option<(Instant, KnownMachines)>,
+) -> Answer<KnownMachines> {
+    let unread = unread.iter().filter(|case| case.is_open).map(|case| &case.host);
+    let hosts: BTreeSet<&String> = open.iter().map(|case| &case.host).chain(unread).collect();
+    let (read, mut machines) = kept.take().unwrap_or_else(|| (Instant::now(), BTreeMap::new()));
+    let (read, missing) = if read.elapsed() < SERVICES_AGE_MAX {
+        (read, hosts.into_iter().filter(|host| !machines.contains_key(*host)).collect())
+    } else {
+        machines.clear();
+        (Instant::now(), hosts)
+    };
+    // A host without an agent is known to have none for the same while.
+    let none = |host: &&String| ((*host).clone(), KnownMachine::default());
+    machines.extend(missing.iter().map(none));
+    machines.extend(machines_of(sql, missing.iter().map(|host| vec![(***host).into()]).collect())?);
+    *kept = Some((read, machines.clone()));
+    Ok(machines)
 }
 
 /// Hosts by service; of a moment ago, because there may be a hundred thousand.

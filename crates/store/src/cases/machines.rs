@@ -10,7 +10,7 @@ use super::trail::add;
 use super::{CaseStore, alerts, parts};
 use crate::Result;
 use std::collections::{BTreeMap, HashMap};
-use surefoot_model::{AuditEntry, MachineId, did_you_mean};
+use surefoot_model::{AuditEntry, KnownMachine, MachineId, did_you_mean};
 
 /// A machine that goes on reporting is noted this often.
 const SEEN_AGAIN_NS: u64 = 300_000_000_000;
@@ -291,6 +291,15 @@ impl CaseStore {
         Ok(known.filter(|known| known.machine.is(machine) == Some(false)).map(|known| known.name()))
     }
 
+    /// What the agent of a host said of its machine; `None` where no agent did.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn machine_of(&mut self, host: &str) -> Result<Option<KnownMachine>> {
+        let hosts = vec![vec![host.into()]];
+        self.connected.ask("looking for a machine", |sql| Ok(machines_of(sql, hosts)?.remove(host)))
+    }
+
     /// Whether something could be written now.
     ///
     /// # Errors
@@ -359,6 +368,14 @@ fn known(sql: &mut dyn Sql, hosts: Vec<Vec<Value>>) -> Answer<HashMap<String, Kn
         Ok(())
     })?;
     Ok(found)
+}
+
+/// What agents said of the machines of these hosts.
+pub(super) fn machines_of(sql: &mut dyn Sql, hosts: Vec<Vec<Value>>) -> Answer<BTreeMap<String, KnownMachine>> {
+    let known = known(sql, hosts)?.into_iter();
+    // One that was released may be any machine's.
+    let known = known.filter(|(_, known)| known.seen_ns != 0);
+    Ok(known.map(|(host, Known { machine, address, .. })| (host, KnownMachine { machine, address })).collect())
 }
 
 /// A row, which nobody else changes until the transaction ends.

@@ -36,6 +36,7 @@ mod decide;
 mod machines;
 mod opening;
 mod orders;
+mod page;
 mod parts;
 mod postgres;
 mod prune;
@@ -50,24 +51,29 @@ pub use alerts::{ALERTS_PER_DECISION_MAX, HostBoard};
 pub use machines::{Claim, Claimed, MachineLimits};
 pub use opening::Opening;
 pub use orders::{KeptOrder, OrderState};
+pub use page::{Before, CasePage, CaseQuery};
 pub use prune::{Limits, Pruned};
-pub use read::Counts;
+pub use read::{Counts, People};
 
 use crate::{Error, Result};
 use sql::{Answer, Sql, Trouble};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
-use surefoot_model::{Case, MachineId};
+use surefoot_model::{KnownMachine, MachineId};
 
-/// How old the numbers of hosts by service may be.
+/// What agents said of machines, by host.
+type KnownMachines = BTreeMap<String, KnownMachine>;
+
+/// How old the numbers of hosts by service may be, and what is known of machines.
 const SERVICES_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// A store of cases. Use it from one thread; each thread opens its own.
 pub struct CaseStore {
     connected: Connected,
     /// Cases as their rows said when they were read last, by number: most of them are the same the next time.
-    known: HashMap<u64, Case>,
+    known: HashMap<u64, read::KnownCase>,
     services: Option<(Instant, BTreeMap<String, u64>)>,
+    machines: Option<(Instant, KnownMachines)>,
     /// Where the next decision goes on among alerts, where there are more than one decision is told of.
     unsettled_after: Option<alerts::Place>,
     /// When the audit trail told last of a machine beyond the second one of a name.
@@ -109,6 +115,7 @@ impl CaseStore {
             connected,
             known: HashMap::new(),
             services: None,
+            machines: None,
             unsettled_after: None,
             others_told: HashMap::new(),
         })

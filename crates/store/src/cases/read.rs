@@ -1,29 +1,37 @@
 //! Cases as they are now.
 
-use super::sql::{Answer, Row, Sql, Value};
-use super::{CaseStore, MachineLimits};
+use super::sql::{Answer, Row, Sql, Trouble, Value};
+use super::{CaseQuery, CaseStore, MachineLimits};
 use crate::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
-use surefoot_model::{Case, CaseState, Severity};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use surefoot_model::{Case, CaseState, Severity, UnreadCase};
 
 /// The columns of a case but its number, in the order in which they are written.
 pub(super) const COLUMNS: &str =
     "host, service, alert_key, state, is_open, state_since_ns, revision, lease_fence, lease_until_ns, body";
 /// Closed cases that one decision is told of: the newest.
 const CLOSED_MAX: u64 = 50_000;
-/// Cases that one answer holds.
-const CASES_MAX: usize = 100_000;
 /// Cases whose text is asked for at once.
 const BODIES_AT_ONCE: usize = 500;
 
-/// What changes of a case without a new revision. The words of a case's own row are 2 where there is no alert.
-const MARKS: &str =
-    "SELECT c.id, c.revision, c.lease_until_ns, c.is_open, coalesce(a.is_firing, 2), coalesce(a.severity, 0)
-    FROM remedy_case c LEFT JOIN remedy_alert a ON a.host = c.host AND a.alert_key = c.alert_key";
+/// What changes of a case without a new revision, and what stands beside its text. The words of a case's own row are 2 where there is no
+/// alert.
+const MARKED: &str =
+    "SELECT c.id, c.revision, c.lease_until_ns, c.is_open, coalesce(a.is_firing, 2), coalesce(a.severity, 0),
+    c.host, c.service, c.alert_key, c.state, c.state_since_ns";
+const FROM: &str = "FROM remedy_case c LEFT JOIN remedy_alert a ON a.host = c.host AND a.alert_key = c.alert_key";
+
+fn marks() -> String {
+    format!("{MARKED} {FROM}")
+}
+
 /// The same, and its text.
-pub(super) const WHOLE: &str =
-    "SELECT c.id, c.revision, c.lease_until_ns, c.is_open, coalesce(a.is_firing, 2), coalesce(a.severity, 0), c.body
-    FROM remedy_case c LEFT JOIN remedy_alert a ON a.host = c.host AND a.alert_key = c.alert_key";
+pub(super) fn whole() -> String {
+    format!("{MARKED}, c.body {FROM}")
+}
+
+/// Where the text stands among the columns of [`whole`].
+pub(super) const BODY: usize = 11;
 
 /// How many of what there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,7 +48,32 @@ pub struct Counts {
     pub is_paused: bool,
     /// Host names under which two machines report now, a sentence each; at most 16.
     pub rivals: Vec<String>,
+    /// Cases that are open, also those that cannot be read.
+    pub open: u64,
+    /// Open cases that cannot be read: the oldest, at most 16, and how many there are.
+    pub unread: (Vec<UnreadCase>, u64),
+    /// What of the open cases needs a person.
+    pub people: People,
 }
+
+/// Open cases that go on only when a person acts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct People {
+    /// How many; one that cannot be read is not among them.
+    pub cases: u64,
+    /// Their hosts, those of the newest case first, at most [`People::HOSTS_MAX`].
+    pub hosts: Vec<String>,
+    /// How many hosts these are in all.
+    pub host_count: u64,
+}
+
+impl People {
+    /// Hosts that are named.
+    pub const HOSTS_MAX: usize = 16;
+}
+
+/// Open cases that cannot be read and are named in one answer.
+const UNREAD_MAX: usize = 16;
 
 impl CaseStore {
     /// One case.
@@ -51,26 +84,21 @@ impl CaseStore {
         self.connected.ask("reading a case", |sql| one(sql, id))?.ok_or(Error::NoCase { case: id })
     }
 
-    /// Cases, the newest first: all, or the open ones alone, at most so many.
+    /// Cases that can be read, the newest first: all, or the open ones alone, at most so many.
     ///
     /// # Errors
     /// [`Error::Cases`].
     pub fn cases(&mut self, open_only: bool, limit: usize) -> Result<Vec<Case>> {
-        let open = if open_only { "WHERE c.is_open = 1" } else { "" };
-        let words = format!("{WHOLE} {open} ORDER BY c.id DESC LIMIT $1");
-        let limit = limit.min(CASES_MAX) as u64;
-        self.connected.ask("reading cases", |sql| Ok(whole(&sql.rows(&words, &[limit.into()])?)))
+        Ok(self.page(&CaseQuery { open_only, limit, ..CaseQuery::default() })?.cases)
     }
 
-    /// The cases of one host, the newest first, at most so many.
+    /// The same of one host.
     ///
     /// # Errors
     /// [`Error::Cases`].
     pub fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>> {
-        let words = format!("{WHOLE} WHERE c.host = $1 ORDER BY c.id DESC LIMIT $2");
-        let limit = limit.min(CASES_MAX) as u64;
-        self.connected
-            .ask("reading the cases of a host", |sql| Ok(whole(&sql.rows(&words, &[host.into(), limit.into()])?)))
+        let host = Some(host.to_owned());
+        Ok(self.page(&CaseQuery { host, limit, ..CaseQuery::default() })?.cases)
     }
 
     /// How many of what there are.
@@ -80,6 +108,7 @@ impl CaseStore {
     pub fn counts(&mut self) -> Result<Counts> {
         let (alerts, alerts_firing) = self.connected.alert_counts()?;
         let rivals = self.rivals(&MachineLimits::default())?;
+        let known = &mut self.known;
         self.connected.ask("counting cases", |sql| {
             let by_state = sql.rows("SELECT state, count(*) FROM remedy_case GROUP BY state", &[])?;
             let mut cases: BTreeMap<String, u64> =
@@ -87,21 +116,47 @@ impl CaseStore {
             cases.extend(by_state.iter().map(|row| (row.text(0).to_owned(), row.number(1))));
             let hosts = sql.rows("SELECT count(*) FROM remedy_host", &[])?;
             let hosts = hosts.first().map_or(0, |row| row.number(0));
-            Ok(Counts { cases, alerts, alerts_firing, hosts, is_paused: super::is_paused(sql)?, rivals })
+            let rows = open_rows(sql)?;
+            learn(sql, known, &rows)?;
+            let (open, unread) = taken(known, &rows);
+            let is_paused = super::is_paused(sql)?;
+            let (people, count) = (people(&open), unread.len() as u64);
+            let named = unread.into_iter().take(UNREAD_MAX).collect();
+            let open = open.len() as u64 + count;
+            Ok(Counts { cases, alerts, alerts_firing, hosts, is_paused, rivals, open, unread: (named, count), people })
         })
     }
 }
 
-pub(super) fn one(sql: &mut dyn Sql, id: u64) -> Answer<Option<Case>> {
-    Ok(several(sql, &[id])?.pop())
+fn people(open: &[Case]) -> People {
+    let mut people = People::default();
+    let mut seen = HashSet::new();
+    for case in open.iter().rev().filter(|case| case.needs_person()) {
+        people.cases += 1;
+        if seen.insert(&case.host) && people.hosts.len() < People::HOSTS_MAX {
+            people.hosts.push(case.host.clone());
+        }
+    }
+    people.host_count = seen.len() as u64;
+    people
 }
 
-/// These cases, in the order in which they are named.
+/// One case. One that cannot be read is an error that says so.
+pub(super) fn one(sql: &mut dyn Sql, id: u64) -> Answer<Option<Case>> {
+    let rows = sql.rows(&format!("{} WHERE c.id = $1", whole()), &[id.into()])?;
+    match rows.first().map(read) {
+        None => Ok(None),
+        Some(Ok(case)) => Ok(Some(case)),
+        Some(Err(unread)) => Err(Trouble::Ours(Error::CaseUnread { case: id, says: unread.says() })),
+    }
+}
+
+/// These cases, in the order in which they are named, without those that cannot be read.
 pub(super) fn several(sql: &mut dyn Sql, ids: &[u64]) -> Answer<Vec<Case>> {
     let mut found: HashMap<u64, Case> = HashMap::new();
     for ids in ids.chunks(BODIES_AT_ONCE) {
-        let words = format!("{WHOLE} WHERE c.id IN ({})", list(ids));
-        found.extend(whole(&sql.rows_once(&words)?).into_iter().map(|case| (case.id, case)));
+        let rows = sql.rows_once(&format!("{} WHERE c.id IN ({})", whole(), list(ids)))?;
+        found.extend(sorted(&rows).0.into_iter().map(|case| (case.id, case)));
     }
     Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
@@ -111,13 +166,40 @@ fn list(ids: &[u64]) -> String {
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-pub(super) fn whole(rows: &[Row]) -> Vec<Case> {
-    rows.iter().filter_map(|row| Some(marked(body(row)?, row))).collect()
+/// The cases of these rows, and those that cannot be read.
+pub(super) fn sorted(rows: &[Row]) -> (Vec<Case>, Vec<UnreadCase>) {
+    let (mut cases, mut unread) = (Vec::new(), Vec::new());
+    for row in rows {
+        match read(row) {
+            Ok(case) => cases.push(case),
+            Err(one) => unread.push(one),
+        }
+    }
+    (cases, unread)
 }
 
-/// The case as its text has it. What a newer release wrote and this one cannot read is left out.
-fn body(row: &Row) -> Option<Case> {
-    serde_json::from_str(row.text(6)).ok()
+/// The case of one row of [`whole`].
+pub(super) fn read(row: &Row) -> std::result::Result<Case, UnreadCase> {
+    body(row).map(|case| marked(case, row)).map_err(|why| unread(row, why))
+}
+
+/// The case as its text has it, or why it cannot be read. A text of another case, or of another state than its row has, is damaged, too.
+fn body(row: &Row) -> std::result::Result<Case, String> {
+    let case: Case = serde_json::from_str(row.text(BODY)).map_err(|error| error.to_string())?;
+    let is_its = case.host == row.text(6) && case.state.as_str() == row.text(9);
+    if is_its { Ok(case) } else { Err("its text is of another host or state than its row".to_owned()) }
+}
+
+fn unread(marks: &Row, why: String) -> UnreadCase {
+    UnreadCase {
+        id: marks.number(0),
+        host: marks.text(6).to_owned(),
+        service: marks.text(7).to_owned(),
+        alert_key: marks.text(8).to_owned(),
+        is_open: marks.number(3) != 0,
+        state_since_realtime_ns: marks.number(10),
+        why,
+    }
 }
 
 /// With what the store itself knows of it.
@@ -134,15 +216,29 @@ fn marked(mut case: Case, marks: &Row) -> Case {
     case
 }
 
-/// The open cases, and those that were closed since then, the newest last.
+/// A case as its row said when it was read last, or why it could not be read then.
+pub(super) struct KnownCase {
+    revision: u64,
+    case: std::result::Result<Case, String>,
+}
+
+/// What one decision is told of cases.
+pub(super) struct OfDecision {
+    pub(super) open: Vec<Case>,
+    /// Those that were closed since then, the newest last.
+    pub(super) closed: Vec<Case>,
+    pub(super) unread: Vec<UnreadCase>,
+}
+
 pub(super) fn of_decision(
     sql: &mut dyn Sql,
-    known: &mut HashMap<u64, Case>,
+    known: &mut HashMap<u64, KnownCase>,
     closed_since_ns: u64,
-) -> Answer<(Vec<Case>, Vec<Case>)> {
-    let open = sql.rows(&format!("{MARKS} WHERE c.is_open = 1 ORDER BY c.id"), &[])?;
+) -> Answer<OfDecision> {
+    let open = open_rows(sql)?;
     let words = format!(
-        "{MARKS} WHERE c.is_open = 0 AND c.state {{is}} 'cleared' AND c.state_since_ns >= $1 ORDER BY c.state_since_ns DESC LIMIT $2"
+        "{} WHERE c.is_open = 0 AND c.state {{is}} 'cleared' AND c.state_since_ns >= $1 ORDER BY c.state_since_ns DESC LIMIT $2",
+        marks()
     );
     // Those that touched nothing are kept apart: however many alerts come and go, no cool-down and no rate of an hour is forgotten for them.
     let mut closed = Vec::new();
@@ -151,28 +247,42 @@ pub(super) fn of_decision(
         some.reverse();
         closed.append(&mut some);
     }
-    let rows = || open.iter().chain(&closed);
-    let is_known = |row: &&Row| known.get(&row.number(0)).is_some_and(|case| case.revision == row.number(1));
-    let missing: Vec<u64> = rows().filter(|row| !is_known(row)).map(|row| row.number(0)).collect();
+    learn(sql, known, &open)?;
+    learn(sql, known, &closed)?;
+    let asked: HashSet<u64> = open.iter().chain(&closed).map(|row| row.number(0)).collect();
+    known.retain(|id, _| asked.contains(id));
+    let ((open, mut unread), (closed, unread_closed)) = (taken(known, &open), taken(known, &closed));
+    unread.extend(unread_closed);
+    Ok(OfDecision { open, closed, unread })
+}
+
+fn open_rows(sql: &mut dyn Sql) -> Answer<Vec<Row>> {
+    sql.rows(&format!("{} WHERE c.is_open <> 0 ORDER BY c.id", marks()), &[])
+}
+
+/// Reads the texts that are not known as these rows have them.
+fn learn(sql: &mut dyn Sql, known: &mut HashMap<u64, KnownCase>, rows: &[Row]) -> Answer<()> {
+    let is_known = |row: &&Row| known.get(&row.number(0)).is_some_and(|known| known.revision == row.number(1));
+    let missing: Vec<u64> = rows.iter().filter(|row| !is_known(row)).map(|row| row.number(0)).collect();
     for ids in missing.chunks(BODIES_AT_ONCE) {
-        let rows = sql.rows_once(&format!("{WHOLE} WHERE c.id IN ({})", list(ids)))?;
-        for row in &rows {
-            let (id, revision) = (row.number(0), row.number(1));
-            match body(row) {
-                Some(case) => _ = known.insert(id, Case { id, revision, ..case }),
-                None => _ = known.remove(&id),
-            }
+        for row in &sql.rows_once(&format!("{} WHERE c.id IN ({})", whole(), list(ids)))? {
+            known.insert(row.number(0), KnownCase { revision: row.number(1), case: body(row) });
         }
     }
-    let asked: std::collections::HashSet<u64> = rows().map(|row| row.number(0)).collect();
-    known.retain(|id, _| asked.contains(id));
-    let of = |rows: &[Row]| -> Vec<Case> {
-        // The revision is that of the text, which may have been read a moment later.
-        let case = |row: &Row| {
-            let case = known.get(&row.number(0))?;
-            Some(Case { revision: case.revision, ..marked(case.clone(), row) })
-        };
-        rows.iter().filter_map(case).collect()
-    };
-    Ok((of(&open), of(&closed)))
+    Ok(())
+}
+
+/// The cases of these rows, and those that cannot be read.
+fn taken(known: &HashMap<u64, KnownCase>, rows: &[Row]) -> (Vec<Case>, Vec<UnreadCase>) {
+    let (mut cases, mut not_read) = (Vec::new(), Vec::new());
+    for row in rows {
+        match known.get(&row.number(0)).map(|known| (&known.case, known.revision)) {
+            // The revision is that of the text, which may have been read a moment later.
+            Some((Ok(case), revision)) => cases.push(Case { revision, ..marked(case.clone(), row) }),
+            Some((Err(why), _)) => not_read.push(unread(row, why.clone())),
+            // It was forgotten in between.
+            None => {}
+        }
+    }
+    (cases, not_read)
 }

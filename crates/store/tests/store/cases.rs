@@ -428,6 +428,21 @@ fn a_swap_is_noted_by_itself(open) {
     assert_eq!(swaps, 4);
 }
 
+fn a_decision_is_told_of_the_machines_of_hosts_with_open_cases(open) {
+    let mut store = open();
+    store.claim(&[claim("h1", "a"), claim("h2", "b")], &MachineLimits::default()).unwrap();
+    store.take(&[alert("h1", "k", 10, true), alert("h3", "k", 10, true)]).unwrap();
+    store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap();
+    let machines = world(&mut store).machines;
+    assert_eq!(machines.keys().collect::<Vec<_>>(), ["h1", "h3"], "hosts without a case are not asked for");
+    assert_eq!((machines["h1"].machine.clone(), &*machines["h1"].address), (claim("h1", "a").machine, "10.0.0.1"));
+    assert!(machines["h3"].machine.is_unknown() && machines["h3"].address.is_empty());
+    assert_eq!(store.machine_of("h2").unwrap().unwrap().machine, claim("h2", "b").machine);
+    assert_eq!(store.machine_of("h3").unwrap(), None);
+    store.release("h2", "user anna", "", &MachineLimits::default()).unwrap();
+    assert_eq!(store.machine_of("h2").unwrap(), None, "a name that was released may be any machine's");
+}
+
 fn a_number_that_two_hosts_have_at_one_time_tells_no_part(open) {
     let mut store = open();
     let board = |host: &str, note: &str| HostBoard {

@@ -70,6 +70,11 @@ impl MachineIdentity {
         }
     }
 
+    /// The digits of a UUID that one machine alone has; `None` of any other text.
+    pub fn uuid_of(text: &str) -> Option<String> {
+        uuid(text)
+    }
+
     fn has_uuid_of(&self, own: &MachineIdentity) -> bool {
         self.uuid.as_ref().zip(own.uuid.as_ref()).is_some_and(|(one, two)| is_same_uuid(one, two))
     }
@@ -242,6 +247,13 @@ impl Wanted<'_> {
 
     fn is_another(&self, system: &System) -> String {
         self.contradicted("its system is another machine", system)
+    }
+
+    /// Why a system that was found is not taken: what the host itself reports is another machine. `None` where a person chose it by its UUID.
+    pub fn another_by_report(&self, system: &System) -> Option<String> {
+        let is_looked_up = self.chosen.is_some_and(|word| uuid(word).is_some());
+        let why = format!("its system is another machine than the agent of {} reports", shown(self.host));
+        (!is_looked_up).then(|| self.contradicted(&why, system))
     }
 
     /// Why a system is not taken that says of itself that it is another, and how a person who knows better chooses it. A path does not: it

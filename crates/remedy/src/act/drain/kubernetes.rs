@@ -4,7 +4,7 @@
 //! what other tools for sick nodes show: a condition on the node and an event, besides the cordon.
 
 use super::super::shown::cut;
-use super::super::{Order, Outcome};
+use super::super::{Order, Outcome, machine};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -55,11 +55,34 @@ struct Node {
     taints: Vec<Value>,
     /// Names the node as it was read; the server refuses a change of an older one.
     version: Value,
+    /// What its kubelet found of its machine: the UUID of SMBIOS, and `/etc/machine-id`; empty where it tells none.
+    system_uuid: String,
+    machine_id: String,
 }
 
 impl Node {
     fn taints_of_others(&self) -> Vec<Value> {
         self.taints.iter().filter(|taint| taint["key"] != TAINT).cloned().collect()
+    }
+
+    /// Refuses where the node is on another machine than the host's agent reports; what to say where that is not known. The hardware decides
+    /// where both know it, as in [`surefoot_model::MachineId::is`].
+    fn doubt(&self, order: &Order) -> Result<String, Outcome> {
+        let Some(reported) = &order.machine else { return Ok(String::new()) };
+        let by_hardware = machine::has_uuid(reported, &self.system_uuid).map(|is_same| (is_same, "systemUUID"));
+        let by_system = || machine::has_machine_id(reported, &self.machine_id).map(|is_same| (is_same, "machineID"));
+        match by_hardware.or_else(by_system) {
+            Some((true, _)) => Ok(String::new()),
+            Some((false, what)) => {
+                let host = cut(&order.host);
+                let why = format!(
+                    "node {host} is on another machine than the agent of {host} reports from: the {what} of the node (status.nodeInfo) is not that \
+                     machine's. Give the node or the host another name, or end the agent that runs elsewhere"
+                );
+                Err(failed(why, false))
+            }
+            None => Ok(order.doubt("its node tells no systemUUID or machineID that can be compared")),
+        }
     }
 }
 
@@ -119,6 +142,7 @@ impl Kubernetes {
     fn take_out(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
         let path = node_path(&order.host)?;
         let (node, case) = (self.node(&path, stop)?, order.case.to_string());
+        let doubt = node.doubt(order)?;
         if node.owner.is_empty() && node.is_cordoned || !node.owner.is_empty() && node.owner != case {
             let by =
                 if node.owner.is_empty() { "somebody else".to_owned() } else { format!("case {}", cut(&node.owner)) };
@@ -155,9 +179,10 @@ impl Kubernetes {
             }
         }
         if pods.is_empty() {
-            return Ok(Outcome::Done { detail: "cordoned, and no pod is left".to_owned(), memo: String::new() });
+            let detail = format!("cordoned, and no pod is left{doubt}");
+            return Ok(Outcome::Done { detail, memo: String::new() });
         }
-        let detail = format!("cordoned; {}", left(&pods, &held));
+        let detail = format!("cordoned; {}{doubt}", left(&pods, &held));
         // While others still leave, or what holds one may change by itself, there is something to wait for.
         match held.len() == pods.len() && held.iter().all(|pod| !pod.is_waited_for) {
             true => Err(failed(detail, held.iter().any(|pod| pod.is_passing))),
@@ -168,6 +193,7 @@ impl Kubernetes {
     fn bring_back(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
         let path = node_path(&order.host)?;
         let node = self.node(&path, stop)?;
+        let doubt = node.doubt(order)?;
         if node.owner != order.case.to_string() {
             let detail = match (node.owner.as_str(), node.is_cordoned) {
                 ("", false) => "it is in service already".to_owned(),
@@ -191,7 +217,7 @@ impl Kubernetes {
         }
         let patch = json!({ "metadata": { "annotations": { OWNER: null }, "resourceVersion": node.version } });
         self.patch(&path, &patch, stop)?;
-        Ok(Outcome::Done { detail: "it is in service again".to_owned(), memo: String::new() })
+        Ok(Outcome::Done { detail: format!("it is in service again{doubt}"), memo: String::new() })
     }
 
     fn node(&self, path: &str, stop: &AtomicBool) -> Result<Node, Outcome> {
@@ -354,11 +380,14 @@ fn node_of(path: &str, said: &Value) -> Result<Node, Outcome> {
     if !taints.is_null() && !taints.is_array() {
         return Err(failed(format!("{path}: its taints are no list, and would be lost with a new one"), false));
     }
+    let text = |name: &str| said["status"]["nodeInfo"][name].as_str().unwrap_or_default().to_owned();
     Ok(Node {
         is_cordoned: said["spec"]["unschedulable"] == true,
         owner: said["metadata"]["annotations"][OWNER].as_str().unwrap_or_default().to_owned(),
         taints: taints.as_array().cloned().unwrap_or_default(),
         version: said["metadata"]["resourceVersion"].clone(),
+        system_uuid: text("systemUUID"),
+        machine_id: text("machineID"),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use std::sync::{Arc, Mutex};
-use surefoot_model::{Alert, AuditEntry, Case};
+use surefoot_model::{Alert, AuditEntry, Case, PartBook, UnreadCase};
 use surefoot_remedy::memory_book::MemoryBook;
 use surefoot_remedy::{Casebook, Change, Error, Result, World};
 
@@ -29,12 +29,20 @@ struct State {
     call_count: u64,
     /// From this call on nothing is answered; whether it itself is done.
     ends_at: Option<(u64, Trouble)>,
+    /// What it says of each host's cases that cannot be read.
+    unread: Vec<UnreadCase>,
 }
 
 impl Flaky {
     pub fn new(book: MemoryBook, seed: u64) -> Self {
-        let state =
-            State { random: Random::new(seed), refused_permille: 0, lost_permille: 0, call_count: 0, ends_at: None };
+        let state = State {
+            random: Random::new(seed),
+            refused_permille: 0,
+            lost_permille: 0,
+            call_count: 0,
+            ends_at: None,
+            unread: Vec::new(),
+        };
         Flaky { book, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -48,6 +56,11 @@ impl Flaky {
         let flaky = Flaky::new(book, 0);
         flaky.state.lock().unwrap().ends_at = Some((call, trouble));
         flaky
+    }
+
+    /// Some of its cases cannot be read.
+    pub fn damage(&self, unread: Vec<UnreadCase>) {
+        self.state.lock().unwrap().unread = unread;
     }
 
     /// It answers again.
@@ -110,6 +123,10 @@ impl Casebook for Flaky {
     }
     fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>> {
         self.ask(|book| book.cases_of_host(host, limit))
+    }
+    fn part_book(&mut self, case: &Case, limit: usize) -> Result<PartBook> {
+        let book = self.ask(|book| book.part_book(case, limit))?;
+        Ok(PartBook { unread: self.state.lock().unwrap().unread.clone(), ..book })
     }
     fn trail(&mut self, case: u64, limit: usize) -> Result<Vec<AuditEntry>> {
         self.ask(|book| book.trail(case, limit))

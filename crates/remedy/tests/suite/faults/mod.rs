@@ -7,7 +7,7 @@
 //! not. When the faults are over, every case must come to its end.
 
 mod every_call;
-mod flaky;
+pub(super) mod flaky;
 mod fleet;
 mod policies;
 mod random;

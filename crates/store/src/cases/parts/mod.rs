@@ -7,13 +7,13 @@ mod compare;
 
 use super::alerts::HostBoard;
 use super::decide::update_one;
-use super::read::{self, WHOLE};
+use super::read::{self, whole};
 use super::sql::{Answer, Row, Sql, Trouble, Value, in_pieces};
 use super::{CaseStore, trail};
 use crate::{Error, Result};
 use compare::{Known, Left, compare};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use surefoot_model::{AuditEntry, Case, Part, PartBook, PartStay, Replaced, SubjectKind};
+use surefoot_model::{AuditEntry, Case, Part, PartBook, PartStay, Replaced, SubjectKind, UnreadCase};
 
 /// The kinds of parts that are told of.
 const KINDS: [SubjectKind; 2] = [SubjectKind::Dimm, SubjectKind::Drive];
@@ -21,8 +21,8 @@ const KINDS: [SubjectKind; 2] = [SubjectKind::Dimm, SubjectKind::Drive];
 /// what it tells then is left alone until the time is over.
 const CHANGES_OF_PLACE_MAX: u64 = 4;
 const CHANGES_WITHIN_NS: u64 = 24 * 3_600 * 1_000_000_000;
-/// Cases of a host among which that of a part is looked for: the newest.
-const CASES_OF_HOST_MAX: usize = 1_000;
+/// Cases of another host that are named where a part turns up again: the newest.
+const CASES_NAMED_MAX: usize = 16;
 /// Cases that are read at once: each may hold long memos.
 const CASES_AT_ONCE: usize = 50;
 /// Stays of one part that are read: the newest. A number that makers give to many is at more hosts than a part ever was.
@@ -148,8 +148,7 @@ fn note(sql: &mut dyn Sql, host: &str, part: &Part, left: &Left, now_ns: u64) ->
 /// Writes into the newest case about a part that it was replaced; its number, 0 where there is none. What a person said before stands.
 fn mark(sql: &mut dyn Sql, host: &str, part: &Part, by: &str, now_ns: u64) -> Answer<u64> {
     for tries_left in (0..TRIES).rev() {
-        let newest = cases_about(sql, host, part)?.into_iter().next();
-        let Some(case) = newest else { return Ok(0) };
+        let Some(case) = newest_about(sql, host, part)? else { return Ok(0) };
         if case.replaced.is_some() {
             return Ok(case.id);
         }
@@ -163,27 +162,71 @@ fn mark(sql: &mut dyn Sql, host: &str, part: &Part, by: &str, now_ns: u64) -> An
     Ok(0)
 }
 
-/// The cases of a host about this part that did something, the newest first.
-fn cases_about(sql: &mut dyn Sql, host: &str, part: &Part) -> Answer<Vec<Case>> {
-    let is_about = |case: &Case| !case.is_dry_run && case.part.as_ref().is_some_and(|of| of.is_same(part));
-    cases_of(sql, host, CASES_OF_HOST_MAX, is_about)
+/// The newest case of a host about this part that did something.
+fn newest_about(sql: &mut dyn Sql, host: &str, part: &Part) -> Answer<Option<Case>> {
+    let mut newest = None;
+    each_case(sql, host, |read| {
+        newest = read.ok().filter(|case| is_about(case, part));
+        newest.is_none()
+    })?;
+    Ok(newest)
 }
 
-/// Cases of a host that touched it or whose part was replaced, the newest first, at most so many are read; of them those that are asked for.
-fn cases_of(sql: &mut dyn Sql, host: &str, limit: usize, is_asked: impl Fn(&Case) -> bool) -> Answer<Vec<Case>> {
-    let words = format!(
-        "{WHOLE} WHERE c.host = $1 AND (c.state <> 'cleared' OR c.body LIKE '%\"replaced\":{{%') AND c.id < $2
-        ORDER BY c.id DESC LIMIT $3"
-    );
-    let (mut cases, mut before, mut left) = (Vec::new(), u64::MAX, limit);
-    while left > 0 {
-        let page = left.min(CASES_AT_ONCE);
-        let rows = sql.rows(&words, &[host.into(), before.into(), (page as u64).into()])?;
-        cases.extend(read::whole(&rows).into_iter().filter(&is_asked));
-        before = rows.last().map_or(0, |row| row.number(0));
-        left = if rows.len() == page { left - page } else { 0 };
+fn is_about(case: &Case, part: &Part) -> bool {
+    !case.is_dry_run && case.part.as_ref().is_some_and(|of| of.is_same(part))
+}
+
+/// Whether a case may tell something of the part that another one of the same host is about, or of its place. Rows of memory that were
+/// repaired count wherever no serial number says that they are of another part.
+fn may_tell_of(case: &Case, about: &Case) -> bool {
+    match (&case.part, &about.part) {
+        (Some(one), Some(other)) => one.is_same(other) || (one.kind, &one.place) == (other.kind, &other.place),
+        _ => case.subject == about.subject || case.steps.iter().any(|step| step.step.contains("-repair:")),
     }
-    Ok(cases)
+}
+
+/// Adds to a book what is asked for of the cases of a host, at most so many of them; further ones are counted.
+fn add_cases(
+    sql: &mut dyn Sql,
+    host: &str,
+    limit: usize,
+    book: &mut PartBook,
+    is_asked: impl Fn(&Case) -> bool,
+) -> Answer<()> {
+    let mut room = limit;
+    each_case(sql, host, |read| {
+        match read {
+            Ok(case) if !is_asked(&case) => {}
+            Ok(_) if room == 0 => book.left_out += 1,
+            Ok(case) => {
+                book.cases.push(slim(case));
+                room -= 1;
+            }
+            Err(unread) => book.unread.push(unread),
+        }
+        true
+    })
+}
+
+/// Goes through all cases of a host that touched it or whose part was replaced, the newest first, until `each` says that it is enough.
+fn each_case(
+    sql: &mut dyn Sql,
+    host: &str,
+    mut each: impl FnMut(std::result::Result<Case, UnreadCase>) -> bool,
+) -> Answer<()> {
+    let words = format!(
+        "{} WHERE c.host = $1 AND (c.state <> 'cleared' OR c.body LIKE '%\"replaced\":{{%') AND c.id < $2
+        ORDER BY c.id DESC LIMIT $3",
+        whole()
+    );
+    let mut before = u64::MAX;
+    loop {
+        let rows = sql.rows(&words, &[host.into(), before.into(), (CASES_AT_ONCE as u64).into()])?;
+        if !rows.iter().all(|row| each(read::read(row))) || rows.len() < CASES_AT_ONCE {
+            return Ok(());
+        }
+        before = rows.last().map_or(0, |row| row.number(0));
+    }
 }
 
 /// A case without what its part's history does not need: it may be one of a thousand, each with long texts.
@@ -212,7 +255,10 @@ fn seen_before(sql: &mut dyn Sql, come: &[(&str, Part)], now_ns: u64) -> Answer<
     for (host, part) in come {
         let hosts = elsewhere.get(&(part.serial.clone(), part.kind.as_str().to_owned()));
         for other in hosts.into_iter().flatten().filter(|other| *other != host).take(STAYS_MAX as usize) {
-            let cases: Vec<String> = cases_about(sql, other, part)?.iter().map(|case| case.id.to_string()).collect();
+            let mut found = PartBook::default();
+            add_cases(sql, other, CASES_NAMED_MAX, &mut found, |case| is_about(case, part))?;
+            let mut cases: Vec<String> = found.cases.iter().map(|case| case.id.to_string()).collect();
+            cases.extend((found.left_out > 0).then(|| format!("and {} older ones", found.left_out)));
             if cases.is_empty() {
                 continue;
             }
@@ -254,16 +300,16 @@ struct Stay {
 }
 
 impl CaseStore {
-    /// What is kept of the part that a case is about: the cases of its host that touched it, the newest first, at most so many, without
-    /// evidence; and where the part has a serial number, those of other hosts about it, and where it was. Where two hosts have a part of the number at one time, it
+    /// What is kept of the part that a case is about, without evidence: of all cases of its host those that touched it and may tell of the
+    /// part, the newest first, at most so many; and where the part has a serial number, those of other hosts about it, and where it was. Where two hosts have a part of the number at one time, it
     /// tells none from another, and the other hosts' count for nothing.
     ///
     /// # Errors
     /// [`Error::Cases`].
     pub fn part_book(&mut self, case: &Case, limit: usize) -> Result<PartBook> {
         self.connected.ask("reading the history of a part", |sql| {
-            let cases = cases_of(sql, &case.host, limit, |_| true)?.into_iter().map(slim).collect();
-            let mut book = PartBook { cases, stays: Vec::new() };
+            let mut book = PartBook::default();
+            add_cases(sql, &case.host, limit, &mut book, |other| may_tell_of(other, case))?;
             let Some(part) = &case.part else { return Ok(book) };
             let stays = stays(sql, part)?;
             let is_one =
@@ -271,9 +317,9 @@ impl CaseStore {
             let stays = stays.into_iter().map(|stay| stay.stay);
             book.stays = stays.filter(|stay| is_one || stay.host == case.host).collect();
             book.stays.sort();
-            let others: BTreeSet<&str> = book.stays.iter().map(|stay| &*stay.host).collect();
-            for other in others.into_iter().filter(|other| *other != case.host) {
-                book.cases.extend(cases_about(sql, other, part)?.into_iter().map(slim));
+            let others: BTreeSet<String> = book.stays.iter().map(|stay| stay.host.clone()).collect();
+            for other in others.iter().filter(|other| **other != case.host) {
+                add_cases(sql, other, limit, &mut book, |one| is_about(one, part))?;
             }
             Ok(book)
         })
