@@ -125,7 +125,13 @@ fn alert(told: Told, now_ns: u64) -> Result<Alert, (Reason, String)> {
     let named = if label("host").is_empty() { label("instance") } else { label("host") };
     let host = strangers::host(named).ok_or_else(|| match named.is_empty() {
         true => (Reason::Host, "it has neither a label host nor instance".to_owned()),
-        false => (Reason::Host, format!("'{}' is no name of a host", strangers::name(named))),
+        false => (
+            Reason::Host,
+            format!(
+                "'{}' does not name one host; give the target a label host with the host's name",
+                strangers::name(named)
+            ),
+        ),
     })?;
     let is_firing = match told.status.as_str() {
         "firing" => true,
@@ -208,13 +214,21 @@ fn since(told: &Told, is_firing: bool, now_ns: u64) -> Result<u64, String> {
     if !is_firing {
         return Ok(at(&told.ends_at)?.max(began_ns));
     }
-    // Year 1 is how Go writes no time.
-    match at(&told.ends_at) {
-        Ok(ended_ns) if 0 < ended_ns && ended_ns < began_ns => Err(format!(
+    // Year 1 is how Go writes no time. What fires has no end, or one that is assumed and lies ahead; clocks may differ.
+    if began_ns == 0 {
+        return Err(format!("it fires and does not say since when: '{}'", strangers::name(&told.starts_at)));
+    }
+    let ended_ns = if told.ends_at.is_empty() { 0 } else { at(&told.ends_at)? };
+    match ended_ns {
+        0 => Ok(began_ns),
+        ended_ns if ended_ns < began_ns => Err(format!(
             "it fires, and ended at {} before it began at {}",
             strangers::name(&told.ends_at),
             strangers::name(&told.starts_at)
         )),
+        ended_ns if ended_ns < now_ns.saturating_sub(AHEAD_NS_MAX) => {
+            Err(format!("it fires, and ended at {}, more than an hour ago", strangers::name(&told.ends_at)))
+        }
         _ => Ok(began_ns),
     }
 }
@@ -383,7 +397,43 @@ mod tests {
         let taken = read(&message(json!(all))).unwrap();
         assert_eq!((taken.alerts.len(), taken.refused.count()), (1, 4));
         assert!(taken.refused.reasons[0].contains("neither a label host nor instance"), "{:?}", taken.refused.reasons);
-        assert!(taken.refused.reasons[1].contains("'$(reboot)' is no name of a host"));
+        assert!(taken.refused.reasons[1].contains("'$(reboot)' does not name one host"));
+    }
+
+    /// A hook that reaches such a host reaches the controller itself.
+    #[test]
+    fn an_alert_of_what_every_machine_is_called_is_refused() {
+        for instance in ["localhost:9100", "127.0.0.1:7077", "[::1]:9100", "0", "all"] {
+            let taken =
+                read(&message(json!([told("firing", json!({"alertname": "x", "instance": instance}))]))).unwrap();
+            assert_eq!((taken.alerts.len(), taken.refused.count()), (0, 1), "{instance}");
+            assert!(taken.refused.reasons[0].contains("give the target a label host"), "{:?}", taken.refused.reasons);
+            let named = json!({"alertname": "x", "instance": instance, "host": "n1"});
+            assert_eq!(read(&message(json!([told("firing", named)]))).unwrap().alerts[0].host, "n1");
+        }
+    }
+
+    /// Now is midnight of 26 November.
+    #[test]
+    fn what_fires_has_begun_and_has_not_ended_long_ago() {
+        let is_taken = |starts: &str, ends: &str| {
+            let mut alert = told("firing", json!({"host": "a"}));
+            (alert["startsAt"], alert["endsAt"]) = (starts.into(), ends.into());
+            read(&message(json!([alert]))).unwrap().alerts.len() == 1
+        };
+        let began = "2026-11-25T10:00:00Z";
+        for ends in ["0001-01-01T00:00:00Z", "", "2026-11-26T00:04:00Z", "2026-11-25T23:30:00Z"] {
+            assert!(is_taken(began, ends), "{ends}");
+        }
+        for (starts, ends) in [
+            (began, "2026-11-25T11:00:00Z"),
+            (began, "2026-11-25T09:00:00Z"),
+            (began, "soon"),
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+            ("2026-11-26T03:00:00Z", "0001-01-01T00:00:00Z"),
+        ] {
+            assert!(!is_taken(starts, ends), "{starts} {ends}");
+        }
     }
 
     #[test]

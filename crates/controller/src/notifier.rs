@@ -185,9 +185,22 @@ fn taken(answer: Answer) -> Result<String, String> {
         true if answer.is_web_page() => {
             Err("it answers with a web page: a login page or a proxy is in its place".into())
         }
+        // A part of them is not all of them.
+        true if answer.status == 206 || answer.header("content-range").is_some() || has_next(&answer) => {
+            Err("it answers with a part of what was asked for".into())
+        }
         true => Ok(answer.body),
         false => Err(format!("it answers with {}", answer.status_text())),
     }
+}
+
+/// Whether there is another page, by RFC 8288.
+fn has_next(answer: &Answer) -> bool {
+    let links = answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("link"));
+    let is_next = |link: &str| {
+        link.split(';').skip(1).any(|word| word.to_ascii_lowercase().replace([' ', '"'], "") == "rel=next")
+    };
+    links.flat_map(|(_, value)| value.split(',')).any(is_next)
 }
 
 fn message(labels: &BTreeMap<String, String>, alert: &Alert, until_ns: u64) -> Value {
@@ -205,6 +218,24 @@ fn at(realtime_ns: u64) -> String {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
+
+    #[test]
+    fn a_part_of_an_answer_is_none() {
+        let answer = |status, name: &str, value: &str| Answer {
+            status,
+            headers: vec![(name.to_owned(), value.to_owned())],
+            body: "[]".into(),
+        };
+        assert!(taken(answer(200, "Link", "</api>; rel=\"self\"")).is_ok());
+        for part in [
+            answer(206, "Date", "x"),
+            answer(200, "content-range", "items 0-9/20"),
+            answer(200, "link", "</api>; rel=\"self\", </api?page=2>; rel=\"next\""),
+            answer(200, "LINK", "</api?page=2>; rel = next"),
+        ] {
+            assert!(taken(part.clone()).is_err(), "{part:?}");
+        }
+    }
 
     /// Whoever is there and refuses may have silences; nobody behind a proxy has none.
     #[test]

@@ -14,6 +14,10 @@ const KEY_BYTES_MAX: usize = 1_000;
 /// A host's name, without a port behind it: letters, digits, `.`, `-` and `_`, as schedulers and name services have them, or an IPv6 address,
 /// which Prometheus writes as `[2001:db8::7]:9100`. Nothing else is one, so that no name can be an option, a path, or words of a shell.
 pub fn host(text: &str) -> Option<String> {
+    written(text).filter(|host| surefoot_outside::host_name::is_of_one_host(host))
+}
+
+fn written(text: &str) -> Option<String> {
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let address = match bracketed {
@@ -85,7 +89,6 @@ mod tests {
             ("[2001:db8::7]:9100", "2001:db8::7"),
             ("[2001:0DB8:0:0::7]", "2001:db8::7"),
             ("2001:db8::7", "2001:db8::7"),
-            ("[::1]:9100", "::1"),
             ("[::ffff:10.0.0.7]:9100", "10.0.0.7"),
             ("::FFFF:10.0.0.7", "10.0.0.7"),
         ] {
@@ -102,6 +105,19 @@ mod tests {
             "1:2:3",
         ] {
             assert_eq!(host(wrong), None, "{wrong:?}");
+        }
+        for every in [
+            "localhost:9100",
+            "LOCALHOST",
+            "127.0.0.1:9100",
+            "[::1]:9100",
+            "::ffff:127.0.0.1",
+            "0",
+            "127.1",
+            "ALL",
+            "0.0.0.0",
+        ] {
+            assert_eq!(host(every), None, "{every:?}");
         }
         for wrong in ["", "-f", "../etc", "a/b", "a b", "a;b", "$(id)", "a\nb", ".x", "a:b", "näme", ":9100", &long] {
             assert_eq!(host(wrong), None, "{wrong:?}");

@@ -1,5 +1,6 @@
 //! Names of hosts, as other systems tell them: whether two of them are of one host.
 
+use std::net::{IpAddr, Ipv4Addr};
 use surefoot_model::is_filler;
 
 /// Whether two names can only be those of two hosts. An address says nothing of a name.
@@ -31,14 +32,11 @@ pub fn in_address(host: &str) -> Result<String, String> {
         let shown: String = surefoot_model::one_line(host).chars().take(64).collect();
         Err(format!("'{shown}' is no host's name that could be part of an address: {why}"))
     };
-    if let Ok(address) = host.parse::<std::net::IpAddr>() {
-        if address.is_loopback() || address.is_unspecified() || address.is_multicast() {
-            return wrong("every machine has this address, or none");
-        }
-        return Ok(if address.is_ipv6() { format!("[{address}]") } else { host.to_owned() });
-    }
-    if !is_name(host) {
+    if !is_of_one_host(host) {
         return wrong("it does not tell one host from others");
+    }
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(if address.is_ipv6() { format!("[{address}]") } else { host.to_owned() });
     }
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let is_label = |label: &str| {
@@ -47,19 +45,47 @@ pub fn in_address(host: &str) -> Result<String, String> {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    // A name service takes a last part of digits for an address: `127.1` is 127.0.0.1.
-    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit()) || label.starts_with("0x");
-    let last = host.rsplit('.').next().unwrap_or_default();
-    if host.len() > NAME_BYTES_MAX || !host.split('.').all(is_label) || host.contains('.') && is_number(last) {
+    if host.len() > NAME_BYTES_MAX || !host.split('.').all(is_label) {
         return wrong("it must be labels of letters, digits and hyphens with dots between them");
     }
     Ok(host.to_owned())
 }
 
+/// Whether a name or an address can be that of one host alone. `localhost`, 127.0.0.1 and what the name service takes for them lead every
+/// machine to itself, and `all` is every node to a scheduler.
+pub fn is_of_one_host(host: &str) -> bool {
+    let is_one = |address: IpAddr| {
+        let everywhere = address.is_loopback() || address.is_unspecified() || address.is_multicast();
+        !everywhere && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+    };
+    if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return is_one(address);
+    }
+    // The name service takes digits for an address, also in fewer parts than four: 127.1 is 127.0.0.1, and so is 0x7f000001.
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let is_number =
+        is_number(last) && (host.contains('.') || number(host).is_none_or(|bits| !is_one(IpAddr::V4(bits.into()))));
+    is_name(host) && !is_number && !host.eq_ignore_ascii_case("all")
+}
+
+fn is_number(label: &str) -> bool {
+    label.bytes().all(|byte| byte.is_ascii_digit()) || label.starts_with("0x")
+}
+
+/// The number that an address of one part is, as `inet_aton` reads it.
+fn number(text: &str) -> Option<u32> {
+    let (digits, radix) = match text.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => (text, 8),
+        None => (text, 10),
+    };
+    u32::from_str_radix(digits, radix).ok()
+}
+
 /// Whether this is a name that tells one host from others.
 fn is_name(text: &str) -> bool {
     const UNSET: [&str; 5] = ["localhost", "localhost.localdomain", "localhost4", "localhost6", "host"];
-    let is_address = text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    let is_address = text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     !text.is_empty() && !is_address && !is_filler(text) && !UNSET.contains(&text.to_ascii_lowercase().as_str())
 }
 
@@ -105,6 +131,13 @@ mod tests {
             "none",
             "127.1",
             "a.0x7f",
+            "0",
+            "00",
+            "2130706433",
+            "017700000001",
+            "0x7f000001",
+            "all",
+            "255.255.255.255",
             &"a".repeat(64),
             &long,
         ] {
