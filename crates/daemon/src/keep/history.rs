@@ -12,7 +12,7 @@ use crate::keep::queue::{Popped, Queue};
 use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use surefoot_http::lock;
@@ -48,6 +48,8 @@ pub(crate) struct History {
     view: Mutex<Option<View>>,
     /// Why the history is not being written; `None` while it is.
     trouble: Mutex<Option<String>>,
+    /// Whether it could not be opened or written when that was tried last.
+    fails: AtomicBool,
 }
 
 impl History {
@@ -72,7 +74,7 @@ impl History {
     fn of(path: Option<PathBuf>) -> Self {
         let trouble = Some("it is being opened".to_owned());
         let queue = Queue::new(QUEUE_EVENTS_MAX, QUEUE_BYTES_MAX);
-        History { path, queue, view: Mutex::new(None), trouble: Mutex::new(trouble) }
+        History { path, queue, view: Mutex::new(None), trouble: Mutex::new(trouble), fails: AtomicBool::new(false) }
     }
 
     /// Hands an event to the history's thread, without waiting.
@@ -91,6 +93,11 @@ impl History {
         let bytes = findings.iter().map(|finding| size_of_val(finding) + finding.key.len() + finding.sentence.len());
         let item = Item::Findings(now_realtime_ns, findings.to_vec());
         self.queue.push(item, bytes.sum(), self.patience());
+    }
+
+    /// Why it cannot be opened or written; `None` where it can, and before the first try.
+    pub(crate) fn failing(&self) -> Option<String> {
+        self.fails.load(Ordering::Relaxed).then(|| lock(&self.trouble).clone()).flatten()
     }
 
     /// Lets the history's thread write what waits and end.
@@ -259,6 +266,7 @@ impl Writer<'_> {
         }
         self.past_gone |= matches!(error, surefoot_store::Error::Gone { .. });
         *lock(&self.history.trouble) = Some(error.to_string());
+        self.history.fails.store(true, Ordering::Relaxed);
         if self.notice.is_due() {
             self.notice_given = true;
             let text =
@@ -269,6 +277,7 @@ impl Writer<'_> {
 
     fn succeeded(&mut self) {
         self.troubled = false;
+        self.history.fails.store(false, Ordering::Relaxed);
         *lock(&self.history.trouble) = None;
         if std::mem::take(&mut self.notice_given) {
             let dropped = self.shared.drops.history.load(Ordering::Relaxed) - self.dropped_before_trouble;

@@ -200,7 +200,10 @@ impl Shared {
 
     /// The stream at this moment. Taken before a room is asked, its number is never newer than what the room shows.
     pub(crate) fn moment(&self) -> Moment {
-        self.stream().moment()
+        let history_fails = self.history.as_ref().and_then(History::failing);
+        let mut moment = self.stream().moment();
+        moment.history_fails = history_fails;
+        moment
     }
 
     /// What all rooms find at a moment, the most urgent first.

@@ -34,6 +34,8 @@ pub(crate) struct Moment {
     pub(crate) settings: Arc<Effective>,
     /// How the last reload of the settings went.
     pub(crate) reload: Reload,
+    /// Why the history cannot be written now; `None` where it can, and where none is kept.
+    pub(crate) history_fails: Option<String>,
     /// The number of the newest live event before this moment.
     pub(crate) sequence: u64,
     /// Now on the clock of the events; in a replay the end of the data.
@@ -103,6 +105,7 @@ impl Stream {
         let stale_ns = u64::try_from(of.stale_after.as_nanos()).unwrap_or(u64::MAX);
         let window_ns = self.window.map_or(0, |(length_ns, _)| length_ns);
         Moment {
+            history_fails: None,
             mode: self.mode.clone(),
             reload: self.settings.last_reload(),
             sequence: self.sequence,

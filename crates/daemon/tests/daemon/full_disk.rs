@@ -67,6 +67,18 @@ fn child_with_a_full_disk() {
     };
     let texts = wait_for("the notice", || Some(notices()).filter(|texts| !texts.is_empty()));
     assert!(texts[0].contains("history.sqlite: cannot be written") && texts[0].contains("full"), "{texts:?}");
+    let finding = || {
+        let overview = get_json(address(&server), "/api/v1/overview");
+        let rooms = overview["rooms"].as_array().unwrap().clone();
+        let all: Vec<serde_json::Value> =
+            rooms.iter().flat_map(|room| room["findings"].as_array().unwrap().clone()).collect();
+        all.into_iter().find(|one| one["key"] == "watch/history/host")
+    };
+    let told = wait_for("the finding", finding);
+    assert!(
+        told["severity"] == "warning" && told["sentence"].as_str().unwrap().contains("is not being written"),
+        "{told}"
+    );
     // Several more commits fail, without another word.
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_eq!(notices().len(), 1, "one notice, not one per event");

@@ -36,7 +36,11 @@ pub(super) fn of(state: &State, moment: &Moment, unread_deeds: u64) -> Vec<Findi
             format!("Records of who raised interrupts were lost in {recently}; some raisers are missing or short.");
         findings.push(rules::LOST_RECORDS.finding(Subject::host(), Severity::Notice, sentence));
     }
-    if is_recent(state.history_ns) {
+    if let Some(why) = &moment.history_fails {
+        let say = |sentence| rules::HISTORY.finding(Subject::host(), Severity::Warning, sentence);
+        let public = say("The history is not being written.".to_owned());
+        findings.push(say(format!("The history is not being written: {why}. It is tried again.")).with_public(&public));
+    } else if is_recent(state.history_ns) {
         let sentence = "The history lost events in the last minute; the past has a hole.";
         findings.push(rules::HISTORY.finding(Subject::host(), Severity::Warning, sentence.to_owned()));
     }

@@ -21,8 +21,9 @@ rules! { Watch:
         next "surefoot status",
             "Changes nothing. It shows what works on this host, what does not, and what that needs.";
     HISTORY = "history", [Warning],
-        "The history could not take events in the last minute (`watch.loss_notice_for`).",
-        since "", to_do "Look at the space and the speed of the file system of `--history`.";
+        "The history cannot be written, or lost events in the last minute (`watch.loss_notice_for`). The past has a hole.",
+        since "",
+        to_do "The sentence says why. Look at the file of `--history`, and at the space and the speed of its file system.";
     UNTRACED = "untraced", [Notice],
         "The kernel did not trace 60 or more interrupts, exits or program runs in the last minute (`watch.untraced_per_min`).",
         since "", to_do "Longer windows and fewer cores help. Each window says how much it lacks.";
