@@ -35,7 +35,10 @@ fn object(line: &str) -> Option<&str> {
     // `-o json-seq` and `json-sse`.
     let line = line.trim_start_matches('\u{1e}');
     let line = line.strip_prefix("data: ").unwrap_or(line).trim();
-    (line.starts_with('{') && line.contains(&format!("\"{REALTIME}\""))).then_some(line)
+    let is_named = line.contains(&format!("\"{REALTIME}\""));
+    // One that was cut before the time has fields whose names begin so.
+    let is_cut = || line.starts_with("{\"") && !line.ends_with('}') && line.contains("\"_");
+    (line.starts_with('{') && (is_named || is_cut())).then_some(line)
 }
 
 /// The host of an entry, empty where it tells none; `None` for a line that is no entry.
@@ -116,5 +119,6 @@ mod tests {
         assert_eq!(of(r#""MESSAGE": "EDAC MC0: 1 CE""#), Some(Entry::NoTransport));
         assert_eq!(entry(r#"{"MESSAGE": "EDAC MC0"}"#), None);
         assert_eq!(entry("[ 1.0] EDAC MC0"), None);
+        assert_eq!(entry(r#"{"_TRANSPORT": "kernel", "MESSAGE": "EDAC MC0: 1 U"#), Some(Entry::Unreadable));
     }
 }

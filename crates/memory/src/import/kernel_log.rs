@@ -119,15 +119,16 @@ impl KernelLog {
                 lines.reduce(|first, next| if first == Line::Other { next } else { first }).unwrap_or(Line::Other)
             }
             Some(Entry::OfProgram) => of_program(line),
-            Some(Entry::Unreadable) if ["EDAC ", HARDWARE_ERROR].iter().any(|text| line.contains(text)) => {
-                Line::NotUnderstood("an entry of the journal that is cut or damaged")
+            // Whatever it said: journald writes null for words that are too long.
+            Some(Entry::Unreadable) => {
+                Line::NotUnderstood("an entry of the journal that is cut or damaged, or without its words")
             }
             Some(Entry::NoTransport) if ["EDAC ", HARDWARE_ERROR].iter().any(|text| line.contains(text)) => {
                 Line::NotUnderstood(
                     "an entry of the journal without _TRANSPORT, which says whether the kernel wrote it",
                 )
             }
-            Some(Entry::Unreadable | Entry::NoTransport) => Line::Other,
+            Some(Entry::NoTransport) => Line::Other,
         }
     }
 

@@ -308,6 +308,14 @@ fn what_a_program_says_in_the_words_of_the_kernel_is_counted_and_not_believed() 
     assert!(totals.notes.iter().any(|note| note.contains("logger -t kernel")), "{:?}", totals.notes);
     let (reports, totals) = read(r#"{"__REALTIME_TIMESTAMP": "1", "MESSAGE": "EDAC MC0: 1 CE"}"#);
     assert_eq!((reports.len(), totals.not_understood_count), (0, 1));
+    // Nor what words that are left out, or the end of a line that was cut, said.
+    for line in [
+        r#"{"__REALTIME_TIMESTAMP": "1", "_TRANSPORT": "kernel", "MESSAGE": null}"#,
+        r#"{"_HOSTNAME": "n1", "_TRANSPORT": "kernel", "MESSAGE": "EDAC MC0: 1 UE mem"#,
+    ] {
+        let (reports, totals) = read(line);
+        assert_eq!((reports.len(), totals.not_understood_count, totals.not_from_kernel_count), (0, 1, 0), "{line}");
+    }
     // `dmesg` reads the kernel's own buffer.
     assert!(!read(EDAC).1.notes.iter().any(|note| note.contains("logger")));
 }
