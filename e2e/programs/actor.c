@@ -8,7 +8,8 @@
 //     actor NAME stall CPU TIMES LENGTH_US PAUSE_MS
 //                                               takes the core as a real-time task, again and again
 //     actor NAME storm munmap|membarrier|wake FROM_CPU ON_CPU BURSTS COUNT PAUSE_MS
-//                                               interrupts ON_CPU from FROM_CPU, in bursts
+//                                               interrupts ON_CPU from FROM_CPU, in bursts, until all are done or
+//                                               SIGTERM comes
 //     actor NAMEudp CPU COUNT                  sends datagrams to itself
 //     actor NAME disk FILE COUNT                writes blocks through to the disk
 //     actor NAME loaded ID...                   tells which eBPF programs the kernel still has
@@ -252,6 +253,14 @@ static void operate(const char *kind)
 	}
 }
 
+static volatile sig_atomic_t is_asked_to_end;
+
+static void ask_to_end(int signal)
+{
+	(void)signal;
+	is_asked_to_end = 1;
+}
+
 static void storm(const char *kind, int from_cpu, int on_cpu, int bursts, int count, int64_t pause_ms)
 {
 	int64_t *done_ns = calloc((size_t)bursts * count, sizeof(*done_ns));
@@ -271,7 +280,8 @@ static void storm(const char *kind, int from_cpu, int on_cpu, int bursts, int co
 		fail("pthread_create");
 	pin(from_cpu);
 	become_real_time(50);
-	for (burst = 0; burst < bursts; burst++) {
+	signal(SIGTERM, ask_to_end);
+	for (burst = 0; burst < bursts && !is_asked_to_end; burst++) {
 		atomic_store(&storm_state.burst, 1);
 		if (write(storm_state.begin_fd, &one, sizeof(one)) != sizeof(one))
 			fail("write");

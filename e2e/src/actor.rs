@@ -1,6 +1,7 @@
 //! Runs the programs of programs/, which disturb the host in a known way.
 
 use crate::command::{NOBODY, PATIENCE};
+use crate::machine;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -107,6 +108,12 @@ pub fn run(name: &str, words: &str) -> Value {
 /// Builds the actor: that takes time which a measurement must not include.
 pub fn prepare() {
     ACTOR.path();
+}
+
+/// Keeps every core busy for as long as the actors live: a core that idles may have no tick for seconds.
+pub fn on_every_core() -> Vec<Actor> {
+    let cpus = machine::interrupts().cpus;
+    cpus.iter().map(|cpu| start("spinner", &format!("spin {} 600000", cpu.0))).collect()
 }
 
 impl Actor {

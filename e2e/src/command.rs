@@ -14,9 +14,6 @@ use std::time::{Duration, Instant};
 /// Longer than any run of the tests takes, even where two cores do the work of ten.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long a certain line may be in coming.
-pub const WAIT: Duration = Duration::from_secs(20);
-
 /// The user and group without any privilege.
 /// The user who may do nothing.
 pub const NOBODY: u32 = 65_534;
@@ -326,7 +323,7 @@ impl Running {
 
     /// Reads on to the first line that `wanted` takes, and returns it.
     pub fn line_where(&mut self, mut wanted: impl FnMut(&str) -> bool) -> String {
-        let deadline = Instant::now() + WAIT;
+        let deadline = Instant::now() + PATIENCE;
         while let Some(line) = self.line().filter(|_| Instant::now() < deadline) {
             if wanted(&line) {
                 return line;

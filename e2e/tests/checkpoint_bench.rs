@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use surefoot_e2e::command::{Surefoot, benchmark, benchmarks};
+use surefoot_e2e::command::{PATIENCE, Surefoot, benchmark, benchmarks};
 use surefoot_e2e::machine::{Need, has_program, turn};
 use surefoot_testkit::not_run::not_run;
 
@@ -207,7 +207,7 @@ fn an_interrupted_bench_leaves_nothing_behind() {
     }
     let place = Place::new();
     let running = place.paper("--ranks 2 --iterations 1000 --sizes-mb 10 --scale 1/50 --policies surefoot").start();
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + PATIENCE;
     let is_under_way = || walk(&place.path("memory")).iter().any(|path| path.ends_with("slot-0.image"));
     while !is_under_way() {
         assert!(Instant::now() < until, "no checkpoint came: {}", running.stderr());

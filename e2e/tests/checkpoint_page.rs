@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use surefoot_checkpoint::controller::{Fixed, Surefoot};
 use surefoot_checkpoint::{Alone, Checkpointer, Config, Policy};
-use surefoot_e2e::command::surefoot;
+use surefoot_e2e::command::{PATIENCE, surefoot};
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_testkit::hanging::HangingFileSystem;
@@ -177,7 +177,7 @@ fn the_address_of_checkpoints_needs_no_browser() {
     let line = running.line_where(|line| line.starts_with("page: "));
     let address = line.trim().strip_prefix("page: http://").and_then(|rest| rest.strip_suffix('/')).unwrap();
     let ask = || -> Value { serde_json::from_str(&http::get(address, "/api/v1/checkpoints").body).unwrap() };
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + PATIENCE;
     let job = loop {
         let answer = ask();
         if answer["jobs"][0]["is_running"] == true && answer["jobs"][0]["state"].is_object() {

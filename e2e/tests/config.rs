@@ -1,11 +1,11 @@
 //! Settings: what a watch reads at its start and at each reload, and what it refuses.
 
+use crate::strangers::wait_for;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
-use surefoot_e2e::command::{PATIENCE, Running, surefoot};
+use surefoot_e2e::command::{Running, surefoot};
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
 
@@ -31,17 +31,6 @@ fn start(path: &Path) -> (Running, String) {
 fn hang_up(running: &Running) {
     let sent = Command::new("kill").args(["-HUP", &running.pid().to_string()]).status().unwrap();
     assert!(sent.success());
-}
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn room(address: &str, name: &str) -> Value {

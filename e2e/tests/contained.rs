@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use surefoot_e2e::actor::{self, Actor, RAISER};
-use surefoot_e2e::command::{Running, binary, surefoot};
+use surefoot_e2e::command::{PATIENCE, Running, binary, surefoot};
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
 
@@ -288,11 +288,13 @@ fn nobody_learns_what_root_runs() {
     running.finish().expect_code(0);
 }
 
-/// What he is told within three seconds, where the answer has no end.
+/// What a user without rights is told within three seconds from the first line on, where the answer has no end.
 fn asked_by_nobody_for_a_while(address: &str, path: &str) -> String {
     let place = address.replace(':', "/");
+    let patience = PATIENCE.as_secs();
     let script = format!(
-        "exec 3<>/dev/tcp/{place}; printf 'GET {path} HTTP/1.0\\r\\nHost: {address}\\r\\n\\r\\n' >&3; timeout 3 cat <&3"
+        "exec 3<>/dev/tcp/{place}; printf 'GET {path} HTTP/1.0\\r\\nHost: {address}\\r\\n\\r\\n' >&3; \
+         IFS= read -r -t {patience} line <&3; printf '%s\\n' \"$line\"; timeout 3 cat <&3"
     );
     String::from_utf8_lossy(&nobody(&script).output().unwrap().stdout).into_owned()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 use surefoot_e2e::actor;
-use surefoot_e2e::command::{Inherited, surefoot};
+use surefoot_e2e::command::{Inherited, PATIENCE, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::watched::{Watch, watch};
 
@@ -45,12 +45,12 @@ fn a_signal_ends_the_watch_and_nothing_stays_behind() {
         watch.running().signal(signal);
         let asked = std::time::Instant::now();
         let seen = watch.ended();
-        // Two seconds, and some for a machine that does ten other things.
-        assert!(asked.elapsed() < Duration::from_secs(6), "{signal}: took {:?}", asked.elapsed());
+        // Two seconds, and many more for a machine that does ten other things.
+        assert!(asked.elapsed() < PATIENCE / 2, "{signal}: took {:?}", asked.elapsed());
         seen.finished.expect_code(0);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "the process is still there");
         // The kernel frees programs a moment after the last descriptor is closed.
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        let deadline = std::time::Instant::now() + PATIENCE;
         while still_loaded(&programs) > 0 {
             assert!(std::time::Instant::now() < deadline, "{signal}: {} programs stay", still_loaded(&programs));
             std::thread::sleep(Duration::from_millis(100));
@@ -85,7 +85,7 @@ fn a_watch_without_a_terminal_goes_on_after_sighup() {
             if is_ignored { running.with_signal("HUP", Inherited::Ignored) } else { running.without_terminal() };
         let mut watch = Watch::over(running.start());
         let health = run_directory.path().join("health.json");
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        let deadline = std::time::Instant::now() + PATIENCE;
         while !health.exists() {
             assert!(std::time::Instant::now() < deadline, "no health.json");
             watch.catch_up();
@@ -106,7 +106,7 @@ fn killed_without_warning_it_leaves_no_program_behind() {
     let programs = programs_of(watch.running().pid());
     assert!(programs.len() >= 10, "{} programs", programs.len());
     drop(watch);
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + PATIENCE;
     while still_loaded(&programs) > 0 {
         assert!(std::time::Instant::now() < deadline, "{} programs stay", still_loaded(&programs));
         std::thread::sleep(Duration::from_millis(100));

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_e2e::actor::POLLING_LOOP;
-use surefoot_e2e::command::{Running, WAIT, surefoot};
+use surefoot_e2e::command::{PATIENCE, Running, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::{has_fields, number, of_type};
 use surefoot_hostfs::Root;
@@ -20,7 +20,7 @@ const TIMES: u64 = 2_000;
 fn watching(options: &str) -> Running {
     POLLING_LOOP.path();
     let mut running = surefoot("stall who --cpu 1 --duration 60s").words(options).start();
-    let deadline = Instant::now() + WAIT;
+    let deadline = Instant::now() + PATIENCE;
     while !running.stderr().contains("watching") {
         assert!(Instant::now() < deadline && running.is_running(), "who does not begin: {}", running.stderr());
         std::thread::sleep(Duration::from_millis(10));
@@ -103,19 +103,21 @@ fn the_gaps_of_a_polling_loop_add_up_and_the_thread_that_unmaps_is_named() {
     assert!(named * 100 >= shootdowns.len() * 95, "{named} of {} with the raiser", shootdowns.len());
 }
 
-/// The list keeps the longest gaps, which are those that the hypervisor made longer. So the share is taken where the list
-/// has all gaps: over several watches, each with few enough.
-/// Nanoseconds that the hypervisor has taken of the watched core.
+/// Nanoseconds that the hypervisor has taken of the watched core, in ticks.
 fn stolen_ns() -> u64 {
     let stat = Stat::read(&Root::host()).unwrap();
     let core = stat.cpus.iter().find(|(cpu, _)| *cpu == CpuId(1));
     core.map_or(0, |(_, ticks)| ticks.steal * (1_000_000_000 / stat.ticks_per_s))
 }
 
+/// The list keeps the longest gaps, which are those that the hypervisor made longer. So the share is taken where the list
+/// has all gaps: over several watches, each with few enough.
 #[test]
 fn nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained() {
     const NAME: &str = "nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained";
     const WATCHES: u64 = 5;
+    /// A tick that is stolen in part may not be counted yet.
+    const TICK_NS: u64 = 10_000_000;
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     let stolen_before_ns = stolen_ns();
     let (mut unexplained_ns, mut total_ns, mut count, mut complete, mut explained) = (0, 0, 0, 0, 0);
@@ -146,7 +148,7 @@ fn nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained() {
         // What a hypervisor takes within a gap has no cause in this kernel. Only where its own count covers it is that
         // what happened; everywhere else nine tenths are due.
         let stolen_ns = stolen_ns().saturating_sub(stolen_before_ns);
-        assert!(stolen_ns >= unexplained_ns, "{found}; the hypervisor took {stolen_ns} ns of the core");
+        assert!(stolen_ns + TICK_NS >= unexplained_ns, "{found}; the hypervisor took {stolen_ns} ns of the core");
         not_run(NAME, &format!("the hypervisor took {} ms of the core meanwhile", stolen_ns / 1_000_000));
     }
 }

@@ -24,6 +24,7 @@ fn lies_between(what: &str, count: u64, inner: u64, outer: u64) {
 #[test]
 fn the_report_has_the_promised_fields_and_adds_up() {
     let Some(_turn) = turn("the_report_has_the_promised_fields_and_adds_up", Need::Ebpf) else { return };
+    let _busy = actor::on_every_core();
     for source in ["ebpf", "plain"] {
         let finished = surefoot("stall report --json --duration 2s --source").arg(source).run();
         finished.expect_code(0);
@@ -68,15 +69,16 @@ fn a_filter_hides_causes_but_not_their_time() {
     }
 }
 
-/// The bursts of a storm are spread over a whole report, whose own start and end say which of them it must have seen.
+/// The bursts of a storm go on until the report has ended, whose own start and end say which of them it must have seen.
 #[test]
 fn a_report_names_and_counts_tlb_shootdowns() {
     let Some(_turn) = turn("a_report_names_and_counts_tlb_shootdowns", Need::Ebpf) else { return };
     actor::prepare();
     let before = interrupts();
-    let storm = actor::start("storm", "storm munmap 0 1 40 100 100");
+    let storm = actor::start("storm", "storm munmap 0 1 900 100 100");
     let finished = surefoot("stall report --json --duration 3s").run();
     finished.expect_code(0);
+    machine::signal(storm.pid(), "TERM");
     let done_ns = times(&storm.finish()["done_ns"]);
     let needed = rise(&before, &interrupts(), "TLB", 1);
     let lines = finished.json();

@@ -156,6 +156,7 @@ fn each_command_does_in_namespaces_what_the_guide_says() {
 #[test]
 fn times_in_a_time_namespace_are_the_hosts_and_add_up() {
     let Some(_turn) = turn("times_in_a_time_namespace_are_the_hosts_and_add_up", Need::Ebpf) else { return };
+    let _busy = actor::on_every_core();
     for offsets in [TIME, "--time --monotonic 1000 --boottime -5"] {
         let before_ns = clock::monotonic_ns();
         let report = surefoot("stall report --duration 1s --json").inside(offsets, ":").run();

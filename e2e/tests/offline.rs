@@ -1,5 +1,6 @@
 //! A core that goes offline while it is watched, and comes back.
 
+use crate::probe::wait_for_the_loop;
 use std::time::{Duration, Instant};
 use surefoot_e2e::command::surefoot;
 use surefoot_e2e::core_switch::{SwitchedOff, switch_off};
@@ -81,10 +82,11 @@ fn a_watch_that_begins_without_a_core_refuses_or_leaves_it_out() {
 fn a_probe_whose_core_goes_offline_says_so_and_ends() {
     const TEST: &str = "a_probe_whose_core_goes_offline_says_so_and_ends";
     let Some(_turn) = turn(TEST, Need::Ebpf) else { return };
-    let probe = surefoot("stall probe --cpu 1 --duration 4s --threshold 500us --json").start();
-    std::thread::sleep(Duration::from_millis(2500));
+    let mut probe = surefoot("stall probe --cpu 1 --duration 4s --threshold 500us --json").start();
+    wait_for_the_loop(&mut probe, CORE.0);
+    std::thread::sleep(Duration::from_millis(500));
     let Some(core) = off(TEST) else { return };
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(1500));
     core.switch_on();
     let finished = probe.finish();
     assert!(finished.took < Duration::from_secs(60), "{:?}", finished.took);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use surefoot_e2e::actor;
-use surefoot_e2e::command::{Running, surefoot};
+use surefoot_e2e::command::{PATIENCE, Running, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::{gap_line_sums_up, has_fields, number, of_type};
 use surefoot_testkit::not_run::not_run;
@@ -12,8 +12,8 @@ use surefoot_testkit::not_run::not_run;
 const CLOCK_SLACK_NS: u64 = 20_000;
 
 /// Waits until the loop of this core runs.
-fn wait_for_the_loop(running: &mut Running, cpu: u32) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+pub(crate) fn wait_for_the_loop(running: &mut Running, cpu: u32) {
+    let deadline = Instant::now() + PATIENCE;
     let tasks = format!("/proc/{}/task", running.pid());
     let is_there = || {
         let tasks = std::fs::read_dir(&tasks).into_iter().flatten().flatten();

@@ -1,6 +1,7 @@
 //! Where less is allowed: without privilege, BTF or tracefs.
 
 use serde_json::Value;
+use surefoot_e2e::actor;
 use surefoot_e2e::command::{Finished, Surefoot, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::{core_line_sums_up, of_type};
@@ -110,7 +111,9 @@ fn without_btf_plain_tracepoints_are_used_and_status_says_reduced() {
     let Some(_turn) = turn("without_btf_plain_tracepoints_are_used_and_status_says_reduced", Need::Ebpf) else {
         return;
     };
+    let busy = actor::on_every_core();
     let report = surefoot("stall report --duration 1s --json").hiding(BTF).run();
+    drop(busy);
     report.expect_code(0);
     let lines = report.json();
     assert_eq!(of_type(&lines, "host")[0]["source"], "eBPF (plain tracepoints)");

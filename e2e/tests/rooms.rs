@@ -1,6 +1,7 @@
 //! Rooms in one stream: lost time, memory errors and checkpoints are recorded, replayed and kept alike.
 
 use crate::memory::recorded;
+use crate::strangers::wait_for;
 use serde_json::Value;
 use std::path::Path;
 use surefoot_checkpoint::controller::Fixed;
@@ -34,14 +35,15 @@ fn record(file: &Path, tiers: &Path, options: &str) -> Finished {
 fn checkpoints_of(page: &mut Running) -> Value {
     let page = page.line_where(|line| line.contains("http://"));
     let address = page.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    for _ in 0..300 {
-        let answer: Value = serde_json::from_str(&http::get(&address, "/api/v1/checkpoints").body).unwrap();
-        if !answer["looked_realtime_ns"].is_null() {
-            return answer;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    panic!("the recording holds no look at checkpoints");
+    look_of(&address, "/api/v1/checkpoints")
+}
+
+/// The answer of a page of a recording at this address, once it has come to a look.
+fn look_of(address: &str, path: &str) -> Value {
+    wait_for(&format!("a look in {path}"), || {
+        let answer: Value = serde_json::from_str(&http::get(address, path).body).unwrap();
+        (!answer["looked_realtime_ns"].is_null()).then_some(answer)
+    })
 }
 
 /// The same without the texts that the API gives beside times of the wall clock.
@@ -132,15 +134,7 @@ fn a_recording_of_memory_errors_replays_to_the_byte() {
     let mut page = surefoot("watch --port 0 --replay").arg(&file).start();
     let said = page.line_where(|line| line.contains("http://"));
     let address = said.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    let answer = || -> Value { serde_json::from_str(&http::get(&address, "/api/v1/memory").body).unwrap() };
-    let answer = (0..300).map(|_| answer()).find(|answer| {
-        let is_there = !answer["looked_realtime_ns"].is_null();
-        if !is_there {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        is_there
-    });
-    let answer = answer.expect("the recording holds a look at the memory");
+    let answer = look_of(&address, "/api/v1/memory");
     for part in ["dimms", "controllers", "checks", "reports", "lost"] {
         assert_eq!(without_texts(&answer[part]), line[part], "{part}");
     }
@@ -160,13 +154,9 @@ fn a_host_without_a_page_keeps_its_history_and_its_health() {
         .start();
     running.line_where(|line| !line.starts_with("reduced: "));
     let health = run.join("health.json");
-    for _ in 0..500 {
-        if std::fs::read_to_string(&health).is_ok_and(|text| text.contains("lost-time") || text.contains("\"stall\"")) {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    assert!(std::fs::read_to_string(&health).unwrap().contains("\"stall\""));
+    wait_for("the room of stalls in health.json", || {
+        std::fs::read_to_string(&health).is_ok_and(|text| text.contains("\"stall\"")).then_some(())
+    });
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     running.signal("TERM");
     running.finish().expect_code(0);

@@ -1,13 +1,13 @@
 //! The directory in which a running watch tells of itself: one watch at a time does, a full disk keeps none from going
 //! on, and the process that reads names for a watch does nothing for anybody else.
 
+use crate::strangers::wait_for;
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-use surefoot_e2e::command::{PATIENCE, Running, binary, surefoot};
+use surefoot_e2e::command::{Running, binary, surefoot};
 use surefoot_e2e::disk::TinyDisk;
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
@@ -19,17 +19,6 @@ fn watch(directory: &Path) -> (Running, String) {
     let line = running.line_where(|line| line.starts_with("page: "));
     let address = line.trim().strip_prefix("page: http://").and_then(|rest| rest.strip_suffix('/')).unwrap().to_owned();
     (running, address)
-}
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn the_demo_on_a_small_screen_shows_its_host_every_room_and_where_to_look() {
         "Remedies: case 17",
     ] {
         let is_there = |terminal: &Terminal| terminal.text().contains(words);
-        for _ in 0..40 {
+        for _ in 0..900 {
             if is_there(&terminal) {
                 break;
             }
@@ -280,7 +280,8 @@ fn a_terminal_without_keys_or_without_a_cursor_shows_what_it_can() {
     terminal.has_its_modes("without keys");
 
     // A job in the background neither stops nor draws over what the shell shows.
-    let script = format!("echo '$ before'; set -m; {WATCH} --no-page --duration 3s & sleep 2; jobs; wait; echo over");
+    let script =
+        format!("echo '$ before'; set -m; {WATCH} --no-page --duration 60s & sleep 3; jobs; kill %1; wait; echo over");
     let mut terminal = Terminal::run(&script, "xterm");
     terminal.shows("over");
     assert!(terminal.text().contains("Running") && !terminal.text().contains("lost most to"), "{}", terminal.text());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use surefoot_e2e::actor::{self, Actor, OPENS, POLLING_LOOP};
-use surefoot_e2e::command::{Running, Surefoot, WAIT, surefoot};
+use surefoot_e2e::command::{PATIENCE, Running, Surefoot, surefoot};
 use surefoot_e2e::machine::{Need, interrupts, rise, softirqs, turn};
 use surefoot_e2e::watched::{Watch, watch};
 use surefoot_hostfs::interrupts::Interrupts;
@@ -26,6 +26,9 @@ const COMMANDS: [(&str, u64); 4] = [
 
 /// How long a command takes to look round once its programs are loaded.
 const STEADY: Duration = Duration::from_millis(1500);
+
+/// A command that has loaded no program for so long has loaded them all.
+const SETTLED: Duration = Duration::from_millis(700);
 
 /// Programs of the ledger, at least.
 const PROGRAMS: usize = 15;
@@ -70,13 +73,24 @@ impl Core {
 /// Starts a command and waits until it has attached and looked round.
 fn steady(command: Surefoot) -> Running {
     let mut running = command.start();
-    let deadline = Instant::now() + WAIT;
-    while programs_of(running.pid()) < PROGRAMS {
-        assert!(Instant::now() < deadline && running.is_running(), "it does not begin: {}", running.stderr());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    std::thread::sleep(STEADY);
+    wait_for_programs(&mut running);
+    std::thread::sleep(STEADY - SETTLED);
     running
+}
+
+/// Waits until it holds all programs of the ledger at least, and takes no more.
+pub(crate) fn wait_for_programs(running: &mut Running) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut held = 0;
+    loop {
+        let before = held;
+        held = programs_of(running.pid());
+        if held >= PROGRAMS && held == before {
+            return;
+        }
+        assert!(Instant::now() < deadline && running.is_running(), "it does not begin: {}", running.stderr());
+        std::thread::sleep(SETTLED);
+    }
 }
 
 /// eBPF programs that a process holds.

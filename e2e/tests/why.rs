@@ -1,5 +1,6 @@
 //! `surefoot why`: the one finding that matters, and who takes a process's time.
 
+use crate::undisturbed::wait_for_programs;
 use serde_json::Value;
 use surefoot_e2e::actor;
 use surefoot_e2e::command::surefoot;
@@ -17,10 +18,11 @@ fn who_takes_the_time_of_a_process_is_named_and_held_against_the_scheduler() {
         return;
     };
     actor::prepare();
-    let spinner = actor::start("spinner", "spin 1 60000");
-    let why = surefoot(&format!("why --json --duration 30s --pid {}", spinner.pid())).start();
-    // Others have to be seen first: what the intruder takes before the programs are attached is nobody's.
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    let spinner = actor::start("spinner", "spin 1 180000");
+    let mut why = surefoot(&format!("why --json --duration 120s --pid {}", spinner.pid())).start();
+    // What the intruder takes before the programs are attached is nobody's.
+    wait_for_programs(&mut why);
+    std::thread::sleep(std::time::Duration::from_secs(1));
     let truth = actor::run("intruder", &format!("burn 1 {INTRUDER_MS}"));
     std::thread::sleep(std::time::Duration::from_secs(2));
     why.ask_to_end();

@@ -132,7 +132,7 @@ fn who_waits_for_an_event_hears_that_the_run_has_ended() {
     });
     is_open.recv().unwrap();
     drop(pair);
-    assert_eq!(is_ended.recv_timeout(Duration::from_secs(20)), Ok(-5));
+    assert_eq!(is_ended.recv_timeout(Duration::from_secs(120)), Ok(-5));
     waiting.join().unwrap();
 }
 

@@ -174,6 +174,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::privilege::Standing;
+    use std::os::fd::AsRawFd;
+    use std::path::Path;
     use std::process::Command;
     use std::sync::atomic::AtomicBool;
 
@@ -232,15 +234,19 @@ mod tests {
         static AFTER: AtomicU64 = AtomicU64::new(u64::MAX);
         let root = Root::host();
         let kept = Capabilities::of(&["CAP_KILL"]);
-        let waiting = std::thread::spawn(|| {
+        let (end, mut ending) = std::io::pipe().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            tell.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
             // As one that waits for a disk: not to be interrupted before the child ends.
             let flags = libc::CLONE_VFORK | libc::SIGCHLD;
+            let mut wait = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let limit = libc::timespec { tv_sec: 60, tv_nsec: 0 };
             // SAFETY: the child has memory of its own, as one of fork; it makes two system calls.
             unsafe {
                 let child = libc::syscall(libc::SYS_clone, libc::c_long::from(flags), 0, 0, 0, 0);
                 if child == 0 {
-                    let time = libc::timespec { tv_sec: 2, tv_nsec: 0 };
-                    libc::syscall(libc::SYS_nanosleep, &raw const time, 0);
+                    libc::syscall(libc::SYS_ppoll, &raw mut wait, 1, &raw const limit, 0, 0);
                     libc::syscall(libc::SYS_exit, 0);
                 }
             }
@@ -249,10 +255,15 @@ mod tests {
             let standing = Standing::read(&Root::host(), &id.to_string_lossy()).unwrap();
             AFTER.store(standing.held.0, Ordering::SeqCst);
         });
-        std::thread::sleep(Duration::from_millis(300));
+        let stat = Path::new("/proc").join(told.recv().unwrap()).join("stat");
         let begun = Instant::now();
+        while !std::fs::read_to_string(&stat).unwrap().contains(") D ") {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not wait");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         keep_only_within(Duration::from_millis(500), &root, kept).unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert_eq!(AFTER.load(Ordering::SeqCst), u64::MAX, "the thread still waits");
+        std::io::Write::write_all(&mut ending, b".").unwrap();
         waiting.join().unwrap();
         assert_eq!(AFTER.load(Ordering::SeqCst) & !kept.0, 0);
     }

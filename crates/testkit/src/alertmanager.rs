@@ -36,6 +36,14 @@ impl Alertmanager {
         Ok(Alertmanager { home, child, port })
     }
 
+    /// Gives it another configuration, which it takes at its next `POST /-/reload`.
+    ///
+    /// # Errors
+    /// When its file cannot be written.
+    pub fn configure(&self, configuration: &str) -> std::io::Result<()> {
+        fs::write(self.home.path().join("alertmanager.yml"), configuration)
+    }
+
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port

@@ -151,12 +151,15 @@ fn a_guest_goes_on_when_whoever_stops_it_is_killed() {
         let spec = format!("{kind}:length=400ms,period=900ms,qmp={}", guest.monitor().display());
         let command = &mut disturb(&spec, "sleep 1");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        match kind {
-            "guest-freeze" => until("its processors are in a group", || !guest.groups().is_empty()),
-            _ => until("it is stopped", || !guest.runs()),
-        }
-        if kind == "guest-freeze" {
-            let group = PathBuf::from(guest.groups()[0].rsplit_once(':').unwrap().1.trim_start_matches('/'));
+        if kind == "guest-stop" {
+            until("it is stopped", || !guest.runs());
+        } else {
+            let mut groups = Vec::new();
+            until("its processors are in a group", || {
+                groups = guest.groups();
+                !groups.is_empty()
+            });
+            let group = PathBuf::from(groups[0].rsplit_once(':').unwrap().1.trim_start_matches('/'));
             let places = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer"]
                 .map(|at| Path::new(at).join(&group));
             let files = places.iter().flat_map(|at| ["cgroup.events", "freezer.state"].map(|name| at.join(name)));

@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use surefoot_e2e::command::binary;
-use surefoot_testkit::guest::{Guest, Ran};
-
-/// What a guest may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(280);
+use surefoot_testkit::guest::{Guest, Ran, TIME_LIMIT};
 
 /// What was printed below a heading.
 pub fn below<'a>(ran: &'a Ran, heading: &str) -> &'a str {
@@ -36,7 +33,7 @@ impl Told {
     pub fn wait_for(&self, word: &str) -> bool {
         let began = Instant::now();
         while !self.text().contains(word) {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIME_LIMIT {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -58,7 +55,7 @@ impl Told {
                 ahead.push(up - began.elapsed().as_secs_f64());
                 bytes = text.len();
             }
-            assert!(looking.elapsed() < PATIENCE, "the guest tells no time");
+            assert!(looking.elapsed() < TIME_LIMIT, "the guest tells no time");
             std::thread::sleep(Duration::from_millis(5));
         }
         ahead.into_iter().fold(f64::NEG_INFINITY, f64::max)
@@ -130,6 +127,6 @@ pub fn with_command(guest: Guest, folder: &Path) -> (Guest, PathBuf, Told) {
     let (monitor, told) = (folder.join("monitor"), Told(folder.join("told")));
     let socket = format!("unix:{},server=on,wait=off", monitor.display());
     let line = format!("file:{}", told.0.display());
-    let guest = guest.with_cores(2).with_time_limit(PATIENCE).with_file(command, "/surefoot");
+    let guest = guest.with_cores(2).with_file(command, "/surefoot");
     (guest.with_device(&["-qmp", &socket, "-serial", &line]), monitor, told)
 }

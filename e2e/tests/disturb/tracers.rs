@@ -46,7 +46,7 @@ await_nudge
 echo "== osnoise"
 cat $trace/trace
 echo nop >$trace/current_tracer
-/surefoot stall probe --cpu 0-1 --duration 280s --threshold 52500us --source counters --json >/gaps 2>&1 &
+/surefoot stall probe --cpu 0-1 --duration 890s --threshold 52500us --source counters --json >/gaps 2>&1 &
 probe=$!
 sleep 3
 echo "under probe" >/dev/ttyS3

@@ -7,7 +7,7 @@ mod page;
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use surefoot_e2e::command::{Finished, Running, surefoot};
+use surefoot_e2e::command::{Finished, PATIENCE, Running, surefoot};
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
 
@@ -36,7 +36,7 @@ pub fn several(folder: &Path, journals: &Path) {
 
 /// One that is killed while it runs.
 pub fn killed(journals: &Path) {
-    let words = "disturb run --disturbance stop:length=5ms,period=500ms --repetitions 2 --json --journals";
+    let words = "disturb run --disturbance stop:length=5ms,period=500ms --repetitions 200 --json --journals";
     let mut running = surefoot(words).arg(journals).arg("--workload").arg("sleep 0.3").start();
     running.line_where(|line| line.contains(r#""type":"run""#));
     running.signal("KILL");
@@ -50,7 +50,7 @@ fn address_of(watch: &mut Running) -> String {
 
 /// What the API says, as soon as it says of so many experiments that they have ended.
 fn answer(address: &str, ended: usize) -> Value {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + PATIENCE;
     loop {
         let answer: Value = serde_json::from_str(&http::get(address, "/api/v1/disturb").body).unwrap();
         let experiments = answer["experiments"].as_array().unwrap();
@@ -161,7 +161,7 @@ fn lost_time_names_the_experiment_that_takes_the_cores() {
     let Some(_turn) = turn(TEST, Need::Nothing) else { return };
     let folder = tempfile::tempdir().unwrap();
     let journals = folder.path().join("journals");
-    let words = "disturb run --disturbance timer:rate=20,cores=0 --even-if-in-use --repetitions 50 --json --journals";
+    let words = "disturb run --disturbance timer:rate=20,cores=0 --even-if-in-use --repetitions 400 --json --journals";
     let mut running = surefoot(words).arg(&journals).arg("--workload").arg("sleep 0.5").start();
     if running.line().is_none_or(|line| !line.contains("stream")) {
         return surefoot_testkit::not_run::not_run(
@@ -173,7 +173,7 @@ fn lost_time_names_the_experiment_that_takes_the_cores() {
     let watch = surefoot(words).arg(folder.path().join("run")).arg("--experiments").arg(&journals);
     let mut watch = watch.start();
     let address = address_of(&mut watch);
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + PATIENCE;
     loop {
         let overview: Value = serde_json::from_str(&http::get(&address, "/api/v1/overview").body).unwrap();
         let findings: Vec<&Value> = overview["rooms"]

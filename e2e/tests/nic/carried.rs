@@ -134,19 +134,21 @@ fn every_route_that_leads_beyond_the_own_network_is_carried() {
     assert_eq!(place.carries(), [vec![], vec![reason("route", "the route to 2000::/3")]]);
 }
 
-/// A server that keeps what connects; under the name of an SSH server if its interpreter has it.
+/// A server that keeps what connects and sends it a byte; under the name of an SSH server if its interpreter has it.
 fn server(ports: &str) -> String {
     format!(
         "import socket,time\nkeep=[]\nfor f,a,p in {ports}:\n s=socket.socket(f);s.setsockopt(1,2,1)\n f==10 and s.setsockopt(41,26,1)\n \
          s.bind((a,p));s.listen();keep.append(s)\nprint('ready')\nwhile 1:\n import select\n \
-         [keep.append(s.accept()) for s in select.select([k for k in keep if not isinstance(k,tuple)],[],[])[0]]"
+         for s in select.select([k for k in keep if not isinstance(k,tuple)],[],[])[0]:\n  keep.append(s.accept());keep[-1][0].send(b'.')"
     )
 }
 
+/// A client that is ready when the server has its connection.
 fn client(to: &str, port: u16) -> String {
     format!(
         "import socket,time\nf,t,_,_,a=socket.getaddrinfo('{to}',{port},type=socket.SOCK_STREAM)[0]\ns=socket.socket(f,t)\n\
-         [None for _ in iter(lambda: s.connect_ex(a) not in (0,106) and (time.sleep(.1) or True), False)]\nprint('ready')\ntime.sleep(600)"
+         [None for _ in iter(lambda: s.connect_ex(a) not in (0,106) and (time.sleep(.1) or True), False)]\n\
+         s.recv(1)\nprint('ready')\ntime.sleep(600)"
     )
 }
 

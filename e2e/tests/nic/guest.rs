@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use surefoot_e2e::command::binary;
 use surefoot_testkit::guest::{Guest, Ran};
 use surefoot_testkit::not_run::not_run;
@@ -14,7 +13,8 @@ export PATH=/bin
 mkdir -p /var/lib
 insmod /netdevsim.ko || exit 9
 echo "10 1" >/sys/bus/netdevsim/new_device
-sleep 1
+tries=0
+while [ ! -e /sys/class/net/eth0 ] && [ $tries -lt 600 ]; do sleep 0.1; tries=$((tries + 1)); done
 ip link set eth0 up
 health=/sys/kernel/debug/netdevsim/netdevsim10/health
 look() { echo "== $1"; shift; /surefoot nic health --json --over 10ms "$@"; echo "code $?"; }
@@ -43,7 +43,8 @@ look() { echo "== $1"; shift; /surefoot nic health --json --over 10ms --interfac
 look online --self-test online
 look offline --self-test offline
 ip link set $name up
-sleep 4
+tries=0
+while ! grep -q 1 /sys/class/net/$name/carrier && [ $tries -lt 600 ]; do sleep 0.1; tries=$((tries + 1)); done
 look refused --self-test offline
 look twice --self-test offline --even-in-use
 ip link set $name down
@@ -55,7 +56,7 @@ echo "== ethtool"
 /// The guest with the command in it, without what a debugger would need.
 fn guest(test: &str, folder: &Path) -> Option<Guest> {
     let guest = match Guest::find() {
-        Ok(guest) => guest.with_time_limit(Duration::from_secs(280)),
+        Ok(guest) => guest,
         Err(why) => {
             not_run(test, &why);
             return None;

@@ -159,6 +159,7 @@ fn an_agent_costs_little() {
     until("its first word", || words() > 0);
     let (begun, processor_before_s, words_before) = (Instant::now(), processor_s(agent.pid()), words());
     std::thread::sleep(Duration::from_secs(asked.unwrap_or(3)));
+    until("another word", || words() > words_before);
     let (took_s, used_s) = (begun.elapsed().as_secs_f64(), processor_s(agent.pid()) - processor_before_s);
     let (told, peak_mib) = (words() - words_before, peak_mib(agent.pid()));
     let share = 100.0 * used_s / took_s;

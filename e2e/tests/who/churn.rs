@@ -1,6 +1,6 @@
 //! Programs that come and go beside a watch that stays: what is read of each must not stay with it.
 
-use super::WAIT;
+use super::PATIENCE;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use surefoot_e2e::actor::{Actor, RAISER, start_file};
@@ -125,7 +125,7 @@ fn a_watch_that_can_open_no_file_for_a_while_goes_on() {
         std::thread::sleep(Duration::from_millis(50));
     }
     limit(&format!("{}:", words[4]));
-    let deadline = Instant::now() + WAIT;
+    let deadline = Instant::now() + PATIENCE;
     for _ in 0..3 {
         watch.line_where(is_window);
         assert!(Instant::now() < deadline);

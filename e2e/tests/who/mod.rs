@@ -12,7 +12,7 @@ mod vanishing;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use surefoot_e2e::actor::Program;
-use surefoot_e2e::command::{Finished, Running, WAIT, surefoot};
+use surefoot_e2e::command::{Finished, PATIENCE, Running, surefoot};
 use surefoot_e2e::report::{number, of_type};
 
 /// A `surefoot stall who` that watches core 1.
@@ -30,7 +30,7 @@ fn watch_as(options: &str) -> Who {
     let who = surefoot("stall who --cpu 1 --duration 60s").words(options).going_first();
     let who = if options.contains("--stacks-per-s") { who } else { who.words("--stacks-per-s 100000") };
     let mut running = who.start();
-    let deadline = Instant::now() + WAIT;
+    let deadline = Instant::now() + PATIENCE;
     while !running.stderr().contains("watching") {
         assert!(Instant::now() < deadline && running.is_running(), "who does not begin: {}", running.stderr());
         std::thread::sleep(Duration::from_millis(10));

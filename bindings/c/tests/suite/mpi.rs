@@ -232,7 +232,7 @@ fn a_gas_that_is_killed_and_loses_a_ranks_memory_computes_the_same_bits() {
     let tiers = Tiers::new();
     let test = "a_gas_that_is_killed_and_loses_a_ranks_memory_computes_the_same_bits";
     let Some(program) = mpi(test, "examples/stencil.c", &tiers.path("tmp")) else { return };
-    let arguments = ["300", "200"];
+    let arguments = ["300", "400"];
     let whole = text_of(mpirun(2, &tiers, &program).args(arguments).args(Tiers::new().settings(&["policy=never"])));
     let settings = tiers.settings(&["durable=SSD", "staleness_max_s=0.001"]);
     let mut running = Running::start(mpirun(2, &tiers, &program).args(arguments).args(&settings));

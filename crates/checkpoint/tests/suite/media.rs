@@ -451,7 +451,7 @@ fn a_removed_checkpoint_gives_back_its_room_also_where_a_forked_process_has_it_o
         mount("tmpfs", None, &ssd, 0, "size=1000k")?;
         let mut config = tiers(&memory, &ssd);
         for (name, value) in
-            [("durable.allow_memory", "yes"), ("durable.keep", "1"), ("durable.limit_bytes_per_s", "2000000")]
+            [("durable.allow_memory", "yes"), ("durable.keep", "1"), ("durable.limit_bytes_per_s", "300000")]
         {
             config.set(name, value).unwrap();
         }

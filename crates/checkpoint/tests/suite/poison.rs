@@ -5,7 +5,6 @@ use super::session::{Tiers, always_both, flip, job, restarted};
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::Duration;
 use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::{Checkpointer, Place, Policy};
 use surefoot_testkit::guest::Guest;
@@ -45,7 +44,7 @@ fn report(back: &(Option<u64>, Result<Option<surefoot_checkpoint::Restored>, Str
 #[test]
 fn what_memory_loses_is_repaired_and_never_ends_the_program() {
     let guest = match Guest::find() {
-        Ok(guest) => guest.with_memory_mib(768).with_time_limit(Duration::from_secs(240)),
+        Ok(guest) => guest.with_memory_mib(768),
         Err(why) => return not_run("poison::what_memory_loses_is_repaired_and_never_ends_the_program", &why),
     };
     let arguments = ["poison::inside_", "--ignored", "--nocapture", "--test-threads=1"];

@@ -17,7 +17,14 @@ fn text(bytes: &[u8]) -> String {
 fn the_length_of_stalls_is_told_from_counting_them() {
     const TEST: &str = "the_length_of_stalls_is_told_from_counting_them";
     let _turn = super::disturb_run::turn();
-    let output = length("--length 1ms --interval 5ms --steps 4 --each 50ms --even-if-in-use --json");
+    let measured = || length("--length 1ms --interval 5ms --steps 4 --each 50ms --even-if-in-use --json");
+    let mut output = measured();
+    // It ends where it gets no time for ten seconds, which a busy machine does now and then.
+    for _ in 0..3 {
+        if text(&output.stderr).contains("a machine that is too busy") {
+            output = measured();
+        }
+    }
     if output.status.code() == Some(3) {
         return not_run(TEST, &text(&output.stderr));
     }

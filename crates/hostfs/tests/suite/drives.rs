@@ -5,7 +5,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 use surefoot_hostfs::Root;
 use surefoot_hostfs::drive::{Kind, smartctl, survey};
 use surefoot_model::{DriveReport, DriveSource, DriveWear};
@@ -29,7 +28,7 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
 fn emulated_drives_tell_their_wear_to_a_real_kernel() {
     let test = "drives::emulated_drives_tell_their_wear_to_a_real_kernel";
     let guest = match Guest::find() {
-        Ok(guest) => guest.with_memory_mib(768).with_time_limit(Duration::from_secs(240)),
+        Ok(guest) => guest.with_memory_mib(768),
         Err(why) => return not_run(test, &why),
     };
     let folder = tempfile::tempdir().unwrap();

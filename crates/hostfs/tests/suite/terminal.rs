@@ -32,7 +32,7 @@ fn child(what: &str) {
     assert_eq!(screen.write(&way.enter).unwrap(), way.enter.len());
     // What is written to standard error does not reach the screen.
     eprintln!("said aside");
-    let ready = screen.wait(false, Duration::from_secs(5));
+    let ready = screen.wait(false, Duration::from_secs(60));
     assert!(ready.errors && !ready.is_gone, "{ready:?}");
     assert_eq!(screen.read_errors(), b"said aside\n");
     match what {
@@ -41,7 +41,7 @@ fn child(what: &str) {
             let source = std::thread::Builder::new().name("source".into()).spawn(|| panic!("a source dies")).unwrap();
             assert!(source.join().is_err());
             // The screen is still there, and what the thread said is on it and not beside it.
-            screen.wait(false, Duration::from_secs(5));
+            screen.wait(false, Duration::from_secs(60));
             assert!(String::from_utf8_lossy(&screen.read_errors()).contains("a source dies"));
             assert_eq!(screen.write(b"<goes on>").unwrap(), 9);
             terminal::leave();

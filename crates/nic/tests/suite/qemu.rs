@@ -190,7 +190,7 @@ fn emulate(memory: &std::path::Path) {
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(600);
     loop {
         if let Some(status) = emulator.try_wait().unwrap() {
             assert!(status.success(), "{EMULATOR} ended with {status}");

@@ -1,7 +1,7 @@
 //! The names of tasks as their cores wrote them, on the running kernel. Nothing here looks at /proc.
 
 use super::ledger::{attach, cores, spin};
-use super::raisers::pin;
+use super::raisers::{PATIENCE, pin};
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 use surefoot_model::CpuId;
@@ -38,7 +38,7 @@ fn names_until(
     from: u64,
     is_enough: impl Fn(&[NameRecord]) -> bool,
 ) -> (Vec<NameRecord>, u64) {
-    let give_up = Instant::now() + Duration::from_secs(20);
+    let give_up = Instant::now() + PATIENCE;
     let (mut records, mut next, mut lost) = (Vec::new(), from, 0);
     while !is_enough(&records) && Instant::now() < give_up {
         std::thread::sleep(Duration::from_millis(5));

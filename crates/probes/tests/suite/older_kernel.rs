@@ -1,7 +1,6 @@
 //! The same tests on another kernel than this machine's: Debian 12's, whose verifier knows less. What it refuses, no other
 //! test on a newer kernel sees.
 
-use std::time::Duration;
 use surefoot_testkit::guest::Guest;
 use surefoot_testkit::not_run::not_run;
 
@@ -18,7 +17,7 @@ const WHAT: [&str; 5] = [
 fn every_program_works_on_the_kernel_of_debian_12() {
     const NAME: &str = "older_kernel::every_program_works_on_the_kernel_of_debian_12";
     let guest = match Guest::find() {
-        Ok(guest) => guest.with_cores(2).with_time_limit(Duration::from_secs(280)),
+        Ok(guest) => guest.with_cores(2),
         Err(why) => return not_run(NAME, &why),
     };
     let arguments = [&["--test-threads=1", "--nocapture"], &WHAT[..]].concat();

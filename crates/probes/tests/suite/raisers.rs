@@ -17,7 +17,7 @@ const TIMES: usize = 500;
 /// While something else runs on core 1 there is nothing to flush there, so a busy machine raises few and has to be asked
 /// again.
 const ENOUGH: usize = TIMES / 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Both tests use the same two cores.
 static TURN: Mutex<()> = Mutex::new(());

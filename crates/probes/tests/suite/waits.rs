@@ -1,7 +1,7 @@
 //! Who waits, and from whom the time is taken, on the running kernel. What is compared holds however busy the machine is.
 
 use super::ledger::{attach, cores, snapshot, spin};
-use super::raisers::pin;
+use super::raisers::{PATIENCE, pin};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -190,7 +190,7 @@ fn the_tape_says_that_a_thread_left_because_it_was_stopped() {
         // SAFETY: the child is ours and not waited for yet.
         assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGSTOP) }, 0);
         let mut turns: Vec<Turn> = Vec::new();
-        let give_up = Instant::now() + Duration::from_secs(20);
+        let give_up = Instant::now() + PATIENCE;
         let stopped = |pair: &[Turn]| {
             pair[0].pid == pid && pair[1].depth == 0 && pair[1].pid != pid && pair[1].why_left() == LEFT_STOPPED
         };
@@ -231,7 +231,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        let give_up = Instant::now() + Duration::from_secs(5);
+        let give_up = Instant::now() + PATIENCE;
         // A process that has just ended may be a member for a moment more.
         while std::fs::remove_dir(&self.0).is_err() && Instant::now() < give_up {
             std::thread::sleep(Duration::from_millis(10));
@@ -256,7 +256,7 @@ fn time_in_which_a_task_is_throttled_is_no_time_that_it_waits() {
         return not_run(TEST, &error.to_string());
     }
     let mut turns: Vec<Turn> = Vec::new();
-    let give_up = Instant::now() + Duration::from_secs(20);
+    let give_up = Instant::now() + PATIENCE;
     loop {
         std::thread::sleep(Duration::from_millis(100));
         from = probes.read_tape(cpu, from, &mut turns).0;

@@ -18,15 +18,17 @@ fn executable(folder: &Path, name: &str, script: &str) -> PathBuf {
     path
 }
 
-/// Checks of these scripts beside none that is built in, with a time limit of a second.
+/// Checks of these scripts beside none that is built in. The one that never ends has a time limit of a second; on a busy machine the
+/// others may take that long.
 fn checks(folder: &Path, scripts: &[(&str, &str)]) -> Vec<Check> {
     let mut text: String = ["read-only", "clock", "bmc-log"]
         .map(|name| format!("[[check]]\nname = \"{name}\"\nenabled = false\n"))
         .concat();
     for (name, script) in scripts {
         let path = executable(folder, name, script);
+        let limit = if *name == "never-ends" { "1s" } else { "60s" };
         text += &format!(
-            "[[check]]\nname = \"{name}\"\nrun = \"{}\"\nperiod = \"1s\"\ntime_limit = \"1s\"\n",
+            "[[check]]\nname = \"{name}\"\nrun = \"{}\"\nperiod = \"1s\"\ntime_limit = \"{limit}\"\n",
             path.display()
         );
     }
@@ -60,7 +62,7 @@ fn a_check_that_never_ends_prints_a_gigabyte_or_rubbish_is_unknown_and_holds_up_
     let mut runner = Runner::new(checks(folder.path(), &scripts), 1);
     let begun = Instant::now();
     let results = runner.once();
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", begun.elapsed());
     let well = of(&results, "well");
     assert_eq!((well.state, well.sentence.as_str(), well.is_change), (CheckState::Warning, "Fan 3 is slow.", true));
     assert!(well.processor_ns > 1_000_000 && well.took_ns > 1_000_000, "{well:?}");
@@ -118,7 +120,7 @@ fn a_check_that_hangs_in_the_kernel_is_told_of_once_and_not_begun_again() {
     let results = runner.once();
     assert_eq!(results[0].state, CheckState::Unknown);
     assert!(results[0].sentence.contains("still hangs"), "{}", results[0].sentence);
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while runner.counts().left_out_count == 0 && Instant::now() < until {
         assert!(runner.turn().is_empty());
         std::thread::sleep(Duration::from_millis(20));

@@ -35,7 +35,7 @@ impl Fleet {
         let (book, hands) = (MemoryBook::default(), Arc::new(Hands::default()));
         let settings = Settings {
             period: Duration::from_millis(10),
-            lease: Duration::from_secs(5),
+            lease: Duration::from_secs(60),
             grace: Duration::from_millis(10),
             ..Settings::default()
         };
@@ -139,8 +139,8 @@ fn a_step_of_a_dead_controller_is_looked_for_only_after_the_grace() {
     let policies = Policies::parse("[[policy]]\nservice = \"web\"\nsteps = [\"reboot\"]", "policy.toml").unwrap();
     book.take(&[alert("h1")]).unwrap();
     let mut dead = Core::new(Box::new(book.clone()), "dead".into(), settings.clone(), Arc::default());
-    while dead.round(&policies, Duration::ZERO).0.is_empty() {}
     let begun = Instant::now();
+    while dead.round(&policies, Duration::ZERO).0.is_empty() {}
     let grace = settings.grace;
     let engine = Engine::start_with(Box::new(book.clone()), hands.clone(), policies, "other", settings);
     while hands.found.lock().unwrap().is_empty() {

@@ -102,7 +102,7 @@ fn a_controller_that_hangs_holds_nobody_who_is_told_to_stop() {
     let begun = std::time::Instant::now();
     let outcome = hands.run(&order("reboot", "n1"), &stop);
     assert!(matches!(outcome, Outcome::Failed { is_passing: true, .. }), "{outcome:?}");
-    assert!(begun.elapsed() < Duration::from_secs(30), "it would have waited for a minute");
+    assert!(begun.elapsed() < Duration::from_secs(50), "it would have waited for a minute");
     teller.join().unwrap();
 }
 

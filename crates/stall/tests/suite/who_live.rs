@@ -90,7 +90,7 @@ fn a_core_that_was_offline_and_a_process_that_ended_are_told_and_not_counted() {
     let texts: Vec<String> = watch.take_notices().into_iter().map(|notice| notice.text).collect();
     let report = watch.finish(&mut traced);
     assert_eq!(texts.len(), 3, "{texts:?}");
-    assert!(texts[0].starts_with("core 0 went offline 0.") && texts[0].ends_with("its counts pause"), "{texts:?}");
+    assert!(texts[0].starts_with("core 0 went offline ") && texts[0].ends_with("its counts pause"), "{texts:?}");
     assert!(texts[1].starts_with("process 77 ended after "), "{texts:?}");
     assert!(texts[2].starts_with("core 0 was offline for ") && texts[2].ends_with("it is back"), "{texts:?}");
     let told: Vec<String> = report.notices.iter().map(|notice| notice.text.clone()).collect();

@@ -317,8 +317,9 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(if turn % 40 == 0 { 150 } else { 1 }));
             }
         });
-        let mut seen = 0;
-        for _ in 0..15 {
+        let (mut seen, mut tries, begun) = (0, 0, Instant::now());
+        while tries < 15 || seen == 0 && begun.elapsed() < Duration::from_secs(60) {
+            tries += 1;
             // That it is written all the time may be all that there is to say.
             let Ok((copy, _)) = copied(&path) else { continue };
             seen += 1;

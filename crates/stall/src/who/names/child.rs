@@ -327,10 +327,11 @@ mod tests {
         assert!(is_named(&ask(7, key.inode, &open)), "other users' files have names");
     }
 
-    /// The child of this process that reads names and was started last by this thread.
+    /// The child of this process that reads names and was started last by this thread. The kernel lists them in the order of their
+    /// birth; their numbers begin again at the end of their range.
     fn newest_child() -> u32 {
         let list = std::fs::read_to_string("/proc/thread-self/children").unwrap();
-        list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).max().unwrap()
+        list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).next_back().unwrap()
     }
 
     #[test]
