@@ -205,7 +205,9 @@ impl Writer {
                     (&self.counts.news, news),
                     (&self.counts.writes, 1),
                 ] {
-                    counter.fetch_add(count, Ordering::Relaxed);
+                    // A sender may claim any number.
+                    let more = |sum: u64| Some(sum.saturating_add(count));
+                    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
                 }
                 if news > 0 {
                     wake();
