@@ -205,9 +205,7 @@ impl Writer {
                     (&self.counts.news, news),
                     (&self.counts.writes, 1),
                 ] {
-                    // A sender may claim any number.
-                    let more = |sum: u64| Some(sum.saturating_add(count));
-                    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+                    counter.fetch_add(count, Ordering::Relaxed);
                 }
                 if news > 0 {
                     wake();
