@@ -384,7 +384,9 @@ fn unplaced(dimms: &mut [Dimm], modules: &[Module], controllers: &[Controller]) 
         let of_controller = controllers.iter().filter(|one| one.id == module.controller).flat_map(|one| {
             // What cannot be read may be any number.
             let [corrected, uncorrected] = one.of_no_module().map(|count| count.unwrap_or(1));
-            severities(corrected, uncorrected)
+            // Nor is a count all that there were where it and the total contradict each other.
+            let [of_corrected, of_uncorrected] = one.contradicts().map(u64::from);
+            severities(corrected.max(of_corrected), uncorrected.max(of_uncorrected))
         });
         dimm.unplaced = of_places.chain(of_controller).collect::<BTreeSet<_>>().into_iter().collect();
         if dimm.fidelity == Fidelity::Exact && dimm.unplaced.contains(&ErrorSeverity::Corrected) {

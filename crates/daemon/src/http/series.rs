@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Error;
 use surefoot_http::metrics::Label;
 use surefoot_model::Room;
@@ -248,6 +248,7 @@ impl Series {
     pub(crate) fn within_budget(mut self) -> Self {
         let limit = self.extent.series_max();
         self.of_room(Room::Watch);
+        let mut left_out = self.take_doubles();
         // Findings first, then the first thing of each room, then the second.
         let mut claimed: BTreeMap<(bool, Claim, Room), usize> = BTreeMap::new();
         let mut told = 2 + Room::ALL.len();
@@ -261,7 +262,6 @@ impl Series {
                 }
             }
         }
-        let mut left_out: BTreeMap<Room, u64> = BTreeMap::new();
         let mut ends: BTreeMap<(bool, Room), Claim> = BTreeMap::new();
         for ((is_later, claim, room), series) in claimed {
             // What matters less than a thing that is left out is left out as well.
@@ -283,6 +283,24 @@ impl Series {
             family.add(&[("room", room.as_str())], left_out.get(&room).copied().unwrap_or(0));
         }
         self
+    }
+
+    /// Leaves out a series that is there already: two things whose names differ only in what no label holds would be two values of one
+    /// series, and a scraper takes either. How many, by room.
+    fn take_doubles(&mut self) -> BTreeMap<Room, u64> {
+        let mut left_out = BTreeMap::new();
+        for family in &mut self.families {
+            let mut seen = HashSet::new();
+            let room = family.room;
+            family.rows.retain(|row| {
+                let is_new = seen.insert(row.labels.clone());
+                if !is_new {
+                    *left_out.entry(room).or_default() += row.value.series() as u64;
+                }
+                is_new
+            });
+        }
+        left_out
     }
 }
 
@@ -318,5 +336,28 @@ fn encode_value(metric: &mut MetricEncoder<'_>, kind: MetricType, value: &Value)
             metric.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
         }
         (Value::Info, _) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names that differ only in a byte that no label holds are one label.
+    #[test]
+    fn no_series_is_told_twice_and_what_is_left_out_is_counted() {
+        let mut series = Series::new(Extent::default());
+        series.of_room(Room::Nic);
+        for (place, value) in [1u64, 2].into_iter().enumerate() {
+            series.gauge("nic_packets", "Packets.").of(Claim(place), &[("interface", "e?a")], value);
+        }
+        series.gauge("nic_packets", "Packets.").of(Claim(2), &[("interface", "e?b")], 3u64);
+        let series = series.within_budget();
+        let told: Vec<(&str, u64)> =
+            series.families.iter().map(|family| (family.name, family.rows.len() as u64)).collect();
+        assert_eq!(told[0], ("nic_packets", 2));
+        let left_out = series.families.iter().find(|family| family.name == "watch_series_left_out");
+        let of_nic = left_out.and_then(|family| family.rows.iter().find(|row| row.labels[0].1 == "nic"));
+        assert!(of_nic.is_some_and(|row| matches!(row.value, Value::Count(1))), "{of_nic:?}");
     }
 }

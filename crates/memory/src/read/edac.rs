@@ -532,6 +532,20 @@ impl Controller {
         Some(is(corrected, self.corrected?) && is(uncorrected, self.uncorrected?))
     }
 
+    /// Whether the total of corrected and of uncorrected errors is another number than that of its places and of the errors without one.
+    /// Then neither is known to be all that there were; not so where a number is missing.
+    pub fn contradicts(&self) -> [bool; 2] {
+        let [corrected, uncorrected] = self.of_places();
+        let of = |placed: Option<u64>, unplaced: Option<u64>, total: Option<u64>| {
+            let sum = placed.zip(unplaced).map(|(placed, unplaced)| placed.wrapping_add(unplaced));
+            !self.places.is_empty() && sum.zip(total).is_some_and(|(sum, total)| sum & COUNT_MAX != total & COUNT_MAX)
+        };
+        [
+            of(corrected, self.corrected_no_information, self.corrected),
+            of(uncorrected, self.uncorrected_no_information, self.uncorrected),
+        ]
+    }
+
     /// Corrected and uncorrected errors whose module is not known: those that the driver counts as such, or what its totals have beyond
     /// its modules, if that is more. `None` where neither can be read.
     pub fn of_no_module(&self) -> [Option<u64>; 2] {

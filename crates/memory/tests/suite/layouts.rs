@@ -90,7 +90,24 @@ fn one_count_per_record_is_a_sample_and_a_total_that_does_not_add_up_is_told() {
     let twice = dimm(&look, "mc0/dimm3");
     assert_eq!(twice.serial_certainty, Some(Certainty::CannotTellApartHere), "a number that two modules have");
     assert_eq!(look.controllers[0].adds_up, Some(false));
+    // Then no count of its modules is all that there were.
+    assert!(
+        look.dimms.iter().filter(|dimm| dimm.controller == look.controllers[0].id).all(|dimm| !dimm.is_all(Corrected))
+    );
     assert!(look.problems[0].why.contains("not that of its modules"));
+}
+
+#[test]
+fn a_total_below_its_modules_leaves_no_count_whole() {
+    let tree = fixture("intel-icelake-16dimm");
+    assert!(look(&tree).dimms.iter().filter(|dimm| dimm.controller == "mc0").all(|dimm| dimm.is_all(Uncorrected)));
+    let tree = tree.file(format!("{MC}/mc0/dimm0/dimm_ue_count"), "9\n").file(format!("{MC}/mc0/ue_count"), "3\n");
+    let look = look(&tree);
+    let of = |controller: &str| {
+        let dimms = look.dimms.iter().filter(|dimm| dimm.controller == controller);
+        dimms.map(|dimm| dimm.is_all(Uncorrected)).collect::<Vec<_>>()
+    };
+    assert!(of("mc0").iter().all(|is_all| !is_all) && of("mc1").iter().all(|is_all| *is_all), "{:?}", look.controllers);
 }
 
 #[test]
