@@ -7,6 +7,7 @@ use super::strangers;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use surefoot_model::{Alert, AlertOrigin, Room, Severity, one_line};
+use surefoot_outside::host_name::is_of_every_host;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -127,6 +128,13 @@ fn alert(told: Told, now_ns: u64) -> Result<Alert, (Reason, String)> {
         true => (Reason::Host, "it has neither a label host nor instance".to_owned()),
         false => (Reason::Host, format!("'{}' is no name of a host", strangers::name(named))),
     })?;
+    if is_of_every_host(&host) {
+        let name = strangers::name(named);
+        let why = format!(
+            "'{name}' is what every machine calls itself: set a label host, or name its target by the host's name"
+        );
+        return Err((Reason::Host, why));
+    }
     let is_firing = match told.status.as_str() {
         "firing" => true,
         "resolved" => false,
@@ -298,6 +306,18 @@ mod tests {
         let taken = read(&message(json!([told("firing", json!({"instance": "[2001:db8::7]:9100"}))]))).unwrap();
         assert_eq!((taken.alerts.len(), taken.refused.count()), (1, 0));
         assert_eq!(taken.alerts[0].host, "2001:db8::7");
+    }
+
+    /// The node_exporter of each host, scraped by a Prometheus beside it: all of them would be one host.
+    #[test]
+    fn what_every_machine_calls_itself_is_no_host() {
+        for name in ["localhost:9100", "127.0.0.1:9100", "[::1]:9100", "0.0.0.0", "[::ffff:127.0.0.1]:9100"] {
+            let taken = read(&message(json!([told("firing", json!({"instance": name}))]))).unwrap();
+            assert_eq!((taken.alerts.len(), taken.refused.count()), (0, 1), "{name}");
+            assert!(taken.refused.reasons[0].contains("set a label host"), "{:?}", taken.refused.reasons);
+            let named = json!({"instance": name, "host": "n1"});
+            assert_eq!(read(&message(json!([told("firing", named)]))).unwrap().alerts[0].host, "n1");
+        }
     }
 
     #[test]

@@ -17,6 +17,17 @@ pub fn is_same_host(name: &str, host: &str) -> bool {
     is_name(name) && is_name(host) && is_same
 }
 
+/// Whether this is what every machine calls itself, or an address of every machine or none: two machines would have one name.
+pub fn is_of_every_host(text: &str) -> bool {
+    match text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().map(|address| address.to_canonical()) {
+        Ok(address) => address.is_loopback() || address.is_unspecified() || address.is_multicast(),
+        Err(_) => UNSET.contains(&text.to_ascii_lowercase().as_str()),
+    }
+}
+
+/// Names that machines have before anybody gave them one.
+const UNSET: [&str; 5] = ["localhost", "localhost.localdomain", "localhost4", "localhost6", "host"];
+
 /// The longest name, and the longest of its parts, by RFC 1035.
 const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
@@ -32,7 +43,7 @@ pub fn in_address(host: &str) -> Result<String, String> {
         Err(format!("'{shown}' is no host's name that could be part of an address: {why}"))
     };
     if let Ok(address) = host.parse::<std::net::IpAddr>() {
-        if address.is_loopback() || address.is_unspecified() || address.is_multicast() {
+        if is_of_every_host(host) {
             return wrong("every machine has this address, or none");
         }
         return Ok(if address.is_ipv6() { format!("[{address}]") } else { host.to_owned() });
@@ -58,7 +69,6 @@ pub fn in_address(host: &str) -> Result<String, String> {
 
 /// Whether this is a name that tells one host from others.
 fn is_name(text: &str) -> bool {
-    const UNSET: [&str; 5] = ["localhost", "localhost.localdomain", "localhost4", "localhost6", "host"];
     let is_address = text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
     !text.is_empty() && !is_address && !is_filler(text) && !UNSET.contains(&text.to_ascii_lowercase().as_str())
 }
