@@ -403,7 +403,9 @@ mod tests {
     /// A hook that reaches such a host reaches the controller itself.
     #[test]
     fn an_alert_of_what_every_machine_is_called_is_refused() {
-        for instance in ["localhost:9100", "127.0.0.1:7077", "[::1]:9100", "0", "all"] {
+        for instance in
+            ["localhost:9100", "127.0.0.1:7077", "[::1]:9100", "[::ffff:127.0.0.1]:9100", "0.0.0.0", "0", "all"]
+        {
             let taken =
                 read(&message(json!([told("firing", json!({"alertname": "x", "instance": instance}))]))).unwrap();
             assert_eq!((taken.alerts.len(), taken.refused.count()), (0, 1), "{instance}");

@@ -80,6 +80,27 @@ impl Dispatch {
         }
     }
 
+    /// The outcome of a step of a case that is about another machine than the one that has the name of its host now; `None` if not. What an
+    /// agent does has this of its order.
+    fn of_first_machine(&self, order: &Order) -> Option<Outcome> {
+        if !self.hands.acts_on_machine(order) {
+            return None;
+        }
+        let memo = order.memo.clone();
+        let taken_over = lock(&self.book).with(|store| {
+            let for_ns = for_machine_of(store.case(order.case), order)?;
+            Ok(for_ns != 0 && store.taken_over_ns(&order.host)? > for_ns)
+        });
+        match taken_over {
+            Ok(false) => None,
+            Ok(true) => {
+                let detail = format!("not done: {ANOTHER_MACHINE}, and the case is about the one before");
+                Some(Outcome::Failed { detail, memo, is_passing: false })
+            }
+            Err(_) => Some(Outcome::Waits { waits_for: "the store".to_owned(), memo, again_in_ns: AGAIN_IN_NS }),
+        }
+    }
+
     /// The order with what is known of the host's machine, where its step compares that; or that it waits for the store. A step that compares
     /// nothing does not wait: what it would say of its first call would be lost.
     fn with_machine(&self, order: &Order) -> Result<Order, Outcome> {
@@ -93,7 +114,7 @@ impl Dispatch {
                 Ok(None) => {}
                 // Not known now is neither known to be another one nor unknown.
                 Err(_) => {
-                    let waits_for = "the store, for which machine the host is".to_owned();
+                    let waits_for = "the store".to_owned();
                     return Err(Outcome::Waits { waits_for, memo: order.memo.clone(), again_in_ns: AGAIN_IN_NS });
                 }
             }
@@ -231,9 +252,11 @@ impl Act for Dispatch {
     fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         match self.is_afar(order) {
             true => self.wait(order, stop),
-            false => self.of_another(order).unwrap_or_else(|| match self.with_machine(order) {
-                Ok(order) => self.recorded.run(&order, stop),
-                Err(waits) => waits,
+            false => self.of_another(order).or_else(|| self.of_first_machine(order)).unwrap_or_else(|| {
+                match self.with_machine(order) {
+                    Ok(order) => self.recorded.run(&order, stop),
+                    Err(waits) => waits,
+                }
             }),
         }
     }
@@ -364,7 +387,7 @@ mod tests {
             }
         };
         let away = || Book::existing(Address::Sqlite("/nonexistent/cases".into()), None);
-        assert_eq!(run(away(), &of("pods", "n1")), "the store, for which machine the host is");
+        assert_eq!(run(away(), &of("pods", "n1")), "the store");
         assert_eq!(run(away(), &of("plain", "n1")), "None", "it has no scheduler, and asks nobody");
         let home = tempfile::tempdir().unwrap();
         let store = || Book::new(Address::Sqlite(home.path().join("cases")), None);
@@ -377,6 +400,76 @@ mod tests {
         };
         store().with(|store| store.claim(&[claim], &MachineLimits::default())).unwrap();
         assert!(run(store(), &of("pods", "n1")).contains("of n1"));
+    }
+
+    /// The machine was replaced, or another one took its name: what the case was opened for is not done to that one.
+    #[test]
+    fn a_case_of_the_machine_that_had_the_name_before_does_nothing_to_the_next_one() {
+        struct Does;
+        impl Act for Does {
+            fn dry_run(&self, _: &Order) -> String {
+                String::new()
+            }
+            fn run(&self, _: &Order, _: &AtomicBool) -> Outcome {
+                Outcome::Done { detail: "done".into(), memo: String::new() }
+            }
+            fn find(&self, _: &Order) -> Found {
+                Found::MayRepeat
+            }
+        }
+        let home = tempfile::tempdir().unwrap();
+        let store = || Book::new(Address::Sqlite(home.path().join("cases")), None);
+        let claim = |letter: &str| {
+            let machine = MachineId { hardware: Some(letter.into()), system: None };
+            let claim = Claim { host: "n1".into(), machine, ..Claim::default() };
+            store().with(|store| store.claim(&[claim], &MachineLimits::default())).unwrap()
+        };
+        let opened = || {
+            let mut book = store();
+            let now_ns = book.with(|store| store.now_realtime_ns()).unwrap();
+            let case: Case = serde_json::from_value(serde_json::json!({
+                "id": 0, "host": "n1", "service": "", "fault": "memory/rate", "subject": "", "alert_key": format!("k{now_ns}"),
+                "severity": "warning", "sentence": "", "policy": "p", "state": "running", "is_firing": true, "steps": [],
+                "is_drained": false, "since_realtime_ns": now_ns, "state_since_realtime_ns": now_ns, "revision": 0,
+            }))
+            .unwrap();
+            let line = surefoot_model::AuditEntry { action: "opened".into(), ..line_of(0) };
+            let open = surefoot_model::CaseChange::Open(Box::new(case));
+            book.with(|store| store.decide(1, &mut |_| vec![(open.clone(), line.clone())])).unwrap().remove(0)
+        };
+        claim("a");
+        let first = opened();
+        store().with(|store| store.release("n1", "user anna", "", &MachineLimits::default())).unwrap();
+        claim("b");
+        let second = opened();
+        let dispatch = Dispatch::new(HandsConfig::default(), MachineId::default(), store(), |_| Arc::new(Does));
+        let run = |case: u64, step: &str| {
+            let order = Order { case, host: "n1".into(), step: step.parse().unwrap(), ..Order::default() };
+            match dispatch.run(&order, &AtomicBool::new(false)) {
+                Outcome::Done { detail, .. } | Outcome::Failed { detail, is_passing: false, .. } => detail,
+                other => panic!("{other:?}"),
+            }
+        };
+        let refused = "not done: another machine answers by this name now, and the case is about the one before";
+        assert_eq!(run(first.id, "run:/hooks/repair"), refused);
+        // What gives the host back, and what touches none, is done.
+        assert_eq!([run(first.id, "return"), run(first.id, "ticket:desk"), run(first.id, "drain")], ["done"; 3]);
+        assert_eq!(run(second.id, "run:/hooks/repair"), "done");
+        let replaced = Some(surefoot_model::Replaced { at_realtime_ns: 1, ..Default::default() });
+        let line = surefoot_model::AuditEntry { action: "replaced".into(), ..line_of(first.id) };
+        store().with(|store| store.update(&Case { replaced, ..first.clone() }, &line)).unwrap();
+        assert_eq!(run(first.id, "run:/hooks/repair"), "done", "a person says that the machine is another one");
+    }
+
+    fn line_of(case: u64) -> surefoot_model::AuditEntry {
+        surefoot_model::AuditEntry {
+            at_realtime_ns: 0,
+            case,
+            actor: "user anna".into(),
+            action: String::new(),
+            target: String::new(),
+            reason: String::new(),
+        }
     }
 
     /// An agent of an earlier release has no such outcome, and says that the step is done.

@@ -1,5 +1,6 @@
 //! Silences of Alertmanager: what somebody said is to be left alone for a while opens no case, whoever told of it.
 
+use super::strangers;
 use regex_lite::Regex;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_http::lock;
 use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, one_line};
+use surefoot_outside::host_name::is_same_host;
 use surefoot_remedy::alerts::alert_name;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -22,6 +24,9 @@ const FOUND_MAX: usize = 200_000;
 const LINES_MAX: usize = 20;
 /// So long after the start alerts wait for Alertmanager's first word; then they are decided on without it.
 const FIRST_WORD_TIME_MAX: Duration = Duration::from_secs(60);
+/// Ports of an expression that a host's name is tried with, and one that is tried with every expression: node_exporter's.
+const PORTS_MAX: usize = 16;
+const USUAL_PORT: &str = "9100";
 /// The label by which an alert that came from an agent is known when Alertmanager tells of it in turn.
 pub(super) const ORIGIN: (&str, &str) = ("surefoot_origin", "agent");
 
@@ -103,15 +108,35 @@ impl Matcher {
         Matcher { name: told.name, is, is_equal: told.is_equal }
     }
 
-    /// A label that is not there is empty.
-    fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+    /// A label that is not there is empty. A finding of an agent has its host's name for `host` and `instance`; whoever silences the host on the
+    /// page of Alertmanager has there what Prometheus calls it: with a port, or by a name that may be the same host's.
+    fn holds(&self, labels: &BTreeMap<String, String>, finding_of: Option<&str>) -> bool {
         let value = labels.get(&self.name).map_or("", String::as_str);
         let is_so = match &self.is {
             Is::Text(text) => value == text,
             Is::Expression(expression) => expression.is_match(value),
             Is::Unknown => return true,
         };
-        is_so == self.is_equal
+        is_so == self.is_equal || self.is_equal && finding_of.is_some_and(|host| self.may_be_of(host))
+    }
+
+    /// Whether it may be about this host.
+    fn may_be_of(&self, host: &str) -> bool {
+        if !matches!(&*self.name, "host" | "instance") {
+            return false;
+        }
+        match &self.is {
+            Is::Text(text) => {
+                strangers::host(text).is_some_and(|silenced| silenced == host || is_same_host(&silenced, host))
+            }
+            Is::Expression(expression) => {
+                let ports = expression.as_str().split(|letter: char| !letter.is_ascii_digit());
+                let ports = ports.filter(|digits| (2..=5).contains(&digits.len())).take(PORTS_MAX).chain([USUAL_PORT]);
+                let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+                ports.into_iter().any(|port| expression.is_match(&format!("{shown}:{port}")))
+            }
+            Is::Unknown => true,
+        }
     }
 }
 
@@ -281,7 +306,9 @@ fn silence_of<'a>(known: &'a [Silence], found: &mut Found, alert: &Alert, now_re
         Some(Some(at)) if holds_now(at) => Some(*at),
         _ => {
             let labels = labels_of(alert);
-            let holds = |at: &usize| holds_now(at) && known[*at].matchers.iter().all(|one| one.holds(&labels));
+            let finding_of = (alert.origin == AlertOrigin::Finding).then_some(&*alert.host);
+            let holds =
+                |at: &usize| holds_now(at) && known[*at].matchers.iter().all(|one| one.holds(&labels, finding_of));
             let at = (0..known.len()).find(holds);
             if found.len() >= FOUND_MAX {
                 found.clear();
@@ -369,6 +396,19 @@ mod tests {
         ] {
             assert_eq!(hides(matchers.clone(), &one), is_hidden, "{matchers}");
         }
+        // As Prometheus calls the host: with a port, or by its whole name.
+        for (name, is_hidden) in
+            [("n1:9100", true), ("N1.example:7077", true), ("n2:9100", false), ("n11.example", false)]
+        {
+            assert_eq!(hides(json!([is("instance", name, false, true)]), &one), is_hidden, "{name}");
+            assert_eq!(hides(json!([is("rack", name, false, true)]), &one), false, "{name}");
+        }
+        for (expression, is_hidden) in [("n1:.*", true), ("(n1|n2):7077", true), ("n1:\\d+", true), ("n2:.*", false)] {
+            assert_eq!(hides(json!([is("instance", expression, true, true)]), &one), is_hidden, "{expression}");
+        }
+        let six = alert("2001:db8::7");
+        assert!(hides(json!([is("instance", "[2001:db8::7]:9100", false, true)]), &six));
+        assert!(hides(json!([is("instance", "\\[2001:db8::7\\]:.*", true, true)]), &six));
         let told = Alert { origin: AlertOrigin::Alertmanager, labels: [("rack".into(), "r1".into())].into(), ..one };
         assert!(hides(json!([is("rack", "r1", false, true)]), &told));
         assert!(!hides(json!([is("host", "n1", false, true)]), &told), "its own labels count");

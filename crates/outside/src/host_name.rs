@@ -18,6 +18,9 @@ pub fn is_same_host(name: &str, host: &str) -> bool {
     is_name(name) && is_name(host) && is_same
 }
 
+/// Names that machines have before anybody gave them one.
+const UNSET: [&str; 5] = ["localhost", "localhost.localdomain", "localhost4", "localhost6", "host"];
+
 /// The longest name, and the longest of its parts, by RFC 1035.
 const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
@@ -55,6 +58,7 @@ pub fn in_address(host: &str) -> Result<String, String> {
 /// machine to itself, and `all` is every node to a scheduler.
 pub fn is_of_one_host(host: &str) -> bool {
     let is_one = |address: IpAddr| {
+        let address = address.to_canonical();
         let everywhere = address.is_loopback() || address.is_unspecified() || address.is_multicast();
         !everywhere && address != IpAddr::V4(Ipv4Addr::BROADCAST)
     };
@@ -84,7 +88,6 @@ fn number(text: &str) -> Option<u32> {
 
 /// Whether this is a name that tells one host from others.
 fn is_name(text: &str) -> bool {
-    const UNSET: [&str; 5] = ["localhost", "localhost.localdomain", "localhost4", "localhost6", "host"];
     let is_address = text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     !text.is_empty() && !is_address && !is_filler(text) && !UNSET.contains(&text.to_ascii_lowercase().as_str())
 }

@@ -91,6 +91,15 @@ impl Hands {
         }
     }
 
+    /// Whether the step does something to the machine that has the host's name now, and is not what gives the host back.
+    pub fn acts_on_machine(&self, order: &Order) -> bool {
+        match &order.step {
+            Step::Drain => !matches!(self.drainer(order), Drainer::None),
+            Step::Return | Step::Restore(_) => false,
+            step => step.touches_host(),
+        }
+    }
+
     /// The host's name and its others, as the policy file gives them.
     pub fn names<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a str> {
         self.config.hosts.names(host)

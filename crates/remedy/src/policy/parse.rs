@@ -71,16 +71,15 @@ impl Policies {
 
 /// The tables `[[host]]`. A name is of one machine.
 fn host_names(top: &Table<'_>) -> Result<HostNames> {
-    let of = |value: &Value<'_>| Ok::<_, Error>(value.host()?.trim_end_matches('.').to_ascii_lowercase());
     let mut hosts = HostNames::default();
     for (place, table) in top.tables("host")?.into_iter().enumerate() {
         if place == HOSTS_MAX {
             return Err(table.error(format!("there are more than {HOSTS_MAX}")));
         }
-        let mut names = vec![of(&table.need("name")?)?];
+        let mut names = vec![table.need("name")?.host()?];
         if let Some(also) = table.find("also") {
             for name in also.texts(NAMES_MAX)? {
-                names.push(of(&name)?);
+                names.push(name.host()?);
             }
         }
         let twice = |name| table.error(format!("'{name}' is the name of another [[host]] already, or stands twice"));

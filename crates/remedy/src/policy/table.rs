@@ -210,10 +210,13 @@ impl<'a> Value<'a> {
         Ok(text.to_owned())
     }
 
-    /// A host's name; an IPv6 address in the one form that alerts have it in.
+    /// A host's name in the one form that alerts have it in: an address, or a name in lower case without a dot at its end.
     pub(crate) fn host(&self) -> Result<String> {
         let name = self.name()?;
-        Ok(name.parse().map_or(name, |address: std::net::Ipv6Addr| address.to_string()))
+        Ok(match name.parse::<std::net::IpAddr>() {
+            Ok(address) => address.to_canonical().to_string(),
+            Err(_) => name.trim_end_matches('.').to_ascii_lowercase(),
+        })
     }
 
     /// An absolute path.

@@ -98,12 +98,12 @@ fn a_host_has_its_service_and_its_controller_by_each_of_its_names() {
         also = ["n1.example", "10.0.0.7"]
         [[service]]
         name = "web"
-        hosts = ["n1"]
+        hosts = ["N1."]
         [[service]]
         name = "db"
         hosts = ["n2"]
         [[bmc]]
-        host = "n1.example"
+        host = "N1.Example"
         url = "https://rack7-a"
     "#;
     let policies = Policies::parse(text, "p").unwrap();

@@ -300,6 +300,16 @@ impl CaseStore {
         self.connected.ask("looking for a machine", |sql| Ok(machines_of(sql, hosts)?.remove(host)))
     }
 
+    /// When the name of a host came from one machine to another, `CLOCK_REALTIME`; 0 for never.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn taken_over_ns(&mut self, host: &str) -> Result<u64> {
+        let words = "SELECT took_over_ns FROM remedy_machine WHERE host = $1";
+        let rows = self.connected.ask("looking for a machine", |sql| sql.rows(words, &[host.into()]))?;
+        Ok(rows.first().map_or(0, |row| row.number(0)))
+    }
+
     /// Whether something could be written now.
     ///
     /// # Errors
