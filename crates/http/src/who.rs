@@ -288,7 +288,7 @@ impl<R: Copy> Access<R> {
         if !self.own_roles.is_empty() && (uid == 0 || uid == effective_user()) {
             return Ok(Caller { name: format!("user {uid}"), roles: self.own_roles.clone(), hosts: Vec::new() });
         }
-        Err("this user may do nothing here; the file of --who says who may, or show a bearer token")
+        Err("this user has no role here; name it in the file of roles, or show a bearer token")
     }
 }
 
