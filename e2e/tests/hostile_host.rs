@@ -264,8 +264,8 @@ fn a_host_of_attackers_neither_ends_nor_swells_nor_misleads_a_watch() {
     let programs = programs(&theirs);
     let _ = Command::new("chown").args(["-hR", &NOBODY.to_string()]).arg(&theirs).status();
     RAISER.path();
-    let words = format!("watch --who 1 --port 0 --interval 500ms --json --checkpoints");
-    let mut watch = surefoot(&words).arg(tiers.0.path()).words("--history").arg(folder.path().join("history.db"));
+    let words = "watch --who 1 --port 0 --interval 500ms --json --checkpoints";
+    let mut watch = surefoot(words).arg(tiers.0.path()).words("--history").arg(folder.path().join("history.db"));
     watch = watch.words("--run-directory").arg(&run).going_first();
     let begun = Instant::now();
     let mut watch = watch.start();

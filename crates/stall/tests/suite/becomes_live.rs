@@ -14,6 +14,7 @@ use surefoot_testkit::not_run::not_run;
 #[test]
 fn stacks_of_the_program_before_execve_have_no_names_of_the_one_after() {
     const TEST: &str = "stacks_of_the_program_before_execve_have_no_names_of_the_one_after";
+    let _turn = live::turn();
     let folder = tempfile::tempdir().unwrap();
     let compiled = |name, define| {
         let flags = ["-static", "-no-pie", "-fomit-frame-pointer", "-Wl,--eh-frame-hdr", define];

@@ -2,12 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use surefoot_model::{CpuId, WhoReport};
 use surefoot_stall::who::WhoConfig;
 use surefoot_testkit::not_run::not_run;
 
 /// The core on which the programs poll.
 pub const WATCHED: CpuId = CpuId(1);
+
+/// One at a time polls on that core: two would have half of it each, and be interrupted half as often.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Compiles one of the programs; `None` without a compiler or a second core, and where no static one can be made.
 pub fn program(test: &str, folder: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {

@@ -19,6 +19,9 @@ use surefoot_stall::who::joiner::{Arrival, Joiner};
 use surefoot_stall::who::{self, LOOK_EVERY, Watch, WhoConfig};
 use surefoot_testkit::not_run::not_run;
 
+/// How often a busy machine is asked again where it raised too few.
+const TRIES: usize = 4;
+
 fn program(test: &str, folder: &Path) -> Option<PathBuf> {
     let flags = ["-fomit-frame-pointer", "-fasynchronous-unwind-tables"];
     live::program(test, folder, "deep", "deep.c", &flags)
@@ -80,12 +83,19 @@ fn is_whole(raiser: &Raiser) -> bool {
 #[test]
 fn a_program_without_frame_pointers_has_its_whole_stack() {
     const TEST: &str = "a_program_without_frame_pointers_has_its_whole_stack";
+    let _turn = live::turn();
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
-    let Some((raisers, missing)) = watch(TEST, &program, &["300", "2000", "2"], |_| {}) else { return };
+    let watched = || watch(TEST, &program, &["300", "2000", "2"], |_| {});
+    let Some((mut raisers, mut missing)) = watched() else { return };
+    // While something else runs on the watched core there is nothing to flush, so a busy machine raises fewer and is asked again.
+    for _ in 0..TRIES {
+        if with_whole_stack(&raisers).0 < 20 {
+            (raisers, missing) = watched().unwrap();
+        }
+    }
     let (all, whole) = with_whole_stack(&raisers);
     println!("{whole} of {all} have the whole stack");
-    // While something else runs on the watched core there is nothing to flush, so a busy machine raises fewer.
     assert!(all >= 20, "{all} seen of 600");
     let cut: Vec<&Raiser> = raisers.iter().filter(|raiser| !is_whole(raiser)).collect();
     assert!(whole * 100 >= all * 95, "{whole} of {all}; {missing:#?}; {cut:#?}");
@@ -94,10 +104,21 @@ fn a_program_without_frame_pointers_has_its_whole_stack() {
 #[test]
 fn a_deleted_program_without_frame_pointers_is_unwound_all_the_same() {
     const TEST: &str = "a_deleted_program_without_frame_pointers_is_unwound_all_the_same";
+    let _turn = live::turn();
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
     let delete = |program: &Path| std::fs::remove_file(program).unwrap();
-    let Some((raisers, _)) = watch(TEST, &program, &["300", "2000", "1"], delete) else { return };
+    let watched = || {
+        let copy = folder.path().join("copy");
+        std::fs::copy(&program, &copy).unwrap();
+        watch(TEST, &copy, &["300", "2000", "1"], delete)
+    };
+    let Some((mut raisers, _)) = watched() else { return };
+    for _ in 0..TRIES {
+        if with_whole_stack(&raisers).0 < 10 {
+            raisers = watched().unwrap().0;
+        }
+    }
     let unmapped: Vec<&Raiser> = raisers.iter().filter(|raiser| raiser.syscall == "munmap").collect();
     let all: u64 = unmapped.iter().map(|raiser| raiser.count).sum();
     // The wrapper, four functions, the thread's own and what starts threads.
@@ -186,6 +207,7 @@ fn options(hidden: &[&str]) -> RaiserOptions {
 #[test]
 fn kernels_that_tell_less_agree_with_the_exact_join() {
     const TEST: &str = "kernels_that_tell_less_agree_with_the_exact_join";
+    let _turn = live::turn();
     const CSD: [&str; 2] = ["csd_queue_cpu", "csd_function_entry"];
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
@@ -204,12 +226,17 @@ fn kernels_that_tell_less_agree_with_the_exact_join() {
     let (mut joiner, mut truths) = (Joiner::new(exact.calls()), Vec::new());
     let (mut next_mark, mut next_turn) = (exact.marks_end(WATCHED), probes.tape_end(WATCHED));
     let _ = exact.take();
-    let mut child = start(&program, &["800", "300", "3"]);
-    let pid = child.id();
-    let mut has_ended = false;
+    let raising = || start(&program, &["800", "300", "3"]);
+    let mut child = raising();
+    let (mut pids, mut has_ended) = (vec![child.id()], false);
     let mut flush_function = None;
     while !has_ended {
         has_ended = child.try_wait().unwrap().is_some();
+        if has_ended && truths.len() < 50 && pids.len() <= TRIES {
+            assert!(child.wait().unwrap().success());
+            (child, has_ended) = (raising(), false);
+            pids.push(child.id());
+        }
         std::thread::sleep(Duration::from_millis(5));
         let (mut marks, mut turns): (Vec<Mark>, Vec<Turn>) = Default::default();
         next_mark = exact.read_marks(WATCHED, next_mark, &mut marks).0;
@@ -219,7 +246,7 @@ fn kernels_that_tell_less_agree_with_the_exact_join() {
         }
         for mark in &marks {
             if let Some(Arrival::Function { raiser: Some(raised), .. }) = joiner.mark(WATCHED, mark)
-                && raised.pid == pid
+                && pids.contains(&raised.pid)
             {
                 if raised.system_call == Some(11) {
                     flush_function = Some(raised.function);
@@ -251,6 +278,7 @@ fn kernels_that_tell_less_agree_with_the_exact_join() {
 #[test]
 fn without_the_calls_themselves_the_report_still_names_who_probably_sent_them() {
     const TEST: &str = "without_the_calls_themselves_the_report_still_names_who_probably_sent_them";
+    let _turn = live::turn();
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
     let probes = match Probes::attach(&Options::default()) {
@@ -265,18 +293,28 @@ fn without_the_calls_themselves_the_report_still_names_who_probably_sent_them() 
         let hidden = [&csd[..], more].concat();
         let mut watch = Watch::attach_without(&Root::host(), &mut traced, &config, hidden).unwrap();
         watch.start(&mut traced);
-        let mut child = start(&program, &["600", "300", "2"]);
-        while child.try_wait().unwrap().is_none() {
-            std::thread::sleep(LOOK_EVERY);
-            watch.look(&mut traced);
+        let mut pids = Vec::new();
+        for _ in 0..=TRIES {
+            let mut child = start(&program, &["600", "300", "2"]);
+            pids.push(child.id());
+            while child.try_wait().unwrap().is_none() {
+                std::thread::sleep(LOOK_EVERY);
+                watch.look(&mut traced);
+            }
+            assert!(child.wait().unwrap().success());
+            let so_far =
+                watch.report_so_far(&mut traced).interrupts.into_iter().flat_map(|interrupt| interrupt.raisers);
+            let unmapped = so_far.filter(|raiser| pids.contains(&raiser.pid) && raiser.syscall == "munmap");
+            if unmapped.map(|raiser| raiser.count).sum::<u64>() >= 20 {
+                break;
+            }
         }
-        assert!(child.wait().unwrap().success());
         let report = watch.finish(&mut traced);
         assert_eq!(report.joined_count, 0, "nothing is joined exactly");
         assert!(report.missing.iter().any(|word| word.contains("probable")), "{:?}", report.missing);
         let calls = report.interrupts.iter().filter(|interrupt| interrupt.cause.kind == CauseKind::CallFunction);
         let raisers: Vec<&Raiser> =
-            calls.flat_map(|interrupt| &interrupt.raisers).filter(|raiser| raiser.pid == child.id()).collect();
+            calls.flat_map(|interrupt| &interrupt.raisers).filter(|raiser| pids.contains(&raiser.pid)).collect();
         let of = |call: &str| raisers.iter().filter(|raiser| raiser.syscall == call).map(|raiser| raiser.count).sum();
         let (unmapped, ordered): (u64, u64) = (of("munmap"), of("membarrier"));
         assert!(unmapped >= 20, "{unmapped} by munmap: {raisers:#?}");
