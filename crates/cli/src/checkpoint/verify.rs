@@ -4,6 +4,7 @@ use super::list::{ProblemLine, is_durable, tier_words};
 use super::lost::Gone;
 use super::options::DirectoriesOptions;
 use super::progress::Bar;
+use crate::account::Steps;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
@@ -79,13 +80,16 @@ fn read_all(survey: &Survey, locks: Option<&Locks>) -> Vec<Verdict> {
     let total = survey.copies.iter().fold(0u64, |sum, copy| sum.saturating_add(bytes(copy)));
     let mut bar = Bar::new(if locks.is_none() { "verify" } else { "scrub" });
     let mut before = 0u64;
+    let mut steps = locks.map(|_| Steps::new("scrubbed", survey.copies.len()));
     let mut read = |copy: &Copy| {
+        steps.iter_mut().for_each(|steps| steps.begin(copy.image.to_string_lossy()));
         let progress = &mut |done: u64, _: u64| bar.show(before.saturating_add(done), total);
         let verdict = match locks {
             None => inspect::verify(copy, progress),
             Some(locks) => inspect::scrub(copy, locks, progress),
         };
         before = before.saturating_add(bytes(copy));
+        steps.iter_mut().for_each(|steps| steps.end(verdict.state.label()));
         verdict
     };
     survey.copies.iter().map(&mut read).collect()
