@@ -35,25 +35,31 @@ pub fn run(options: &CasesOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "remedy cases")?;
         list.cases.iter().try_for_each(|case| output::line(&mut out, &CaseRow::of(case)))?;
     } else {
-        out.write_all(text(&list, options.all, &options.place.words(), clock::realtime_ns()).as_bytes())?;
+        let is_full = list.cases.len() as u64 >= options.limit;
+        out.write_all(text(&list, [options.all, is_full], &options.place.words(), clock::realtime_ns()).as_bytes())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
 }
 
-fn text(list: &CaseList, all: bool, place: &str, now_ns: u64) -> String {
+fn text(list: &CaseList, [all, is_full]: [bool; 2], place: &str, now_ns: u64) -> String {
     let mut text = if list.cases.is_empty() { String::new() } else { table(&list.cases, now_ns) };
-    text += &match (list.cases.len() as u64, all) {
+    let shown = list.cases.len() as u64;
+    text += &match (shown, all) {
         (0, true) => "No cases.\n".to_owned(),
-        (shown, true) => format!("{}\n", counted(shown, "case", "cases")),
-        (shown, false) if shown < list.open_count => {
-            format!("The newest {shown} of {} open cases; --limit shows more\n", list.open_count)
+        (_, true) if is_full => format!("The newest {}; there may be more: --limit\n", counted(shown, "case", "cases")),
+        (_, true) => format!("{}\n", counted(shown, "case", "cases")),
+        (_, false) if shown < list.open_count => {
+            // Of the others nothing is known here.
+            let of_shown = words::headline(&list.cases, shown).sentence;
+            format!(
+                "{} open cases. Of the newest {shown} (--limit shows more): {}\n",
+                list.open_count,
+                one_line(&of_shown)
+            )
         }
-        (_, false) => String::new(),
+        (_, false) => format!("{}\n", one_line(&words::headline(&list.cases, list.open_count).sentence)),
     };
-    if !all {
-        text += &format!("{}\n", one_line(&words::headline(&list.cases, list.open_count).sentence));
-    }
     for notice in &list.notices {
         text += &format!(
             "{}; `surefoot remedy release HOST{place}` takes the name away from the first.\n",
@@ -127,17 +133,27 @@ mod tests {
             notices: Vec::new(),
         };
         let list = of(cases, 7, true);
-        let said = text(&list, false, " --server https://ctl:7443", 180_000_000_000);
+        let said = text(&list, [false, true], " --server https://ctl:7443", 180_000_000_000);
         for part in [
             "with a person",
             "2 min",
             "waiting, dry run",
-            "newest 2 of 7 open cases",
-            "7 open cases; 1 needs manual action: n1.",
+            "7 open cases. Of the newest 2 (--limit shows more): 2 open cases; 1 needs manual action: n1.\n",
             "Everything is paused: `surefoot remedy trail --server https://ctl:7443`",
         ] {
             assert!(said.contains(part), "{part}\n{said}");
         }
-        assert_eq!(text(&of(Vec::new(), 0, false), false, "", 1), "No open cases.\n");
+        assert_eq!(text(&of(Vec::new(), 0, false), [false, false], "", 1), "No open cases.\n");
+        let running = |open_count| of(vec![case(2, CaseState::Waiting)], open_count, false);
+        let said = text(&running(7), [false, true], "", 1);
+        assert!(
+            said.ends_with(
+                "7 open cases. Of the newest 1 (--limit shows more): 1 open case; no manual action needed.\n"
+            )
+        );
+        let said = text(&running(1), [true, true], "", 1);
+        assert!(said.ends_with("The newest 1 case; there may be more: --limit\n"), "{said}");
+        let said = text(&running(1), [true, false], "", 1);
+        assert!(said.ends_with("\n1 case\n"), "{said}");
     }
 }
