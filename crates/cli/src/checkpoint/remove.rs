@@ -130,6 +130,9 @@ fn one(job: Job, options: &RemoveOptions, now_ns: u64) -> Outcomes {
     if !options.all_users && line.uid != inspect::own_user() {
         return told(line, "left_alone", "it belongs to another user; --all-users takes it, too".into(), strange);
     }
+    if let Err(error) = job.expect_named() {
+        return told(line, "left_alone", error.to_string(), strange);
+    }
     if !options.yes {
         return told(line, "would_remove", String::new(), strange);
     }

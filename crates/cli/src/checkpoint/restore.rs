@@ -73,6 +73,11 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         }
         Ok(restored) => restored,
     };
+    for renamed in inspect::renamed(&survey) {
+        if restored.ranks.iter().any(|files| files.job_directory == renamed.directory) {
+            surefoot_console::tell!("surefoot: {renamed}");
+        }
+    }
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint restore")?;

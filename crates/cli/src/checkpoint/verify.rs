@@ -8,7 +8,7 @@ use crate::account::Steps;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
-use surefoot_checkpoint::inspect::{self, Copy, Locks, State, Survey, Verdict};
+use surefoot_checkpoint::inspect::{self, Copy, Locks, Problem, State, Survey, Verdict};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
@@ -41,7 +41,13 @@ pub struct Line<'a> {
 }
 
 pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
-    let survey = inspect::survey(&options.directories()?)?;
+    let mut survey = inspect::survey(&options.directories()?)?;
+    survey.problems.extend(inspect::renamed(&survey).into_iter().map(|renamed| Problem {
+        why: renamed.to_string(),
+        path: renamed.directory,
+        owner: renamed.owner,
+        is_link: false,
+    }));
     // Before the locks are held, which a running job would have.
     let gone = Gone::of(&survey);
     // Held to the end, so that no job starts over what is being repaired.
