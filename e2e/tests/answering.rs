@@ -5,6 +5,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use surefoot_checkpoint::controller::Fixed;
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Policy};
 use surefoot_e2e::command::{PATIENCE, binary, surefoot};
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
@@ -270,4 +272,117 @@ fn files_of_the_page_that_stop_answering_are_a_problem_and_the_watch_ends() {
         assert!(mounted.unanswered() > 0, "it was never asked");
         ends(running);
     }
+}
+
+/// A job with one checkpoint in memory and on the SSD, in directories of that home.
+fn with_job(home: &Path, name: &str) -> PathBuf {
+    let [memory, ssd] = ["memory", "ssd"].map(|tier| home.join(tier));
+    for tier in [&memory, &ssd] {
+        fs::create_dir_all(tier).unwrap();
+    }
+    let mut config = Config::new(name, &memory, Some(ssd));
+    config.policy = Policy::Fixed(Fixed::PaperNth(2));
+    let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+    let state = job.route_file("state.bin").unwrap();
+    fs::write(&state, vec![7; 100_000]).unwrap();
+    job.checkpoint().unwrap();
+    drop(job);
+    memory.join(name)
+}
+
+/// The one file of that name below a directory.
+fn found(directory: &Path, name: &str) -> PathBuf {
+    let output = Command::new("find").arg(directory).args(["-name", name]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let first = said.lines().next();
+    PathBuf::from(first.unwrap_or_else(|| panic!("no {name} in {}", directory.display())))
+}
+
+/// A command that changes files waits for a file system that stops answering as long as it is let: it says what it waits for, and when
+/// it is asked to end it ends, and says what was done.
+#[test]
+fn commands_that_change_checkpoints_say_what_they_wait_for_and_end_with_an_account() {
+    const TEST: &str = "answering::commands_that_change_checkpoints_say_what_they_wait_for_and_end_with_an_account";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    // The command, and its account.
+    let all: [(&[&str], &str); 4] = [
+        (&["checkpoint", "restore", "--job", "b", "--to", "OUT", "HOME"], "OUT is not known to be there"),
+        (
+            &["checkpoint", "scrub", "HOME"],
+            "nothing is known to be scrubbed; begun, and not known to be scrubbed: HOME/memory/b/",
+        ),
+        (
+            &["checkpoint", "drain", "b", "--durable", "HOME/ssd", "--memory", "HOME/memory"],
+            "b is not known to be drained",
+        ),
+        (&["checkpoint", "remove", "b", "--yes", "--in", "MOUNTED"], "it had not begun to change anything"),
+    ];
+    let mut homes = Vec::new();
+    for _ in all {
+        let home = tempfile::tempdir().unwrap();
+        let file = found(&with_job(home.path(), "b"), "slot-*.image");
+        let mounted = match HangingFileSystem::mount(&file) {
+            Ok(mounted) => mounted,
+            Err(why) => return not_run(TEST, &why),
+        };
+        let over = Over::new(&mounted.program(), &file);
+        mounted.hang_after_opens(0);
+        mounted.hang_at_another_name();
+        homes.push((home, file, mounted, over));
+    }
+    // All at once, because each takes its patience.
+    std::thread::scope(|scope| {
+        for ((words, account), (home, file, mounted, _over)) in all.into_iter().zip(&homes) {
+            scope.spawn(move || {
+                let place = |text: &str| {
+                    let mounted = mounted.program().parent().unwrap().to_owned();
+                    let places =
+                        [("HOME", home.path().to_owned()), ("OUT", home.path().join("out")), ("MOUNTED", mounted)];
+                    places.iter().fold(text.to_owned(), |text, (name, path)| text.replace(name, path.to_str().unwrap()))
+                };
+                let words: Vec<String> = words.iter().map(|word| place(word)).collect();
+                let (first, rest) = words.split_at(words.len() - 1);
+                let first: Vec<&str> = first.iter().map(String::as_str).collect();
+                let said = home.path().join("said");
+                let mut is_asked = false;
+                let (status, said) = ended(&first, Path::new(&rest[0]), home.path(), |process| {
+                    let waits = fs::read_to_string(&said).unwrap_or_default().contains("waiting for");
+                    if !is_asked && waits {
+                        is_asked = true;
+                        assert!(Command::new("kill").args(["-TERM", &process.to_string()]).status().unwrap().success());
+                    }
+                });
+                assert!(mounted.unanswered() > 0, "{words:?}: it was never asked: {said}");
+                assert_eq!(status.signal(), Some(15), "{words:?}: {status}: {said}");
+                let file = if first.contains(&"--in") { mounted.program().with_file_name("b") } else { file.clone() };
+                assert!(said.contains(&format!("waiting for {}", file.display())), "{words:?}: {said}");
+                assert!(said.contains("ended by SIGTERM") && said.contains(&place(account)), "{words:?}: {said}");
+                assert!(said.contains("still waits for a file system"), "{words:?}: {said}");
+            });
+        }
+    });
+}
+
+/// Slow is not dead: a command that goes on is not ended, however long it takes in all.
+#[test]
+fn a_command_that_changes_files_is_not_cut_off_where_they_are_slow() {
+    const TEST: &str = "answering::a_command_that_changes_files_is_not_cut_off_where_they_are_slow";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    let home = tempfile::tempdir().unwrap();
+    let job = with_job(home.path(), "b");
+    let file = found(&job, "slot-*.image");
+    let mounted = match HangingFileSystem::mount(&file) {
+        Ok(mounted) => mounted,
+        Err(why) => return not_run(TEST, &why),
+    };
+    let _over = Over::new(&mounted.program(), &file);
+    // Some thirty pages are read, one request for each.
+    mounted.slow_down(1_000);
+    let begun = Instant::now();
+    let ssd = home.path().join("ssd");
+    let words = ["checkpoint", "drain", "b", "--durable", ssd.to_str().unwrap(), "--memory"];
+    let (status, said) = ended(&words, &home.path().join("memory"), home.path(), |_| {});
+    assert!(status.success(), "{status}: {said}");
+    assert!(begun.elapsed() > Duration::from_secs(20), "it was not slow: {:?}", begun.elapsed());
+    assert!(!said.contains("waiting for"), "{said}");
 }

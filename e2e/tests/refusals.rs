@@ -1,7 +1,8 @@
 //! Input that makes no sense: the right exit code, one clear line, nothing lost.
 
 use std::net::TcpListener;
-use surefoot_e2e::command::{Surefoot, surefoot};
+use std::process::{Command, Output, Stdio};
+use surefoot_e2e::command::{Surefoot, binary, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 
 /// Runs that must end before they begin, with what their message must say.
@@ -192,4 +193,59 @@ fn closed_and_full_outputs_are_no_panic() {
         finished.expect_code(2);
         assert!(finished.stderr.contains("No space left on device"), "{finished:#?}");
     }
+}
+
+/// How the command ends whose standard output is closed.
+fn with_closed_output(words: &str) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$0\" \"$@\" >&-"]).arg(binary()).args(words.split_whitespace());
+    shell.stdin(Stdio::null()).output().unwrap()
+}
+
+/// The commands that the help of this one lists.
+fn below(help: &str) -> Vec<String> {
+    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = list.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).filter(|name| name != "help").collect()
+}
+
+#[test]
+fn output_that_cannot_be_written_fails_every_help_and_every_table() {
+    let Some(_turn) = turn("output_that_cannot_be_written_fails_every_help_and_every_table", Need::Nothing) else {
+        return;
+    };
+    let (mut left, mut commands) = (vec![String::new()], Vec::new());
+    while let Some(command) = left.pop() {
+        let words = format!("{command} --help");
+        let help = surefoot(&words).run();
+        help.expect_code(0);
+        left.extend(below(&help.stdout).iter().map(|name| format!("{command} {name}").trim().to_owned()));
+        commands.push(words);
+    }
+    assert!(commands.len() > 40, "only {commands:?}");
+    for words in ["--version", "config defaults", "config show --json", "ecc verilog", "status", "status --json"] {
+        commands.push(words.to_owned());
+    }
+    for words in &commands {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let full = surefoot(words).stdout(full).run();
+        full.expect_code(2);
+        assert!(full.stderr.contains("stdout cannot be written"), "{full:#?}");
+        assert!(full.stderr.contains("No space left on device") && !full.stderr.contains("os error"), "{full:#?}");
+        let closed = with_closed_output(words);
+        let said = String::from_utf8_lossy(&closed.stderr);
+        assert_eq!(closed.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains("stdout cannot be written") && said.contains("it is closed"), "{words}: {said}");
+    }
+    // A reader that has seen enough is none of that.
+    let (read, write) = std::io::pipe().unwrap();
+    drop(read);
+    let gone = surefoot("--help").stdout(write).run();
+    gone.expect_code(0);
+    assert_eq!(gone.stderr, "");
+    // Whoever wants no output says so.
+    surefoot("status")
+        .stdout(std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap())
+        .run()
+        .expect_code(0);
 }

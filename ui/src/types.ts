@@ -223,6 +223,11 @@ export type EntryView1 =
        * What rank 0 found, or why nothing came back.
        */
       report: string;
+      /**
+       * The tier that rank 0 read its part from: `memory`, `durable` or `shared`; `None` where it came from other nodes, nothing
+       * came back, or an older release wrote it.
+       */
+      tier?: string | null;
     };
 /**
  * How a job's request for its newest checkpoint ended.

@@ -35,7 +35,7 @@ const LOCK: &str = "a lock of this user's in a directory that was checked to be 
 /// Files that open others, how often, and why that is safe.
 const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/checkpoint/src/inspect/verify.rs", 1, NEW),
-    ("crates/hostfs/src/answering.rs", 2, "files of the kernel about a child; the number of a system call"),
+    ("crates/hostfs/src/answering/waits.rs", 3, "files of the kernel about a child; numbers of system calls"),
     ("crates/checkpoint/src/measure/tiers.rs", 1, NEW),
     ("crates/checkpoint/src/medium/device.rs", 3, KERNEL),
     ("crates/checkpoint/src/medium/mod.rs", 2, "holds the directories of a tier, and opens nothing"),

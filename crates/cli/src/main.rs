@@ -1,6 +1,7 @@
 //! The command `surefoot`: parse, run, map the outcome to an exit code.
 #![forbid(unsafe_code)]
 
+mod account;
 mod answers;
 mod args;
 mod checkpoint;

@@ -23,18 +23,30 @@ pub fn run(options: &StatusOptions) -> anyhow::Result<Outcome> {
             );
             None
         }
-        Some(Runs::Here(pid, standing)) => Some(RunningWatch {
-            pid,
-            uid: standing.uid,
-            capabilities: standing.capabilities.names(),
-            no_new_privileges: standing.no_new_privileges,
-            seccomp: match standing.seccomp {
-                Seccomp::None => "none",
-                Seccomp::Strict => "strict",
-                Seccomp::Filter => "filter",
-            },
-            unit: standing.unit,
-        }),
+        Some(Runs::Unknown(why)) => {
+            surefoot_console::tell!("surefoot: whether a watch runs is not known: {why}");
+            None
+        }
+        Some(Runs::Here { pid, standing, unanswered }) => {
+            if let Some(why) = unanswered {
+                let directory = options.run_directory.display();
+                surefoot_console::tell!(
+                    "surefoot: a watch of {directory} is there but does not answer (process {pid}): {why}"
+                );
+            }
+            Some(RunningWatch {
+                pid,
+                uid: standing.uid,
+                capabilities: standing.capabilities.names(),
+                no_new_privileges: standing.no_new_privileges,
+                seccomp: match standing.seccomp {
+                    Seccomp::None => "none",
+                    Seccomp::Strict => "strict",
+                    Seccomp::Filter => "filter",
+                },
+                unit: standing.unit,
+            })
+        }
     };
     let mut out = surefoot_console::people::stdout();
     if options.json {

@@ -9,7 +9,9 @@ use std::io::{Write, stderr};
 use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use surefoot_console::exit::without_number;
 use surefoot_console::people;
+use surefoot_hostfs::stdout;
 use surefoot_model::one_line;
 
 /// What is wrong with a command line.
@@ -163,13 +165,20 @@ pub fn tell(error: &Wrong) -> ExitCode {
     let (printed, code) = match error {
         Wrong::NoCommand => (stderr().write_all(FIRST.as_bytes()), 2),
         // 0 for help and version, 2 for what is wrong.
-        Wrong::Line(error) => (error.print(), error.exit_code()),
+        Wrong::Line(error) if error.use_stderr() => (error.print(), error.exit_code()),
+        Wrong::Line(error) => {
+            let printed =
+                stdout::expect_writable().and_then(|()| error.print()).and_then(|()| stdout::expect_written());
+            (printed, error.exit_code())
+        }
     };
     match printed {
-        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => people::tell!("surefoot: {why}"),
-        _ => {}
+        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
+            people::tell!("surefoot: stdout cannot be written: {}", without_number(&why.to_string()));
+            ExitCode::from(2)
+        }
+        _ => ExitCode::from(u8::try_from(code).unwrap_or(2)),
     }
-    ExitCode::from(u8::try_from(code).unwrap_or(2))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Exit codes: 0 done; 1 ran and found what it is asked to report as failure; 2 usage or input error; 3 not supported
 //! here.
 
+use anyhow::Context;
 use std::io;
 use std::process::ExitCode;
+use surefoot_hostfs::stdout;
 use surefoot_model::one_line;
 
 /// How a command ended that did not fail.
@@ -21,6 +23,13 @@ pub fn code(
     outcome: anyhow::Result<Outcome>,
     is_unsupported: impl Fn(&(dyn std::error::Error + 'static)) -> bool,
 ) -> ExitCode {
+    let written = stdout::expect_written().context("stdout cannot be written, and what is missing there is lost");
+    let outcome = match (outcome, written) {
+        (Ok(outcome), written) => written.map(|()| outcome),
+        // The same error, with no word of what could not be written.
+        (Err(error), Err(written)) if error.is::<io::Error>() => Err(written),
+        (Err(error), _) => Err(error),
+    };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
@@ -69,7 +78,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::Context;
 
     #[test]
     fn what_a_name_holds_begins_no_line_and_commands_no_terminal() {

@@ -3,12 +3,26 @@
 
 use std::io::{self, Stderr, StdoutLock, Write};
 use std::path::Path;
+use surefoot_hostfs::stdout::{expect_writable, remember};
 use surefoot_model::is_harmful;
 pub use surefoot_model::one_line;
 
-/// Standard output.
-pub fn stdout() -> Clean<StdoutLock<'static>> {
-    Clean::new(io::stdout().lock())
+/// Standard output. What it does not take is remembered: the command fails at its end also where the writer went on.
+pub fn stdout() -> Clean<Out> {
+    Clean::new(Out(io::stdout().lock()))
+}
+
+/// Standard output, unless it is closed.
+pub struct Out(StdoutLock<'static>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        remember(expect_writable().and_then(|()| self.0.write(bytes)))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        remember(self.0.flush())
+    }
 }
 
 /// Standard error.

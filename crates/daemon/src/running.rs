@@ -9,16 +9,19 @@ use crate::SOCKET_NAME;
 use crate::why::Unwatched;
 use serde::Deserialize;
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
+use surefoot_foreign::said;
 use surefoot_hostfs::privilege::{Privilege, Standing};
-use surefoot_hostfs::{Root, cpus as lists, listening, peer};
-use surefoot_model::{CpuId, Finding, HostDescription, Room, WhoReport};
+use surefoot_hostfs::{Root, clock, cpus as lists, listening, peer};
+use surefoot_model::{CpuId, Finding, Health, HostDescription, Room, WhoReport};
 use surefoot_outside::http::{self, Answer, NoAnswer, Request};
 
 /// The file's name in the run directory.
@@ -60,7 +63,37 @@ pub enum Runs {
     /// In a PID namespace that this process does not see, so its privileges are unknown.
     Elsewhere,
     /// This process, with these privileges.
-    Here(u32, Standing),
+    Here {
+        /// The process.
+        pid: u32,
+        /// Its privileges.
+        standing: Standing,
+        /// Why it gave no answer that is a watch's; `None` where it answered.
+        unanswered: Option<String>,
+    },
+    /// Something is there, and whether a watch runs is not known: why.
+    Unknown(String),
+}
+
+/// What is found at the name of the socket in a run directory.
+enum Socket {
+    /// Nothing, or nobody listens there any more.
+    None,
+    /// A user who is neither this one nor root.
+    Untrusted(u32),
+    /// Something that cannot be asked: why.
+    Unknown(String),
+    /// A listener of this user or root, and its process.
+    Here(UnixStream, u32),
+}
+
+impl Socket {
+    fn stream(self) -> Option<UnixStream> {
+        match self {
+            Socket::Here(stream, _) => Some(stream),
+            _ => None,
+        }
+    }
 }
 
 /// The report of the watch that runs from this directory, provided that it follows the raisers of all these cores. `None` if no
@@ -84,7 +117,13 @@ pub fn overview(directory: &Path, root: &Root) -> Option<Result<Seen, Unanswered
     let found = answer(directory, root, "/api/v1/overview")?;
     Some(found.and_then(|value| {
         let of_another = |error| Unanswered { at: at(directory), why: format!("it is of another version: {error}") };
-        serde_json::from_value(value).map_err(of_another)
+        let seen: Seen = serde_json::from_value(value).map_err(of_another)?;
+        match seen.rooms.is_empty() {
+            false => Ok(seen),
+            true => {
+                Err(Unanswered { at: at(directory), why: "its answer has no rooms, and so tells nothing".to_owned() })
+            }
+        }
     }))
 }
 
@@ -120,16 +159,18 @@ impl Seen {
 /// Its answer to this path. `None` if neither root nor this user runs a watch from the directory.
 fn answer(directory: &Path, root: &Root, path: &str) -> Option<Result<Value, Unanswered>> {
     let own = Privilege::read(root).effective_uid;
+    let listens = || {
+        let (address, _) = address(directory, own)?;
+        let owner = listening::owner(root, address).ok()??;
+        is_trusted(owner, own).then_some(address)
+    };
     let answer = match socket(directory, own) {
-        Some((stream, _)) => get_over(stream, path),
-        None => {
-            let (address, _) = address(directory, own)?;
-            let owner = listening::owner(root, address).ok()??;
-            if !is_trusted(owner, own) {
-                return None;
-            }
-            get_at(address, path)
-        }
+        Socket::Here(stream, _) => get_over(stream, path),
+        other => match (listens(), other) {
+            (Some(address), _) => get_at(address, path),
+            (None, Socket::Unknown(why)) => Err(why),
+            (None, _) => return None,
+        },
     };
     let value = answer.and_then(|answer| json(&answer));
     Some(value.map_err(|why| Unanswered { at: at(directory), why }))
@@ -144,7 +185,7 @@ pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
     let own = Privilege::read(root).effective_uid;
     let (address, _) = address(directory, own)?;
     let listens = || listening::owner(root, address).ok()?;
-    (socket(directory, own).is_some() || listens().is_some()).then_some(address)
+    (socket(directory, own).stream().is_some() || listens().is_some()).then_some(address)
 }
 
 /// The address that this user or root announced, and the cores whose raisers are followed.
@@ -173,7 +214,7 @@ fn ask(
 ) -> Result<Found, String> {
     let missing: Vec<String> = cpus.iter().filter(|cpu| !followed.contains(cpu)).map(CpuId::to_string).collect();
     // First whether there is a watch at all: the file may be left over from one that ended.
-    let connected = socket(directory, own);
+    let connected = socket(directory, own).stream();
     if connected.is_none() {
         let owner = listening::owner(root, address).map_err(|error| error.to_string())?;
         let owner = owner.ok_or("nothing listens there any more")?;
@@ -185,7 +226,7 @@ fn ask(
         return Err(format!("it does not follow the raisers of core {}", missing.join(", ")));
     }
     let answer = match connected {
-        Some((stream, _)) => get_over(stream, "/api/v1/who")?,
+        Some(stream) => get_over(stream, "/api/v1/who")?,
         None => get_at(address, "/api/v1/who")?,
     };
     let mut answer = json(&answer)?;
@@ -198,25 +239,99 @@ fn ask(
     Ok(Found { address, report })
 }
 
-/// The socket of the watch that root or this user runs from this directory, and the process that listens.
-fn socket(directory: &Path, own: Option<u32>) -> Option<(UnixStream, u32)> {
+/// What is at the name of the socket in this directory.
+fn socket(directory: &Path, own: Option<u32>) -> Socket {
     let path = directory.join(SOCKET_NAME);
+    let shown = path.display().to_string();
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Socket::None,
+        Err(error) => return Socket::Unknown(format!("{shown} cannot be looked at: {}", said(&error))),
+        Ok(found) if !found.file_type().is_socket() => return Socket::Unknown(format!("{shown} is not a socket")),
+        Ok(_) => {}
+    }
     let (sender, connected) = mpsc::sync_channel(1);
     // A stopped watch accepts no connection, and connecting to it never ends.
     std::thread::spawn(move || sender.send(UnixStream::connect(path)));
-    let stream = connected.recv_timeout(PATIENCE).ok()?.ok()?;
-    let listener = peer::credentials(stream.as_fd())?;
-    is_trusted(listener.uid, own).then_some((stream, listener.pid))
+    let stream = match connected.recv_timeout(PATIENCE) {
+        Ok(Ok(stream)) => stream,
+        // Its watch has ended.
+        Ok(Err(error)) if [ErrorKind::ConnectionRefused, ErrorKind::NotFound].contains(&error.kind()) => {
+            return Socket::None;
+        }
+        Ok(Err(error)) => return Socket::Unknown(format!("{shown} cannot be connected to: {}", said(&error))),
+        Err(_) => {
+            let s = PATIENCE.as_secs();
+            return Socket::Unknown(format!(
+                "a watch is there but does not answer: {shown} took no connection in {s} s"
+            ));
+        }
+    };
+    match peer::credentials(stream.as_fd()) {
+        Some(listener) if is_trusted(listener.uid, own) => Socket::Here(stream, listener.pid),
+        Some(listener) => Socket::Untrusted(listener.uid),
+        None => Socket::Unknown(format!("the kernel does not tell who listens at {shown}")),
+    }
 }
 
-/// The watch that root or this user runs from this directory, and its privileges; `None` if there is none.
+/// The watch that root or this user runs from this directory, its privileges, and whether it answers; `None` if there is none.
 pub fn runs(directory: &Path, root: &Root) -> Option<Runs> {
-    let (_, pid) = socket(directory, Privilege::read(root).effective_uid)?;
-    match pid {
+    let (stream, pid) = match socket(directory, Privilege::read(root).effective_uid) {
+        Socket::Here(stream, pid) => (stream, pid),
+        Socket::Unknown(why) => return Some(Runs::Unknown(why)),
+        Socket::Untrusted(uid) => {
+            let path = directory.join(SOCKET_NAME);
+            return Some(Runs::Unknown(format!(
+                "user {uid} listens at {}, who is neither you nor root",
+                path.display()
+            )));
+        }
+        Socket::None => return written(directory).map(Runs::Unknown),
+    };
+    if pid == 0 {
         // The kernel has no number for it here.
-        0 => Some(Runs::Elsewhere),
-        _ => Standing::of_process(root, pid).ok().map(|standing| Runs::Here(pid, standing)),
+        return Some(Runs::Elsewhere);
     }
+    Some(match Standing::of_process(root, pid) {
+        Ok(standing) => Runs::Here { pid, standing, unanswered: unanswered(stream) },
+        Err(error) => Runs::Unknown(format!("process {pid} listens, and cannot be looked at: {error}")),
+    })
+}
+
+/// Why what listens there gave no answer of a watch; one that refuses this user has answered.
+fn unanswered(stream: UnixStream) -> Option<String> {
+    let answer = http::ask_over(stream, ANSWER_BYTES_MAX, &request("localhost", "/api/v1/overview"), PATIENCE);
+    match answer {
+        Err(why) => Some(why.to_string()),
+        Ok(answer) if answer.status != 200 => None,
+        Ok(answer) => serde_json::from_str::<Seen>(&answer.body)
+            .err()
+            .map(|error| format!("its answer is not a watch's: {error}")),
+    }
+}
+
+/// What the health file in a directory without a listener says of a watch; `None` without such a file, which a watch removes at its end.
+fn written(directory: &Path) -> Option<String> {
+    let path = directory.join(Health::FILE_NAME);
+    let held = match surefoot_foreign::hold(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        held => held,
+    };
+    let shown = path.display();
+    let bytes = match held.and_then(|held| held.regular()?.read(Health::FILE_BYTES_MAX)) {
+        Err(error) => return Some(format!("{shown} cannot be read: {}", said(&error))),
+        Ok(bytes) => bytes,
+    };
+    let now_ns = clock::realtime_ns();
+    Some(match serde_json::from_slice::<Health>(&bytes) {
+        Err(error) => format!("{shown} is not what a watch writes: {error}"),
+        Ok(health) if health.is_current(now_ns) => {
+            format!("nothing listens in {}, but a watch wrote {shown} less than a minute ago", directory.display())
+        }
+        Ok(_) => format!(
+            "nothing listens in {}, and {shown}, which a watch removes when it ends, is old: that watch was killed, or it hangs",
+            directory.display()
+        ),
+    })
 }
 
 fn json(text: &str) -> Result<Value, String> {
@@ -308,6 +423,78 @@ mod tests {
         let why = asking.join().unwrap();
         assert!(why.contains("no answer") && begun.elapsed() < 6 * PATIENCE, "{why}");
         at.join().unwrap();
+    }
+
+    /// Whoever listens there answers each request with that text, or with nothing at all.
+    fn listens(directory: &Path, answer: Option<&'static str>) {
+        use std::io::{Read, Write};
+        let listener = std::os::unix::net::UnixListener::bind(directory.join(SOCKET_NAME)).unwrap();
+        std::thread::spawn(move || {
+            let mut held = Vec::new();
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 4096]);
+                match answer {
+                    Some(body) => {
+                        let head =
+                            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                        let _ = stream.write_all(format!("{head}{body}").as_bytes());
+                    }
+                    None => held.push(stream),
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_no_watch_and_what_does_not_answer_is_not_taken_for_none() {
+        let root = Root::host();
+        let home = tempfile::tempdir().unwrap();
+        assert!(runs(home.path(), &root).is_none());
+        let unknown = |directory: &Path| match runs(directory, &root) {
+            Some(Runs::Unknown(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        // What another Surefoot would have written.
+        let health = home.path().join(Health::FILE_NAME);
+        for junk in ["", "{}", "junk"] {
+            fs::write(&health, junk).unwrap();
+            assert!(unknown(home.path()).contains("is not what a watch writes"), "{junk:?}");
+        }
+        let mut written = Health {
+            version: Health::VERSION,
+            updated_realtime_ns: clock::realtime_ns(),
+            host: String::new(),
+            headline: surefoot_model::Headline::new(surefoot_model::Severity::Ok, ""),
+            data_age_ns: None,
+            rooms: Default::default(),
+            parts: Vec::new(),
+            parts_left_out: 0,
+        };
+        fs::write(&health, serde_json::to_vec(&written).unwrap()).unwrap();
+        assert!(unknown(home.path()).contains("but a watch wrote"));
+        written.updated_realtime_ns = 1;
+        fs::write(&health, serde_json::to_vec(&written).unwrap()).unwrap();
+        assert!(unknown(home.path()).contains("was killed, or it hangs"));
+        fs::write(home.path().join(SOCKET_NAME), "").unwrap();
+        assert!(unknown(home.path()).contains("is not a socket"));
+        assert!(memory(home.path(), &root).unwrap().unwrap_err().why.contains("is not a socket"));
+        for (answer, why) in
+            [(None, "timed out"), (Some("{}"), "its answer is not a watch's"), (Some("x"), "not a watch's")]
+        {
+            let home = tempfile::tempdir().unwrap();
+            listens(home.path(), answer);
+            match runs(home.path(), &root) {
+                Some(Runs::Here { pid, unanswered: Some(said), .. }) => {
+                    assert_eq!(pid, std::process::id());
+                    assert!(said.contains(why), "{said}");
+                }
+                other => panic!("{other:?}"),
+            }
+            assert!(overview(home.path(), &root).unwrap().is_err());
+        }
+        let home = tempfile::tempdir().unwrap();
+        listens(home.path(), Some("{\"age_ns\":1,\"host\":null,\"rooms\":[]}"));
+        assert!(overview(home.path(), &root).unwrap().unwrap_err().why.contains("no rooms"));
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl JournalEntry {
                     size_of_val(&**decided) + texts(&decided.reasons) + decided.failure.len()
                 }
                 JournalEvent::Asked(answered) => size_of_val(&**answered) + texts(&answered.reasons),
-                JournalEvent::Restart { report, .. } => report.len(),
+                JournalEvent::Restart { report, tier, .. } => report.len() + tier.as_ref().map_or(0, String::len),
                 JournalEvent::NotDurable { why, .. } => why.len(),
                 JournalEvent::Opened { job, weakness, .. } => job.len() + weakness.as_ref().map_or(0, String::len),
                 JournalEvent::Durable { .. } | JournalEvent::Unread { .. } => 0,
@@ -61,8 +61,9 @@ impl JournalEntry {
                 let outcome = DeedOutcome::Failed { error: why.clone() };
                 (DeedAction::MakeDurable, generation(*number, tier), outcome)
             }
-            JournalEvent::Restart { generation: Some(number), .. } => {
-                let target = DeedTarget::Generation { generation: *number, tier: DeedTier::Unknown };
+            JournalEvent::Restart { generation: Some(number), tier, .. } => {
+                let tier = tier.as_deref().map_or(DeedTier::Unknown, DeedTier::of_word);
+                let target = DeedTarget::Generation { generation: *number, tier };
                 (DeedAction::Restore, target, DeedOutcome::Done { observed: Observed::Intact })
             }
             JournalEvent::Restart { generation: None, report, .. } => {
@@ -175,6 +176,10 @@ pub enum JournalEvent {
         /// How it ended; `None` in a journal of an older release: see [`JournalEvent::is_failure`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outcome: Option<RestartOutcome>,
+        /// The tier that rank 0 read its part from: `memory`, `durable` or `shared`; `None` where it came from other nodes, nothing
+        /// came back, or an older release wrote it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tier: Option<String>,
     },
 }
 

@@ -263,8 +263,10 @@ pub enum Error {
         /// What is there instead, and what to do.
         why: String,
     },
-    /// The file of an open history was deleted or replaced: nothing that is written now would be found again.
-    #[error("{what} while it was open; what it held is gone with it, and a new file is begun")]
+    /// The file of an open history was deleted, replaced or overwritten: nothing that is written now would be found again.
+    #[error(
+        "{what} while it was open; what it held is gone with it, and what is there now is used, or a new file begun"
+    )]
     Gone {
         /// Which file, and what became of it.
         what: String,

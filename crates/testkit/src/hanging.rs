@@ -36,6 +36,8 @@ pub struct HangingFileSystem {
 struct Orders {
     /// Hangs at the opening that brings it to 0 from 1; 0 for none.
     hangs_at_open: AtomicU32,
+    /// Hangs at the first look for another name than the program's.
+    hangs_at_name: AtomicBool,
     hangs: AtomicBool,
     stops: AtomicBool,
     delay_ms: AtomicU32,
@@ -106,6 +108,11 @@ impl HangingFileSystem {
         self.orders.hangs_at_open.store(count + 1, Ordering::SeqCst);
     }
 
+    /// As [`HangingFileSystem::hang`], from the first look for a name on that is not its program's: its root can be opened and listed.
+    pub fn hang_at_another_name(&self) {
+        self.orders.hangs_at_name.store(true, Ordering::SeqCst);
+    }
+
     /// From now on it takes no request, as a server that is stopped. Whoever asks waits, and can be killed.
     pub fn stop(&self) {
         self.orders.stops.store(true, Ordering::SeqCst);
@@ -165,6 +172,7 @@ fn serve(mut device: File, content: &[u8], orders: &Orders) {
         const INTERRUPT: u32 = 36;
         const BATCH_FORGET: u32 = 42;
         const OPEN: u32 = 14;
+        const LOOK_UP: u32 = 1;
         if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
             continue;
         }
@@ -172,14 +180,17 @@ fn serve(mut device: File, content: &[u8], orders: &Orders) {
             let left = orders.hangs_at_open.fetch_sub(1, Ordering::SeqCst);
             orders.hangs.fetch_or(left == 1, Ordering::SeqCst);
         }
+        if operation == LOOK_UP && !request[40..].starts_with(NAME.as_bytes()) {
+            orders.hangs.fetch_or(orders.hangs_at_name.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
         if orders.hangs.load(Ordering::SeqCst) {
             orders.unanswered.fetch_add(1, Ordering::SeqCst);
             continue;
         }
         std::thread::sleep(Duration::from_millis(orders.delay_ms.load(Ordering::SeqCst).into()));
         let answer = match operation {
-            1 if request[40..].starts_with(NAME.as_bytes()) => Ok(entry(content.len() as u64)),
-            1 => Err(NO_ENTRY),
+            LOOK_UP if request[40..].starts_with(NAME.as_bytes()) => Ok(entry(content.len() as u64)),
+            LOOK_UP => Err(NO_ENTRY),
             3 => Ok([&BELIEVED_S.to_le_bytes()[..], &[0; 8], &attributes(node, content.len() as u64)].concat()),
             // Opened, and what was read stays in the kernel's cache no longer than that.
             OPEN | 27 => Ok(vec![0; 16]),

@@ -1,6 +1,8 @@
 //! Copies the newest checkpoint of a job that is dead from memory to its SSD, as its session would have at its end.
 
 use super::Progress;
+use super::jobs::renamed;
+use super::survey::survey;
 use crate::config::Config;
 use crate::generation::{Age, Commit, GenerationId, Manifest};
 use crate::medium::Medium;
@@ -137,7 +139,9 @@ fn drain_held(wish: &Drains, names: &mut Names, progress: Progress<'_>) -> Resul
         of_rank.entry(part.manifest.rank).or_default().push(part);
     }
     if generations.is_empty() {
-        return refuse(format!("{} holds no checkpoint of {:?}", wish.memory.display(), wish.job));
+        let renamed = renamed(&survey(&[memory.join(&wish.job)])?).into_iter().next();
+        let renamed = renamed.map(|renamed| format!(": {renamed}")).unwrap_or_default();
+        return refuse(format!("{} holds no checkpoint of {:?}{renamed}", wish.memory.display(), wish.job));
     }
     let (mut refused, mut tier) = (Vec::new(), None);
     for (Age { generation, .. }, parts) in generations.into_iter().rev().take(GENERATIONS_TRIED_MAX) {

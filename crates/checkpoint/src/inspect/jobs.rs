@@ -1,11 +1,12 @@
 //! Jobs as a whole: what each occupies, and its removal.
 
-use super::survey::Survey;
+use super::survey::{Survey, survey};
 use crate::Error;
+use crate::session::journal::{self, JournalEvent};
 use crate::tier::{JobDirectory, Removed};
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// A job of one user, with what it keeps in each directory that was looked at.
 pub struct Job {
@@ -49,15 +50,43 @@ impl Job {
         self.directories.iter().any(JobDirectory::is_running)
     }
 
-    /// Removes it from all these directories, after the locks of all of them were taken.
+    /// What in its directories says that it is another job's, as after a rename by hand; `None` where nothing does.
     ///
     /// # Errors
+    /// Where a directory cannot be looked at.
+    pub fn expect_named(&self) -> Result<(), Error> {
+        let refuse = |renamed: &Renamed| Err(Error::Option { option: "job", why: renamed.to_string() });
+        for directory in &self.directories {
+            let path = directory.path();
+            match renamed(&survey(&[path.to_owned()])?).first() {
+                Some(renamed) => return refuse(renamed),
+                None => {}
+            }
+            let history = journal::read_of(path, self.owner, usize::MAX).ok().flatten();
+            let opened = history.iter().flat_map(|history| history.entries.iter().rev());
+            let named = opened.into_iter().find_map(|entry| match &entry.event {
+                JournalEvent::Opened { job, .. } => Some(job.clone()),
+                _ => None,
+            });
+            if let Some(job) = named.filter(|job| !path.ends_with(job)) {
+                return refuse(&Renamed { directory: path.to_owned(), owner: self.owner, job });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes it from all these directories, after the locks of all of them were taken. A directory that was renamed is another job's,
+    /// and is left.
+    ///
+    /// # Errors
+    /// As [`Job::expect_named`];
     /// [`Error::Storage`]: of kind `WouldBlock` when it is running, of kind `PermissionDenied` when it is another user's
     /// and `of_any_user` was not said; else with what could not be removed.
     pub fn remove(self, of_any_user: bool) -> Result<Removed, Error> {
         for directory in self.directories.iter().filter(|_| !of_any_user) {
             directory.expect_own("remove")?;
         }
+        self.expect_named()?;
         let locks = self.directories.iter().map(|directory| directory.lock(false));
         let locks = locks.collect::<Result<Vec<_>, Error>>()?;
         let mut removed = Removed::default();
@@ -66,6 +95,37 @@ impl Job {
         }
         Ok(removed)
     }
+}
+
+/// A directory with checkpoints of a job whose name it does not have: it was renamed, or they were moved there. That job does not find
+/// them, and they are not the checkpoints of the job that the directory is called after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renamed {
+    /// The directory.
+    pub directory: PathBuf,
+    /// The user whose it is.
+    pub owner: u32,
+    /// The job whose checkpoints they are.
+    pub job: String,
+}
+
+impl fmt::Display for Renamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Renamed { directory, job, .. } = self;
+        write!(
+            f,
+            "{} holds what is of the job {job:?}, whose directory this is not: it was renamed, or filled by hand; give it that name back",
+            directory.display()
+        )
+    }
+}
+
+/// Every such directory, once for each job.
+pub fn renamed(survey: &Survey) -> Vec<Renamed> {
+    let astray = survey.copies.iter().filter(|copy| copy.is_astray());
+    let found: BTreeSet<(PathBuf, String, u32)> =
+        astray.map(|copy| (copy.job_directory.clone(), copy.job(), copy.owner)).collect();
+    found.into_iter().map(|(directory, job, owner)| Renamed { directory, owner, job }).collect()
 }
 
 /// The job of this name below directories of tiers, by user; nothing where there is none.

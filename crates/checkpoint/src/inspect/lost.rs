@@ -126,23 +126,26 @@ impl<'a> Beside<'a> {
         let entries = || history.entries[begun..].iter().filter(|entry| entry.realtime_ns > completed_ns);
         let mut lost = Vec::new();
         let in_memory = entries().rev().find_map(|entry| match &entry.event {
-            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
-            _ => None,
+            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => {
+                Some((decided.generation?, "saved"))
+            }
+            _ => read_by_restart(entry, |tier| tier == "memory").map(|(_, number)| (number, "read by a restart")),
         });
-        if let (Some(number), false) = (in_memory, self.is_in_memory(survey)) {
-            let why = format!("its journal says that number {number} was saved there{}", self.kept_for());
+        if let (Some((number, how)), false) = (in_memory, self.is_in_memory(survey)) {
+            let why = format!("its journal says that number {number} was {how} there{}", self.kept_for());
             lost.push(self.lost(Tier::Memory, self.directory, why));
         }
-        // What a restart refused is taken away, so only what came after the newest one counts.
+        // What a restart refused is taken away, so only what came after the newest one counts, and what that one read, if it was
+        // complete there: a part may be read that never got the mark.
         let is_restart = |entry: &&JournalEntry| matches!(entry.event, JournalEvent::Restart { .. });
         let since: Vec<&JournalEntry> = entries().rev().take_while(|entry| !is_restart(entry)).collect();
-        let durable = since.into_iter().rev().filter_map(|entry| match &entry.event {
-            JournalEvent::Durable { tier, generation, .. } => Some((tier.as_str(), *generation, entry.realtime_ns)),
-            JournalEvent::Decision(decided) if decided.place == "ssd" => {
-                Some(("durable", decided.generation?, entry.realtime_ns))
-            }
-            _ => None,
+        let read = entries().rev().find(is_restart).and_then(|entry| {
+            let (tier, number) = read_by_restart(entry, |tier| tier != "memory")?;
+            let was_complete =
+                |entry: &JournalEntry| durable_by(entry).is_some_and(|(of, one, _)| (of, one) == (tier, number));
+            history.entries.iter().any(was_complete).then_some((tier, number, entry.realtime_ns))
         });
+        let durable = read.into_iter().chain(since.into_iter().rev().filter_map(durable_by));
         let newest: BTreeMap<&str, (u64, u64)> = durable.map(|(tier, number, at_ns)| (tier, (number, at_ns))).collect();
         let told = if newest.is_empty() { None } else { read_published(self.directory).ok().flatten() };
         for (tier, (number, at_ns)) in newest {
@@ -196,6 +199,25 @@ impl<'a> Beside<'a> {
             (_, true) => "; a restart may bring it back from what ranks keep for others (partner-, parity-)",
             _ => "",
         }
+    }
+}
+
+/// The durable tier in which a checkpoint became complete by this line, its number, and when.
+fn durable_by(entry: &JournalEntry) -> Option<(&str, u64, u64)> {
+    match &entry.event {
+        JournalEvent::Durable { tier, generation, .. } => Some((tier.as_str(), *generation, entry.realtime_ns)),
+        JournalEvent::Decision(decided) if decided.place == "ssd" => {
+            Some(("durable", decided.generation?, entry.realtime_ns))
+        }
+        _ => None,
+    }
+}
+
+/// The tier that a restart read from, and the number, by this line; older releases did not write the tier.
+fn read_by_restart(entry: &JournalEntry, of: impl Fn(&str) -> bool) -> Option<(&str, u64)> {
+    match &entry.event {
+        JournalEvent::Restart { generation: Some(number), tier: Some(tier), .. } if of(tier) => Some((tier, *number)),
+        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ mod survey;
 mod verify;
 
 pub use drain::{Drained, Drains, drain};
-pub use jobs::{Job, is_running, job, jobs, own_user};
+pub use jobs::{Job, Renamed, is_running, job, jobs, own_user, renamed};
 pub use lost::{Lost, lost};
 pub use missing::{Missing, missing};
 pub use restore::{RankFiles, RestoredFiles, Wanted, restore};

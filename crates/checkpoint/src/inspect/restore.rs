@@ -1,6 +1,7 @@
 //! Writes what a checkpoint holds as plain files.
 
 use super::Progress;
+use super::jobs::renamed;
 use super::survey::{Copy, Survey, Tier};
 use super::verify::{expect_enough, held};
 use crate::generation::{Age, GenerationId, Manifest};
@@ -134,7 +135,9 @@ fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copie
         let known =
             if jobs.is_empty() { "no checkpoint was found".into() } else { format!("there are {}", jobs.join(", ")) };
         let meant = did_you_mean(&wanted.job, jobs.iter().copied());
-        return refuse("job", format!("there is none called {:?}; {known}{meant}", wanted.job));
+        let renamed = renamed(survey).into_iter().find(|renamed| renamed.directory.ends_with(&wanted.job));
+        let renamed = renamed.map(|renamed| format!("; {renamed}")).unwrap_or_default();
+        return refuse("job", format!("there is none called {:?}; {known}{meant}{renamed}", wanted.job));
     }
     let users = |owners: &BTreeSet<u32>| owners.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     match wanted.owner {

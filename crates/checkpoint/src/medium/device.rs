@@ -2,9 +2,9 @@
 
 use super::{Kind, Medium};
 use std::fmt;
-use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 use surefoot_model::Digits;
 
 /// The number of a block device.
@@ -119,9 +119,16 @@ fn of_btrfs_in(all: &Path, device: &str, layers: u32) -> Medium {
     let systems = fs::read_dir(all).into_iter().flatten().flatten().map(|system| system.path());
     let mut systems = systems.filter(|system| !device.is_empty() && system.join("devices").join(device).exists());
     let Some(system) = systems.next() else { return unknown("whose file system is not in /sys/fs/btrfs") };
-    let count = |names: &str| fs::read_dir(system.join(names)).map_or(0, |names| names.count());
-    // Older kernels do not number the devices.
-    if count("devinfo") > count("devices") {
+    let count = |names: &str| match fs::read_dir(system.join(names)) {
+        Ok(names) => Some(names.count()),
+        // Older kernels do not number the devices.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
+        Err(_) => None,
+    };
+    let [Some(numbered), Some(there)] = ["devinfo", "devices"].map(count) else {
+        return unknown("whose devices cannot be listed");
+    };
+    if numbered > there {
         return unknown("one of several devices, of which not all are there");
     }
     least_durable(&system.join("devices"), "its devices", layers)

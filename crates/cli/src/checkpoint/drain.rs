@@ -3,6 +3,7 @@
 use super::lost;
 use super::options::{DrainOptions, durable_of, own_memory};
 use super::progress::Bar;
+use crate::account;
 use anyhow::Context;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -57,8 +58,25 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
         prunes: options.keep.is_some(),
     };
     let mut bar = Bar::new("drain");
-    let drained = inspect::drain(&wish, &mut |done, total| bar.show(done, total));
+    let known = |done: u64, total: u64| {
+        format!(
+            "{} is not known to be drained to {} ({} of {} were written; it counts when all are); what is in memory stays, and the same \
+             command does it again",
+            options.job,
+            durable.display(),
+            size(done as f64),
+            size(total as f64)
+        )
+    };
+    account::say(&known(0, 0));
+    let drained = inspect::drain(&wish, &mut |done, total| {
+        bar.show(done, total);
+        account::say(&known(done, total));
+    });
     drop(bar);
+    if let Ok(drained) = &drained {
+        account::say(&format!("generation {} of {} is drained", drained.generation.number, options.job));
+    }
     let drained = match drained {
         Err(error) if inspect::is_running(&error) => {
             surefoot_console::tell!("surefoot: {}: left alone: {error}; its own `finish` does this", options.job);

@@ -182,8 +182,17 @@ const DEVICES_MAX: usize = 4096;
 
 fn state(root: &Root) -> (CapabilityState, String, &'static str) {
     const PUBLISH: &str = "run `surefoot checkpoint drive --write` as root, or enable surefoot-drives.timer";
-    let entries = fs::read_dir(root.sys("class/block")).into_iter().flatten().flatten().take(DEVICES_MAX);
+    let folder = root.sys("class/block");
+    let entries = fs::read_dir(&folder).and_then(|entries| entries.take(DEVICES_MAX).collect::<io::Result<Vec<_>>>());
+    let entries = match entries {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let why = format!("which drives are here is not known: {} cannot be read: {error}", folder.display());
+            return (CapabilityState::Reduced, why, "run it as a user who may read /sys");
+        }
+        entries => entries.unwrap_or_default(),
+    };
     let kinds: Vec<Kind> = entries
+        .into_iter()
         // Of a drive with several NVMe controllers each path is there as well, hidden.
         .filter(|entry| !root.read(entry.path().join("hidden")).is_ok_and(|text| text.trim() == "1"))
         .filter(|entry| !entry.path().join("partition").exists())

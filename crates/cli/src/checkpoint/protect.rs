@@ -2,6 +2,7 @@
 
 use super::options::{ProtectOptions, RepairOptions};
 use super::progress::Bar;
+use crate::account::Steps;
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -48,7 +49,7 @@ pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
     if options.json {
         output::stream(&mut out, "checkpoint protect")?;
     }
-    each(&options.files, |path| {
+    each("protected", &options.files, |path| {
         let mut bar = Bar::new(surefoot_console::people::path(path));
         let done = sidecar::protect(path, options.force, trust(options.trust_directory_owner), &mut |done, total| {
             bar.show(done, total)
@@ -80,7 +81,7 @@ pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
     if options.json {
         output::stream(&mut out, "checkpoint repair")?;
     }
-    each(&options.files, |path| {
+    each(if options.check { "checked" } else { "repaired" }, &options.files, |path| {
         let mut bar = Bar::new(surefoot_console::people::path(path));
         let progress = &mut |done, total| bar.show(done, total);
         let (state, findings) = if options.check {
@@ -110,13 +111,22 @@ fn trust(is_directory_owner_trusted: bool) -> Trust {
 
 /// Does the same with each file. What fails is said, and the others are done all the same.
 fn each(
+    done_word: &'static str,
     files: &[std::path::PathBuf],
     mut work: impl FnMut(&Path) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Outcome> {
     let mut worst = Outcome::Done;
     let mut failed: Option<anyhow::Error> = None;
+    let mut steps = Steps::new(done_word, files.len());
     for path in files {
-        match work(path) {
+        steps.begin(path.to_string_lossy());
+        let outcome = work(path);
+        steps.end(match &outcome {
+            Ok(Outcome::Done) => "done",
+            Ok(Outcome::Found) => "left as it is",
+            Err(_) => "failed",
+        });
+        match outcome {
             Ok(Outcome::Done) => {}
             Ok(Outcome::Found) => worst = Outcome::Found,
             // The last failure is printed where all are.

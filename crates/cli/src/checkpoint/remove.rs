@@ -2,6 +2,7 @@
 
 use super::jobs::{JobLine, now_ns};
 use super::options::{RemoveOptions, own_memory};
+use crate::account::Steps;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -83,7 +84,14 @@ pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
     if let Some(age_s) = options.older_than {
         jobs.retain(|job| now_ns.saturating_sub(job.newest_realtime_ns()) as f64 >= age_s * 1e9);
     }
-    let lines: Vec<Outcomes> = jobs.into_iter().map(|job| one(job, options, now_ns)).collect();
+    let mut steps = options.yes.then(|| Steps::new("removed", jobs.len()));
+    let one = |job: Job| {
+        steps.iter_mut().for_each(|steps| steps.begin(&job.name));
+        let line = one(job, options, now_ns);
+        steps.iter_mut().for_each(|steps| steps.end(&line.outcome.replace('_', " ")));
+        line
+    };
+    let lines: Vec<Outcomes> = jobs.into_iter().map(one).collect();
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint remove")?;
@@ -121,6 +129,9 @@ fn one(job: Job, options: &RemoveOptions, now_ns: u64) -> Outcomes {
     }
     if !options.all_users && line.uid != inspect::own_user() {
         return told(line, "left_alone", "it belongs to another user; --all-users takes it, too".into(), strange);
+    }
+    if let Err(error) = job.expect_named() {
+        return told(line, "left_alone", error.to_string(), strange);
     }
     if !options.yes {
         return told(line, "would_remove", String::new(), strange);

@@ -4,6 +4,7 @@ use super::list::is_durable;
 use super::lost;
 use super::options::RestoreOptions;
 use super::progress::Bar;
+use crate::account;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
@@ -42,8 +43,25 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
     let owner = (!options.all_users).then(|| options.user.unwrap_or_else(inspect::own_user));
     let wanted = Wanted { job: options.job.clone(), generation: options.generation, rank: options.rank, owner };
     let mut bar = Bar::new("restore");
-    let restored = inspect::restore(&survey, &wanted, &options.to, &mut |done, total| bar.show(done, total));
+    let known = |done: u64, total: u64| {
+        format!(
+            "{to} is not known to be there ({} of {} were written); if it is not, what was written is in {to}.restoring-{}: remove that, and \
+             restore again",
+            size(done as f64),
+            size(total as f64),
+            std::process::id(),
+            to = options.to.display(),
+        )
+    };
+    account::say(&known(0, 0));
+    let restored = inspect::restore(&survey, &wanted, &options.to, &mut |done, total| {
+        bar.show(done, total);
+        account::say(&known(done, total));
+    });
     drop(bar);
+    if let Ok(restored) = &restored {
+        account::say(&format!("generation {} is in {}", restored.generation.number, options.to.display()));
+    }
     let restored = match restored {
         Err(Error::NothingIntact { why }) => {
             surefoot_console::tell!("surefoot: no checkpoint of {:?} can be restored: {why}", options.job);
@@ -55,6 +73,11 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         }
         Ok(restored) => restored,
     };
+    for renamed in inspect::renamed(&survey) {
+        if restored.ranks.iter().any(|files| files.job_directory == renamed.directory) {
+            surefoot_console::tell!("surefoot: {renamed}");
+        }
+    }
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint restore")?;

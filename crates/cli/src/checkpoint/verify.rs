@@ -4,10 +4,11 @@ use super::list::{ProblemLine, is_durable, tier_words};
 use super::lost::Gone;
 use super::options::DirectoriesOptions;
 use super::progress::Bar;
+use crate::account::Steps;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
-use surefoot_checkpoint::inspect::{self, Copy, Locks, State, Survey, Verdict};
+use surefoot_checkpoint::inspect::{self, Copy, Locks, Problem, State, Survey, Verdict};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
@@ -40,7 +41,13 @@ pub struct Line<'a> {
 }
 
 pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
-    let survey = inspect::survey(&options.directories()?)?;
+    let mut survey = inspect::survey(&options.directories()?)?;
+    survey.problems.extend(inspect::renamed(&survey).into_iter().map(|renamed| Problem {
+        why: renamed.to_string(),
+        path: renamed.directory,
+        owner: renamed.owner,
+        is_link: false,
+    }));
     // Before the locks are held, which a running job would have.
     let gone = Gone::of(&survey);
     // Held to the end, so that no job starts over what is being repaired.
@@ -79,13 +86,16 @@ fn read_all(survey: &Survey, locks: Option<&Locks>) -> Vec<Verdict> {
     let total = survey.copies.iter().fold(0u64, |sum, copy| sum.saturating_add(bytes(copy)));
     let mut bar = Bar::new(if locks.is_none() { "verify" } else { "scrub" });
     let mut before = 0u64;
+    let mut steps = locks.map(|_| Steps::new("scrubbed", survey.copies.len()));
     let mut read = |copy: &Copy| {
+        steps.iter_mut().for_each(|steps| steps.begin(copy.image.to_string_lossy()));
         let progress = &mut |done: u64, _: u64| bar.show(before.saturating_add(done), total);
         let verdict = match locks {
             None => inspect::verify(copy, progress),
             Some(locks) => inspect::scrub(copy, locks, progress),
         };
         before = before.saturating_add(bytes(copy));
+        steps.iter_mut().for_each(|steps| steps.end(verdict.state.label()));
         verdict
     };
     survey.copies.iter().map(&mut read).collect()

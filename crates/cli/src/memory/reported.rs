@@ -50,10 +50,10 @@ pub fn complete(look: &mut MemoryLook, looker: &Looker, root: &Root, limit: Limi
                 look.problems.push(problem(directory, why.to_owned()));
             }
             None => {}
-            Some(Ok(answer)) => {
-                take(look, &answer);
-                known.push(format!("the watch of {}", directory.display()));
-            }
+            Some(Ok(answer)) => match take(look, &answer) {
+                Ok(()) => known.push(format!("the watch of {}", directory.display())),
+                Err(why) => look.problems.push(problem(directory, why)),
+            },
             Some(Err(why)) => look.problems.push(problem(directory, why.to_string())),
         }
     }
@@ -101,9 +101,18 @@ fn history(path: &Path, labels: &Labels, looker: &Looker, suspects: &mut Suspect
 }
 
 /// Takes from a watch's answer what it knows of the fault of each module: it has seen more reports than the history lists.
-fn take(look: &mut MemoryLook, answer: &serde_json::Value) {
-    let dimms = answer["dimms"].as_array().into_iter().flatten();
-    for told in dimms.filter_map(|dimm| serde_json::from_value::<Dimm>(dimm.clone()).ok()) {
+fn take(look: &mut MemoryLook, answer: &serde_json::Value) -> Result<(), String> {
+    let dimms =
+        answer["dimms"].as_array().ok_or("the answer of its watch has no list of modules, and so tells nothing")?;
+    let mut wrong = None;
+    for told in dimms {
+        let told = match serde_json::from_value::<Dimm>(told.clone()) {
+            Ok(told) => told,
+            Err(error) => {
+                wrong = Some(error);
+                continue;
+            }
+        };
         match look.dimms.iter_mut().find(|dimm| dimm.id == told.id) {
             Some(dimm) => {
                 let is_better = |dimm: &Dimm| {
@@ -121,6 +130,12 @@ fn take(look: &mut MemoryLook, answer: &serde_json::Value) {
             // Behind CXL, which no counter knows.
             None if told.sources.first() == Some(&MemorySource::CxlEvent) => look.dimms.push(told),
             None => {}
+        }
+    }
+    match wrong {
+        None => Ok(()),
+        Some(error) => {
+            Err(format!("modules in the answer of its watch are not understood; it is of another version: {error}"))
         }
     }
 }
@@ -167,6 +182,16 @@ fn says(look: &MemoryLook, known: &[String], sources: &Sources) -> Vec<String> {
 mod tests {
     use super::*;
     use std::io;
+
+    #[test]
+    fn an_answer_without_modules_is_no_answer() {
+        let mut look = MemoryLook::default();
+        for answer in [serde_json::json!({}), serde_json::json!([]), serde_json::json!({ "dimms": null })] {
+            assert!(take(&mut look, &answer).unwrap_err().contains("no list of modules"));
+        }
+        assert!(take(&mut look, &serde_json::json!({ "dimms": [{}] })).unwrap_err().contains("not understood"));
+        assert_eq!(take(&mut look, &serde_json::json!({ "dimms": [] })), Ok(()));
+    }
 
     #[test]
     fn a_problem_names_its_path_once_and_no_number_of_the_kernel() {

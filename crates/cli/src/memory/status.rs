@@ -297,6 +297,14 @@ fn headline(look: &MemoryLook, worst: Severity) -> String {
         parts.push(format!("{} {words} ({})", dimms.len(), names(dimms)));
     }
     parts.extend(well(&modules, bad));
+    let unread = findings::unread_controllers(look);
+    if !unread.is_empty() {
+        let controllers = counted(unread.len() as u64, "controller", "controllers");
+        let more =
+            if unread.len() > NAMES_MAX { format!(" and {} more", unread.len() - NAMES_MAX) } else { String::new() };
+        let names = unread.iter().take(NAMES_MAX).map(|id| one_line(id)).collect::<Vec<_>>().join(", ");
+        parts.push(format!("{controllers} whose counts cannot be read ({names}{more})"));
+    }
     let all = counted(modules.len() as u64, "module", "modules");
     let mut text = format!("{}: {all}: {}\n", worst.as_str().to_uppercase(), parts.join(", "));
     let (bad, good): (Vec<&Dimm>, Vec<&Dimm>) =

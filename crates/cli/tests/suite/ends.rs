@@ -411,6 +411,85 @@ fn a_directory_of_a_tier_that_is_not_looked_at_is_missed_where_it_is_gone() {
     assert!(code == Some(1) && said.contains(&format!("{}/pair: lost", ssd.display())), "{said}");
 }
 
+/// A job's directory that somebody renamed: the name on the command line and the one in the manifests are of two jobs.
+#[test]
+fn a_directory_that_was_renamed_is_told_and_no_other_jobs_checkpoints_are_touched() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    for tier in [&memory, &ssd] {
+        fs::rename(tier.join("pair"), tier.join("other")).unwrap();
+    }
+    let (memory_text, ssd_text) = (memory.to_str().unwrap(), ssd.to_str().unwrap());
+    let before = count(home.path());
+    let words = "of the job \"pair\", whose";
+    for command in ["list", "verify", "scrub"] {
+        let (code, said) = run(&[command, memory_text, ssd_text]);
+        assert!(code == Some(1) && said.contains(words), "{command}: {said}");
+    }
+    let (code, said) = run(&["drain", "other", "--memory", memory_text, "--durable", ssd_text]);
+    assert!(code == Some(2) && said.contains(words), "{said}");
+    for remove in [&["remove", "other", "--yes"][..], &["remove", "--older-than", "1ns", "--yes"], &["remove", "other"]]
+    {
+        let (code, said) = run(&[remove, &["--in", memory_text, "--in", ssd_text]].concat());
+        assert!(code == Some(1) && said.contains("left alone") && said.contains(words), "{remove:?}: {said}");
+    }
+    assert_eq!(count(home.path()), before, "something was removed");
+    let out = home.path().join("out");
+    let restore = |job: &str| run(&["restore", "--job", job, "--to", out.to_str().unwrap(), memory_text, ssd_text]);
+    let (code, said) = restore("other");
+    assert!(code == Some(2) && said.contains("there is none called \"other\"") && said.contains(words), "{said}");
+    // The checkpoints say themselves whose they are.
+    let (code, said) = restore("pair");
+    assert!(code == Some(0) && said.contains(words), "{said}");
+    // Without a checkpoint the journal says it.
+    let journal_alone = |directory: &Path| {
+        for path in within(directory, "") {
+            let is_kept = path.file_name().unwrap().to_str().unwrap().starts_with("journal");
+            match path.is_dir() {
+                _ if is_kept => {}
+                true => fs::remove_dir_all(path).unwrap(),
+                false => fs::remove_file(path).unwrap(),
+            }
+        }
+    };
+    journal_alone(&memory.join("other"));
+    let (code, said) = run(&["remove", "other", "--yes", "--in", memory_text]);
+    assert!(code == Some(1) && said.contains(words), "{said}");
+}
+
+/// A restart proves that what it read was there.
+#[test]
+fn what_a_restart_read_and_is_gone_now_is_lost() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    // What is in memory goes; the restart reads the SSD, and saves nothing after.
+    within(&memory.join("pair"), "rank-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    std::thread::scope(|scope| {
+        for group in thread_group(2, None) {
+            let (memory, ssd) = (&memory, &ssd);
+            scope.spawn(move || {
+                let mut settings = Settings::of(&Surroundings::default(), "pair", memory).unwrap();
+                for (name, value) in [("durable", ssd.to_str().unwrap()), ("durable.allow_memory", "yes")] {
+                    settings.set(name, value).unwrap();
+                }
+                let mut job = Checkpointer::open(settings.config().clone(), Box::new(group)).unwrap();
+                job.route_file("state").unwrap();
+                assert_eq!(job.restart().unwrap().unwrap().generation.number, 3);
+            });
+        }
+    });
+    let (memory_text, ssd_text) = (memory.to_str().unwrap(), ssd.to_str().unwrap());
+    let (_, said) = run(&["verify", memory_text, ssd_text]);
+    assert!(!said.contains("number 3 was complete there"), "{said}");
+    within(&ssd.join("pair"), "0000000003-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    let (code, said) = run(&["verify", memory_text, ssd_text]);
+    assert!(code == Some(1) && said.contains("number 3 was complete there"), "{said}");
+}
+
 #[test]
 fn what_a_completed_job_left_may_be_taken_away() {
     let home = on_disk();

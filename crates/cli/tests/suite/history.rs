@@ -152,6 +152,7 @@ fn night(path: &Path) {
                 generation: Some(41),
                 report: "rank 2 was repaired\u{1b}[31m from parity".into(),
                 outcome: None,
+                tier: None,
             },
         ),
         entry(650, decided("memory_and_ssd", Some(42), "the durable copy is 900 s old")),

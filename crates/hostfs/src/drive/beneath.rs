@@ -5,6 +5,7 @@ use crate::Root;
 use crate::device::DeviceNumber;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// A volume on an array on a volume: more storeys are nobody's.
@@ -18,7 +19,7 @@ const DEVICES_MAX: usize = 256;
 pub struct Beneath {
     /// Names of whole devices that lie on no others, such as `nvme0n1`, in order.
     pub names: BTreeSet<String>,
-    /// Devices that were not followed, because there are too many or they are too deep.
+    /// Devices that were not followed, because there are too many, they are too deep, or what lies beneath cannot be read.
     pub dropped_count: u64,
 }
 
@@ -43,7 +44,15 @@ impl Walk<'_> {
     }
 
     fn device(&mut self, link: &Path, depth: usize) {
-        let Ok(mut folder) = link.canonicalize() else { return };
+        let mut folder = match link.canonicalize() {
+            Ok(folder) => folder,
+            // No block device has that number.
+            Err(error) if depth == 0 && error.kind() == ErrorKind::NotFound => return,
+            Err(_) => {
+                self.found.dropped_count += 1;
+                return;
+            }
+        };
         if folder.join("partition").exists() {
             folder.pop();
         }
@@ -55,19 +64,32 @@ impl Walk<'_> {
             return;
         }
         self.seen.insert(folder.clone());
-        let slaves = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
-        let slaves: Vec<PathBuf> = slaves.take(DEVICES_MAX + 1).map(|entry| entry.path()).collect();
-        let backing_file = self.root.read(folder.join("loop/backing_file")).ok();
+        // A drive of its own is only what certainly lies on nothing.
+        let slaves = match fs::read_dir(folder.join("slaves")) {
+            Ok(slaves) => {
+                slaves.take(DEVICES_MAX + 1).map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        let backing_file = match self.root.read(folder.join("loop/backing_file")) {
+            Ok(path) => Ok(Some(path)),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error),
+        };
+        let (Ok(slaves), Ok(backing_file)) = (slaves, backing_file) else {
+            self.found.dropped_count += 1;
+            return;
+        };
         for slave in &slaves {
             self.device(slave, depth + 1);
         }
         match backing_file {
             _ if !slaves.is_empty() => {}
-            Some(path) => {
-                if let Ok(Ok(numbers)) = number::of_path(self.root, Path::new(path.trim_end_matches('\n'))) {
-                    numbers.into_iter().for_each(|number| self.number(number, depth + 1));
-                }
-            }
+            Some(path) => match number::of_path(self.root, Path::new(path.trim_end_matches('\n'))) {
+                Ok(Ok(numbers)) => numbers.into_iter().for_each(|number| self.number(number, depth + 1)),
+                _ => self.found.dropped_count += 1,
+            },
             None => {
                 let name = folder.file_name().and_then(|name| name.to_str());
                 self.found.names.extend(name.map(str::to_owned));
@@ -154,6 +176,22 @@ mod tests {
     #[test]
     fn a_circle_ends_and_has_no_drive() {
         assert_eq!(names(&host(), "253:5"), [""; 0]);
+    }
+
+    #[test]
+    fn what_lies_on_something_that_cannot_be_read_is_no_drive() {
+        for odd in [
+            // A listing, a link and a file of a loop device that lead nowhere.
+            HostTree::new().file("sys/devices/block/sdx/slaves", ""),
+            HostTree::new().link("sys/devices/block/sdx/slaves/sdy", "../../../../nowhere"),
+            HostTree::new()
+                .file("sys/devices/block/sdx/loop/backing_file", "/gone.img\n")
+                .file("proc/self/mountinfo", ""),
+        ] {
+            let odd = odd.link("sys/dev/block/8:0", "../../devices/block/sdx");
+            let found = beneath(&Root::at(odd.path()), "8:0".parse().unwrap());
+            assert_eq!((found.names.len(), found.dropped_count), (0, 1), "{found:?}");
+        }
     }
 
     #[test]

@@ -130,10 +130,13 @@ type Numbers = BTreeMap<String, BTreeSet<DeviceNumber>>;
 fn numbers_above(root: &Root) -> Result<(Numbers, u64), Error> {
     let path = root.sys("dev/block");
     let entries = std::fs::read_dir(&path).map_err(|source| Error::Read { path, source })?;
+    let mut unread_count = 0;
+    let entries = entries.filter_map(|entry| entry.inspect_err(|_| unread_count += 1).ok());
     let all: Vec<DeviceNumber> =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<DeviceNumber>().ok()).collect();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<DeviceNumber>().ok()).collect();
     let mut numbers = Numbers::new();
     let mut add = |number: DeviceNumber, below: Beneath| {
+        unread_count += below.dropped_count;
         for name in below.names {
             numbers.entry(name).or_default().insert(number);
         }
@@ -153,7 +156,7 @@ fn numbers_above(root: &Root) -> Result<(Numbers, u64), Error> {
             }
         }
     }
-    Ok((numbers, all.len().saturating_sub(NUMBERS_MAX) as u64))
+    Ok((numbers, unread_count + all.len().saturating_sub(NUMBERS_MAX) as u64))
 }
 
 /// The number that `stat` shows of a path; of a btrfs subvolume it is another than that of the mount.

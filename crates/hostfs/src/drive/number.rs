@@ -102,10 +102,11 @@ fn btrfs_members(root: &Root, source: &str) -> Result<Vec<DeviceNumber>, ()> {
                 })
             });
         if is_it {
-            let members = std::fs::read_dir(&devices).map_err(|_| ())?.flatten().take(MEMBERS_MAX);
+            // Some of the members alone are not what it lies on.
+            let members = std::fs::read_dir(&devices).map_err(|_| ())?.take(MEMBERS_MAX + 1);
             let number = |path: PathBuf| root.read(path.join("dev")).ok()?.parse::<DeviceNumber>().ok();
-            let numbers: Vec<DeviceNumber> = members.filter_map(|member| number(member.path())).collect();
-            return if numbers.is_empty() { Err(()) } else { Ok(numbers) };
+            let numbers = members.map(|member| number(member.ok()?.path())).collect::<Option<Vec<DeviceNumber>>>();
+            return numbers.filter(|numbers| (1..=MEMBERS_MAX).contains(&numbers.len())).ok_or(());
         }
     }
     Err(())
@@ -130,12 +131,15 @@ garbage
 ";
 
     fn numbers(path: &str) -> Result<Vec<String>, String> {
-        let tree = HostTree::new()
+        numbers_in(HostTree::new(), path)
+    }
+
+    fn numbers_in(tree: HostTree, path: &str) -> Result<Vec<String>, String> {
+        let tree = tree
             .file("proc/self/mountinfo", MOUNTS)
             .file("sys/fs/btrfs/1234/devices/dm-3/dev", "253:3\n")
             .file("sys/fs/btrfs/1234/devices/dm-3/dm/name", "fast\n")
             .file("sys/fs/btrfs/1234/devices/sdb1/dev", "8:17\n")
-            .file("sys/fs/btrfs/1234/devices/broken/dev", "no number")
             .folder("sys/fs/btrfs/features");
         let found = of_path(&Root::at(tree.path()), Path::new(path)).unwrap();
         let mut found: Vec<_> = found.map_err(|why| why.why)?.iter().map(ToString::to_string).collect();
@@ -153,6 +157,13 @@ garbage
         for (path, words) in [("/dev/shm/x", "tmpfs"), ("/nfs/x", "nfs4"), ("/turn/x", "overlay")] {
             assert!(numbers(path).unwrap_err().contains(words), "{path}");
         }
+    }
+
+    #[test]
+    fn a_file_system_of_which_a_member_cannot_be_read_lies_on_no_known_drives() {
+        let broken = || HostTree::new().file("sys/fs/btrfs/1234/devices/broken/dev", "no number");
+        assert!(numbers_in(broken(), "/data/x").unwrap_err().contains("btrfs"));
+        assert_eq!(numbers_in(broken(), "/var/lib"), Ok(vec!["254:1".into()]));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct Facts {
     pub hest: Result<Option<Hest>, String>,
     /// What the kernel logged of machine checks; why not, where it cannot be read.
     pub log: Result<KernelLog, String>,
-    /// Trace instances that follow memory errors; `None` where tracefs is not to be seen.
+    /// Trace instances that follow memory errors; `None` where tracefs, or a part of it, is not to be seen.
     pub traces: Option<Vec<Trace>>,
 }
 
@@ -56,8 +56,8 @@ pub struct Facts {
 pub struct Trace {
     /// Its name; `the main buffer` for that of all.
     pub name: String,
-    /// Events that its buffers lost.
-    pub overrun: u64,
+    /// Events that its buffers lost; `None` where that cannot be read of each.
+    pub overrun: Option<u64>,
 }
 
 impl Facts {
@@ -134,9 +134,11 @@ fn modules(root: &Root) -> Vec<String> {
 fn traces(root: &Root) -> Option<Vec<Trace>> {
     let folders = ["kernel/tracing", "kernel/debug/tracing"].map(|folder| root.sys(folder));
     let tracing = folders.into_iter().find(|folder| folder.join("events").is_dir())?;
-    let entries = std::fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten().take(INSTANCES_MAX);
-    let mut instances: Vec<_> =
-        entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect();
+    // An instance that cannot be listed may be the one that lost something.
+    let mut instances: Vec<_> = entries(&tracing.join("instances"), INSTANCES_MAX)?
+        .into_iter()
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .collect();
     instances.sort();
     instances.push(("the main buffer".into(), tracing));
     let follows = |path: &Path| {
@@ -148,11 +150,20 @@ fn traces(root: &Root) -> Option<Vec<Trace>> {
 }
 
 /// What all buffers of an instance lost.
-fn overrun(root: &Root, instance: &Path) -> u64 {
-    let entries = std::fs::read_dir(instance.join("per_cpu")).into_iter().flatten().flatten().take(PROCESSORS_MAX);
+fn overrun(root: &Root, instance: &Path) -> Option<u64> {
     let lost = |path: std::path::PathBuf| -> Option<u64> {
         let text = root.read_up_to(path.join("stats"), WORD_BYTES_MAX).ok()?;
         text.lines().find_map(|line| line.strip_prefix("overrun:")?.trim().digits())
     };
-    entries.filter_map(|entry| lost(entry.path())).fold(0, u64::saturating_add)
+    let cores = entries(&instance.join("per_cpu"), PROCESSORS_MAX)?;
+    cores.into_iter().try_fold(0, |sum: u64, core| Some(sum.saturating_add(lost(core.path())?)))
+}
+
+/// The first entries of a folder, none where there is no such folder; `None` where they cannot all be listed.
+fn entries(folder: &Path, count_max: usize) -> Option<Vec<std::fs::DirEntry>> {
+    match std::fs::read_dir(folder) {
+        Ok(entries) => entries.take(count_max).collect::<std::io::Result<_>>().ok(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
+        Err(_) => None,
+    }
 }

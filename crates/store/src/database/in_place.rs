@@ -65,6 +65,42 @@ impl InPlace {
     }
 }
 
+/// Length and time of writing of a database: of one that only this process writes, they change with its own writes alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    bytes: u64,
+    written: (i64, i64),
+}
+
+impl Stamp {
+    /// As it is now.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn of(path: &Path) -> io::Result<Stamp> {
+        // By name, and never by a descriptor: closing one would drop SQLite's locks.
+        let about = fs::metadata(path)?;
+        Ok(Stamp { bytes: about.len(), written: (about.mtime(), about.mtime_nsec()) })
+    }
+
+    /// Whether another program wrote to it since; what cannot be told now shows later.
+    pub(crate) fn is_overwritten(&self, path: &Path) -> bool {
+        Stamp::of(path).is_ok_and(|now| now != *self)
+    }
+}
+
+impl InPlace {
+    /// Removes the log and the index that belong to what was open, where the database at the path is another one by now: SQLite would
+    /// write them over it. Files that somebody put there with the new one stay.
+    pub(crate) fn remove_log(&self) {
+        for (path, opened) in self.files.iter().skip(1) {
+            if id(path).is_ok_and(|found| found == *opened) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
 fn id(path: &Path) -> io::Result<FileId> {
     fs::metadata(path).map(|about| (about.dev(), about.ino()))
 }

@@ -68,7 +68,7 @@ pub use records::{KeptRecord, RECORDS_MAX};
 pub use view::View;
 pub use waiting::Dropped;
 
-use crate::database::InPlace;
+use crate::database::{InPlace, Stamp};
 use crate::{Error, Result};
 use findings::Board;
 use lock::Lock;
@@ -188,6 +188,10 @@ pub struct History {
     in_doubt: bool,
     /// Which files these are; `None` in memory.
     in_place: Option<InPlace>,
+    /// The database as this process wrote it last; `None` in memory.
+    stamp: Option<Stamp>,
+    /// Whether the file at the path is another one by now.
+    is_gone: bool,
 }
 
 impl History {
@@ -207,6 +211,7 @@ impl History {
         let in_place = InPlace::of(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
         let mut history = History::of(connection, path, limits, Some(lock), None)?;
         history.in_place = Some(in_place);
+        history.stamp = Stamp::of(&history.path).ok();
         Ok(history)
     }
 
@@ -264,6 +269,8 @@ impl History {
             in_memory,
             in_doubt: false,
             in_place: None,
+            stamp: None,
+            is_gone: false,
         };
         history.newest_before_ns =
             prune::newest_ns(&history.connection).map_err(sqlite_error(&history.path, "reading its newest time"))?;
@@ -485,6 +492,7 @@ impl Drop for History {
     fn drop(&mut self) {
         self.board.close_all(&mut self.waiting);
         let _ = self.commit();
+        self.let_go();
         if let (false, Some(lock)) = (self.in_doubt, &mut self.lock) {
             lock.leave_in_order();
         }

@@ -7,8 +7,9 @@ use super::rollup;
 use super::sums::CoreSum;
 use super::waiting::Waiting;
 use super::{History, sqlite_error, stored};
-use crate::database::InPlace;
+use crate::database::{InPlace, Stamp};
 use crate::{Error, Result};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, Statement, Transaction, TransactionBehavior, params};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
@@ -48,6 +49,9 @@ impl History {
         let all = self.waiting.all();
         let committed = self.commit_waiting();
         self.last_commit_passed = committed.is_ok();
+        if let (Some(stamp), Ok(now)) = (&mut self.stamp, Stamp::of(&self.path)) {
+            *stamp = now;
+        }
         if committed.is_ok() {
             // It may have gone while it was written to.
             self.refuse_where_gone().inspect_err(|_| self.waiting.dropped.add(&all))?;
@@ -57,13 +61,33 @@ impl History {
 
     /// Refuses to write to a file that nobody can open any more. What waits is given up, and counted.
     fn refuse_where_gone(&mut self) -> Result<()> {
-        let Some(moved) = self.in_place.as_ref().and_then(InPlace::moved).filter(|moved| moved.is_certain) else {
-            return Ok(());
+        let moved = self.in_place.as_ref().and_then(InPlace::moved).filter(|moved| moved.is_certain);
+        let what = match moved {
+            Some(moved) => moved.what,
+            None if self.is_gone || self.stamp.is_some_and(|stamp| stamp.is_overwritten(&self.path)) => {
+                format!("{} was overwritten by another program", self.path.display())
+            }
+            None => return Ok(()),
         };
+        self.is_gone = true;
         let all = self.waiting.all();
         self.waiting.dropped.add(&all);
         self.waiting.clear();
-        Err(Error::Gone { what: moved.what })
+        Err(Error::Gone { what })
+    }
+
+    /// Closes a history whose file is another one by now, and leaves that one as it is: what is in the log belongs to the one before.
+    pub(super) fn let_go(&mut self) {
+        if !self.is_gone {
+            return;
+        }
+        // Whoever opens it next looks at it closely.
+        self.in_doubt = true;
+        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        if let Ok(nothing) = Connection::open_in_memory() {
+            drop(std::mem::replace(&mut self.connection, nothing));
+            self.in_place.iter().for_each(InPlace::remove_log);
+        }
     }
 
     fn commit_waiting(&mut self) -> Result<()> {

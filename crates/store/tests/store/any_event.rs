@@ -257,8 +257,9 @@ fn journal_event() -> impl Strategy<Value = JournalEvent> {
             generation,
             why
         }),
-        (option::of(number()), text(), option::of(Just(RestartOutcome::Failed)))
-            .prop_map(|(generation, report, outcome)| JournalEvent::Restart { generation, report, outcome }),
+        (option::of(number()), text(), option::of(Just(RestartOutcome::Failed))).prop_map(
+            |(generation, report, outcome)| JournalEvent::Restart { generation, report, outcome, tier: None }
+        ),
         number().prop_map(|since_realtime_ns| JournalEvent::Unread { since_realtime_ns }),
     ]
 }

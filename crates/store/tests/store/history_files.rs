@@ -294,6 +294,57 @@ fn locks_on(path: &Path) -> usize {
     locks.lines().filter(is_own).count()
 }
 
+/// A backup that is put back under a watch that runs, by a copy over it or by a rename, and a file that is emptied: what was there since
+/// is lost and counted, and nothing of it is mixed into what was put back.
+#[test]
+fn a_history_that_was_overwritten_under_its_writer_is_told_and_what_was_put_back_stays_as_it_is() {
+    type Spoil = fn(&Path, &Path);
+    let spoils: [(Spoil, bool); 4] = [
+        (|backup, path| assert!(fs::copy(backup, path).unwrap() > 0), true),
+        (|backup, path| fs::rename(backup, path).unwrap(), true),
+        (|_, path| fs::write(path, "").unwrap(), false),
+        (|_, path| fs::File::options().write(true).open(path).unwrap().set_len(4096).unwrap(), false),
+    ];
+    for (number, (spoil, is_restored)) in spoils.into_iter().enumerate() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, backup, kept] = ["history.sqlite", "backup", "kept"].map(|name| directory.path().join(name));
+        filled(&path);
+        fs::copy(&path, &backup).unwrap();
+        fs::copy(&path, &kept).unwrap();
+        let saved = fs::read(&backup).unwrap();
+        let mut history = open(&path).unwrap();
+        history.record(&plausible_host(2)).unwrap();
+        // Into the log, and some of it into the database.
+        for second in 200..260 {
+            history.record(&plausible_window(second, 2)).unwrap();
+            history.commit().unwrap();
+        }
+        history.record(&plausible_window(300, 2)).unwrap();
+        // Within one tick of the kernel's clock a file keeps its time of writing.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        spoil(&backup, &path);
+        let said = history.commit().unwrap_err();
+        assert!(matches!(&said, Error::Gone { what } if what.contains("history.sqlite")), "{number}: {said}");
+        assert_eq!(history.dropped().windows, 1, "{number}");
+        assert!(matches!(history.commit(), Err(Error::Gone { .. })), "{number}: it stays so");
+        drop(history);
+        if !is_restored {
+            // What is left is no history, or an empty file; the log of the former one is not read into it.
+            assert!(!path.with_file_name("history.sqlite-wal").exists(), "{number}");
+            continue;
+        }
+        assert!(fs::read(&path).unwrap() == saved, "{number}: what was put back was written to");
+        let mut anew = open(&path).unwrap();
+        let rows = |history: &History| history.windows(ALL, Resolution::Second).unwrap().rows.len();
+        let before = rows(&open(&kept).unwrap());
+        assert_eq!(rows(&anew), before, "{number}: what was put back is not alone");
+        anew.record(&plausible_host(2)).unwrap();
+        anew.record(&plausible_window(400, 2)).unwrap();
+        anew.commit().unwrap();
+        assert_eq!(rows(&anew), before + 1, "{number}: only what came after is added");
+    }
+}
+
 /// SQLite writes on to a file without a name, and all of that is gone with the process.
 #[test]
 fn a_history_that_was_deleted_or_replaced_under_its_writer_takes_nothing_more_and_says_how_much_it_lost() {

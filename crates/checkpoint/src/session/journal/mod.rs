@@ -102,8 +102,13 @@ mod tests {
                 is_durable: Some(true),
             },
             JournalEvent::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
-            JournalEvent::Restart { generation: Some(1), report: "rank 0: all good".into(), outcome: None },
-            JournalEvent::Restart { generation: None, report: String::new(), outcome: Some(RestartOutcome::Failed) },
+            JournalEvent::Restart { generation: Some(1), report: "rank 0: all good".into(), outcome: None, tier: None },
+            JournalEvent::Restart {
+                generation: None,
+                report: String::new(),
+                outcome: Some(RestartOutcome::Failed),
+                tier: Some("memory".into()),
+            },
             JournalEvent::Asked(Box::new(Answered {
                 place: "skip".into(),
                 asked_count: u64::MAX,

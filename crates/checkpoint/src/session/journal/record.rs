@@ -127,14 +127,17 @@ impl Checkpointer {
     }
 
     pub(in super::super) fn record_restart(&mut self, restored: &Result<Option<Restored>, Error>) {
+        let mut tier = None;
         let (generation, outcome, report) = match restored {
             Ok(Some(restored)) => {
+                let read = self.run.read_from.filter(|(_, generation)| *generation == restored.generation);
+                tier = read.map(|(kind, _)| kind.as_str().to_owned());
                 (Some(restored.generation.number), RestartOutcome::Restored, sentence(&restored.report))
             }
             Ok(None) => (None, RestartOutcome::NoCheckpoint, "there was no checkpoint".to_owned()),
             Err(error) => (None, RestartOutcome::Failed, sentence(&error.to_string())),
         };
-        self.journal.append(JournalEvent::Restart { generation, report, outcome: Some(outcome) });
+        self.journal.append(JournalEvent::Restart { generation, report, outcome: Some(outcome), tier });
     }
 }
 

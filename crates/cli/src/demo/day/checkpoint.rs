@@ -277,6 +277,7 @@ pub fn events() -> Vec<(u64, Event)> {
              table bad"
         ),
         outcome: Some(RestartOutcome::Restored),
+        tier: Some("memory".into()),
     };
     session(&mut events, &mut kept, JOB_RESTARTS, 24 * H);
     events.push(journal(JOB_RESTARTS + 9 * S, restart));

@@ -347,12 +347,19 @@ fn finding_of(kind: LossKind, count: u64, evidence: Vec<String>) -> Finding {
     rule.finding(Subject::host(), Severity::Notice, sentence).with_certainty(Certainty::Certain).with_evidence(evidence)
 }
 
+/// The controllers with a counter that cannot be read: how many errors they had of no known module is not known.
+pub fn unread_controllers(look: &MemoryLook) -> Vec<&str> {
+    let is_unread = |one: &&MemoryController| one.corrected_count.is_none() || one.uncorrected_count.is_none();
+    look.controllers.iter().filter(is_unread).map(|one| one.id.as_str()).collect()
+}
+
 /// Whether every counter was read, and those that belong to no module are 0.
 fn is_well(look: &MemoryLook) -> bool {
     let of_controllers = || look.controllers.iter().flat_map(|one| [one.corrected_count, one.uncorrected_count]);
     let is_known =
         look.dimms.iter().any(|dimm| dimm.only_place.is_none()) || of_controllers().all(|count| count == Some(0));
-    is_known && look.dimms.iter().all(|dimm| !has_unread(dimm)) && !is_unseen(look)
+    let has_all = unread_controllers(look).is_empty() && look.dimms.iter().all(|dimm| !has_unread(dimm));
+    is_known && has_all && !is_unseen(look)
 }
 
 /// Whether there is neither a module nor a controller, and something could not be read that may have had them.
@@ -362,6 +369,26 @@ fn is_unseen(look: &MemoryLook) -> bool {
 }
 
 fn well(look: &MemoryLook) -> String {
+    let unread = unread_controllers(look);
+    let has_modules = look.dimms.iter().any(|dimm| dimm.only_place.is_none());
+    match unread.len() as u64 {
+        // Without modules the sentence is about controllers.
+        0 => well_by_modules(look, true),
+        _ if !has_modules => well_by_modules(look, true),
+        count => {
+            let controllers = counted(count, "memory controller", "memory controllers");
+            let names = unread.iter().take(MIXED_NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+            let more = if unread.len() > MIXED_NAMED_MAX { ", ..." } else { "" };
+            format!(
+                "{} The counters of {controllers} ({names}{more}) cannot be read: what they counted is not known.",
+                well_by_modules(look, false)
+            )
+        }
+    }
+}
+
+/// `is_all`: every controller's counters were read.
+fn well_by_modules(look: &MemoryLook, is_all: bool) -> String {
     let corrected = look.dimms.iter().map(|dimm| dimm.corrected()).fold(0, u64::saturating_add);
     let at_least = look.dimms.iter().map(at_least).max().unwrap_or_default();
     let unread = look.dimms.iter().filter(|dimm| dimm.only_place.is_none() && has_unread(dimm)).count();
@@ -390,6 +417,7 @@ fn well(look: &MemoryLook) -> String {
         (_, 0) if unread > 0 => {
             format!("{modules}; no error was read, and the counters of {unread} of them could not all be read.")
         }
+        (_, 0) if !is_all => format!("{modules}; no error was read."),
         (_, 0) => format!("{modules}, no errors counted."),
         (_, errors) => {
             let errors = counted(errors, "corrected error", "corrected errors");

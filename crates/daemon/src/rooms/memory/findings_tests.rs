@@ -313,6 +313,13 @@ fn errors_without_a_module_and_counters_unread_are_not_all_well() {
     let unread = Dimm { unread: vec![ErrorSeverity::Uncorrected], ..dimm("S1") };
     let findings = found(&[MemoryEvent::Look(look(vec![unread]))]);
     assert_eq!((findings.len(), findings[0].severity), (1, Severity::Notice));
+    // Another controller, which could not be read.
+    let unread = MemoryController { id: "mc1".into(), ..controller(None, None) };
+    let beside = MemoryLook { controllers: vec![controller(Some(0), Some(0)), unread], ..look(vec![dimm("S1")]) };
+    let findings = found(&[MemoryEvent::Look(beside)]);
+    let sentence = "1 memory module; no error was read. The counters of 1 memory controller (mc1) cannot be read: what they counted is \
+                    not known.";
+    assert_eq!((findings[0].severity, findings[0].sentence.as_str()), (Severity::Notice, sentence));
 }
 
 #[test]

@@ -83,7 +83,12 @@ mod tests {
     use surefoot_model::CheckpointJob;
 
     fn entry(realtime_ns: u64) -> JournalEntry {
-        let event = JournalEvent::Restart { generation: None, report: "there was no checkpoint".into(), outcome: None };
+        let event = JournalEvent::Restart {
+            generation: None,
+            report: "there was no checkpoint".into(),
+            outcome: None,
+            tier: None,
+        };
         JournalEntry { realtime_ns, lost_count: 0, event }
     }
 

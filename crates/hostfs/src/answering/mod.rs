@@ -4,10 +4,18 @@
 //! child with a deadline ([`expect`]), and a command that only reads files runs in a child as a whole ([`in_child`]): the file system
 //! then holds a child, Ctrl-C ends the command, and a file that is waited for too long ends it, too. What the child says goes to a pipe
 //! through this process, so that whoever reads it does not wait for a child that cannot end.
+//!
+//! A command that writes files runs in a child, too ([`in_child_with_account`]), and is never cut off: the parent says which file it
+//! waits for, and repeats the child's account of what it had done where a signal ends it.
+
+mod account;
+mod waits;
+
+pub use account::Account;
+pub use waits::Waiting;
 
 use crate::Error;
 use crate::signals::is_ignored;
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -15,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use surefoot_model::Digits;
+use waits::{Calls, Waits};
 
 /// How long a file system may take to open a file and read its first bytes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -92,15 +100,6 @@ pub enum Ended {
     Unanswered(Waiting),
 }
 
-/// What a thread waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
-    /// The system call.
-    pub call: &'static str,
-    /// The file, where the call names an open one.
-    pub file: Option<PathBuf>,
-}
-
 impl Ended {
     /// Ends this process by the same signal; returns the exit code where it was none, or does not end this process.
     pub fn follow(self) -> u8 {
@@ -124,6 +123,45 @@ const UNANSWERED: u8 = 2;
 /// # Errors
 /// [`Error::System`] when no child can be made.
 pub fn in_child() -> Result<Option<Ended>, Error> {
+    in_child_and(&mut OnWait::Ends)
+}
+
+/// Which of the two processes this is.
+#[derive(Debug)]
+pub enum Side {
+    /// The one that does the work, and keeps the account of it.
+    Child(Account),
+    /// The one that waited for it.
+    Parent {
+        /// How the child ended.
+        ended: Ended,
+        /// What it said last of its work.
+        account: String,
+    },
+}
+
+/// As [`in_child`], for a command that changes files: it is not cut off, however long it waits. `waits` is told once of each call of a
+/// file system that took 20 s.
+///
+/// # Errors
+/// [`Error::System`] when no child can be made.
+pub fn in_child_with_account(waits: &mut dyn FnMut(&Waiting)) -> Result<Side, Error> {
+    let account = Account::new()?;
+    Ok(match in_child_and(&mut OnWait::Tells(waits))? {
+        None => Side::Child(account),
+        Some(ended) => Side::Parent { ended, account: account.said() },
+    })
+}
+
+/// What is done about a call of a file system that takes too long.
+enum OnWait<'a> {
+    /// The child is killed.
+    Ends,
+    /// It goes on, and this is told.
+    Tells(&'a mut dyn FnMut(&Waiting)),
+}
+
+fn in_child_and(on_wait: &mut OnWait<'_>) -> Result<Option<Ended>, Error> {
     // SAFETY: it only reads a number.
     let parent = unsafe { libc::getpid() };
     let mut asks = ASKS.to_vec();
@@ -146,7 +184,7 @@ pub fn in_child() -> Result<Option<Ended>, Error> {
         child => child?,
     };
     let copies = pipes.copy();
-    let ended = follow(child, &asks);
+    let ended = follow(child, &asks, on_wait);
     copies.iter().for_each(Copy::finish);
     set_mask(&before);
     Ok(Some(ended))
@@ -257,12 +295,13 @@ fn identity_of_pipe(place: libc::c_int) -> Option<(u64, u64)> {
 }
 
 /// Waits until a child ends, and passes on the signals that ask this process to end.
-fn follow(child: libc::pid_t, asks: &[libc::c_int]) -> Ended {
+fn follow(child: libc::pid_t, asks: &[libc::c_int], on_wait: &mut OnWait<'_>) -> Ended {
     let mut awaited = asks.to_vec();
     awaited.push(libc::SIGCHLD);
     let awaited = set_of(&awaited);
     let (mut asked, mut deadline) = (0, None::<Instant>);
-    let (mut waits, mut unanswered) = (Waits::default(), None);
+    let calls = if matches!(on_wait, OnWait::Ends) { Calls::ThatRead } else { Calls::All };
+    let (mut waits, mut unanswered) = (Waits::new(calls), None);
     let how = |status| match libc::WIFSIGNALED(status) {
         true => Ended::Signal(libc::WTERMSIG(status)),
         false => Ended::Code(libc::WEXITSTATUS(status) as u8),
@@ -272,7 +311,11 @@ fn follow(child: libc::pid_t, asks: &[libc::c_int]) -> Ended {
             return how(status);
         }
         if deadline.is_none() {
-            unanswered = waits.look(child, Instant::now(), PATIENCE);
+            match (waits.look(child, Instant::now(), PATIENCE), &mut *on_wait) {
+                (Some(waiting), OnWait::Ends) => unanswered = Some(waiting),
+                (Some(waiting), OnWait::Tells(tell)) => tell(&waiting),
+                (None, _) => {}
+            }
         }
         let left = deadline.map_or(LOOK_EVERY, |deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_zero() || unanswered.is_some() {
@@ -295,81 +338,6 @@ fn follow(child: libc::pid_t, asks: &[libc::c_int]) -> Ended {
             unsafe { libc::kill(child, signal) };
         }
     }
-}
-
-/// Since when each thread of a process has waited in one call of a file system.
-#[derive(Default)]
-struct Waits(BTreeMap<u32, (String, Instant)>);
-
-impl Waits {
-    /// The thread that has waited for a file longer than that, if there is one.
-    fn look(&mut self, process: libc::pid_t, now: Instant, patience: Duration) -> Option<Waiting> {
-        let mut seen = BTreeMap::new();
-        let mut found = None;
-        for task in Path::new(&format!("/proc/{process}/task")).read_dir().ok()?.flatten() {
-            let Some(number) = task.file_name().to_str().and_then(|name| name.digits::<u32>()) else { continue };
-            let said = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
-            // Number and arguments of the call, and where the stack and the program stand; `running` while it runs.
-            let call = said("syscall");
-            let Some(waiting) = waiting(process, &call) else { continue };
-            // How often it came to sleep: the same call with the same arguments may be a later one.
-            let status = said("status");
-            let sleeps = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap_or_default();
-            let key = format!("{call}{sleeps}");
-            let since = match self.0.get(&number) {
-                Some((before, since)) if *before == key => *since,
-                _ => now,
-            };
-            if now.saturating_duration_since(since) > patience {
-                found = Some(waiting);
-            }
-            seen.insert(number, (key, since));
-        }
-        self.0 = seen;
-        found
-    }
-}
-
-/// What a line of `/proc/PID/syscall` says that a thread waits for, where it is a file.
-fn waiting(process: libc::pid_t, line: &str) -> Option<Waiting> {
-    let mut words = line.split_whitespace();
-    let call: libc::c_long = words.next()?.digits()?;
-    let of_open_file = [
-        (libc::SYS_read, "read"),
-        (libc::SYS_pread64, "pread"),
-        (libc::SYS_readv, "readv"),
-        (libc::SYS_getdents64, "getdents"),
-        (libc::SYS_fstat, "fstat"),
-    ];
-    let by_name = [
-        (libc::SYS_openat, "openat"),
-        (libc::SYS_statx, "statx"),
-        (libc::SYS_newfstatat, "newfstatat"),
-        (libc::SYS_readlinkat, "readlinkat"),
-    ];
-    if let Some((_, call)) = by_name.into_iter().find(|(number, _)| *number == call) {
-        return Some(Waiting { call, file: None });
-    }
-    let (_, call) = of_open_file.into_iter().find(|(number, _)| *number == call)?;
-    let descriptor = words.next()?.strip_prefix("0x")?.hex_digits::<u32>()?;
-    let link = format!("/proc/{process}/fd/{descriptor}");
-    let file = std::fs::read_link(&link).ok()?;
-    // A pipe, socket, terminal or file of the kernel answers when there is something to say.
-    let is_of_kernel = ["/proc", "/sys", "/dev"].iter().any(|top| file.starts_with(top));
-    (!is_of_kernel && is_stored(&link)).then_some(Waiting { call, file: Some(file) })
-}
-
-/// Whether a path leads to a regular file or a directory, by what the kernel knows without asking the file system.
-fn is_stored(path: &str) -> bool {
-    let Ok(path) = std::ffi::CString::new(path) else { return false };
-    // SAFETY: an all-zero `statx` is a value; the call reads a text and writes to the local alone.
-    let about = unsafe {
-        let mut about: libc::statx = std::mem::zeroed();
-        let flags = libc::AT_STATX_DONT_SYNC;
-        let rc = libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, libc::STATX_TYPE, &raw mut about);
-        if rc == 0 { about } else { return false }
-    };
-    matches!(u32::from(about.stx_mode) & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR)
 }
 
 fn fork(what: &str) -> Result<libc::pid_t, Error> {
@@ -474,23 +442,6 @@ mod tests {
             })
         });
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL, "{status:#x}");
-    }
-
-    #[test]
-    fn a_call_that_waits_for_a_file_is_told_from_one_that_waits_for_a_pipe() {
-        let home = tempfile::tempdir().unwrap();
-        let file = std::fs::File::create(home.path().join("stored")).unwrap();
-        let (read, _write) = io::pipe().unwrap();
-        let own = std::process::id() as libc::pid_t;
-        let of = |call: libc::c_long, descriptor: i32| {
-            waiting(own, &format!("{call} {descriptor:#x} 0x7f 0x1 0x0 0x0 0x0 0x7f 0x7f"))
-        };
-        let found = of(libc::SYS_read, file.as_raw_fd()).unwrap();
-        assert_eq!((found.call, found.file.unwrap()), ("read", home.path().join("stored")));
-        assert_eq!(of(libc::SYS_read, read.as_raw_fd()), None);
-        assert_eq!(of(libc::SYS_futex, file.as_raw_fd()), None);
-        assert_eq!(of(libc::SYS_openat, -100), Some(Waiting { call: "openat", file: None }));
-        assert_eq!((waiting(own, "running"), waiting(own, "")), (None, None));
     }
 
     /// `surefoot ... | head -1` of more than a pipe holds.
