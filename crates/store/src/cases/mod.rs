@@ -72,6 +72,8 @@ pub struct CaseStore {
     connected: Connected,
     /// Cases as their rows said when they were read last, by number: most of them are the same the next time.
     known: HashMap<u64, read::KnownCase>,
+    /// The same of the open cases that were counted last.
+    counted: HashMap<u64, read::KnownCase>,
     services: Option<(Instant, BTreeMap<String, u64>)>,
     machines: Option<(Instant, KnownMachines)>,
     /// Where the next decision goes on among alerts, where there are more than one decision is told of.
@@ -114,6 +116,7 @@ impl CaseStore {
         Ok(CaseStore {
             connected,
             known: HashMap::new(),
+            counted: HashMap::new(),
             services: None,
             machines: None,
             unsettled_after: None,

@@ -108,7 +108,7 @@ impl CaseStore {
     pub fn counts(&mut self) -> Result<Counts> {
         let (alerts, alerts_firing) = self.connected.alert_counts()?;
         let rivals = self.rivals(&MachineLimits::default())?;
-        let known = &mut self.known;
+        let known = &mut self.counted;
         self.connected.ask("counting cases", |sql| {
             let by_state = sql.rows("SELECT state, count(*) FROM remedy_case GROUP BY state", &[])?;
             let mut cases: BTreeMap<String, u64> =
@@ -118,6 +118,7 @@ impl CaseStore {
             let hosts = hosts.first().map_or(0, |row| row.number(0));
             let rows = open_rows(sql)?;
             learn(sql, known, &rows)?;
+            retain(known, rows.iter());
             let (open, unread) = taken(known, &rows);
             let is_paused = super::is_paused(sql)?;
             let (people, count) = (people(&open), unread.len() as u64);
@@ -249,8 +250,7 @@ pub(super) fn of_decision(
     }
     learn(sql, known, &open)?;
     learn(sql, known, &closed)?;
-    let asked: HashSet<u64> = open.iter().chain(&closed).map(|row| row.number(0)).collect();
-    known.retain(|id, _| asked.contains(id));
+    retain(known, open.iter().chain(&closed));
     let ((open, mut unread), (closed, unread_closed)) = (taken(known, &open), taken(known, &closed));
     unread.extend(unread_closed);
     Ok(OfDecision { open, closed, unread })
@@ -258,6 +258,12 @@ pub(super) fn of_decision(
 
 fn open_rows(sql: &mut dyn Sql) -> Answer<Vec<Row>> {
     sql.rows(&format!("{} WHERE c.is_open <> 0 ORDER BY c.id", marks()), &[])
+}
+
+/// Forgets what is in none of these rows.
+fn retain<'a>(known: &mut HashMap<u64, KnownCase>, rows: impl Iterator<Item = &'a Row>) {
+    let asked: HashSet<u64> = rows.map(|row| row.number(0)).collect();
+    known.retain(|id, _| asked.contains(id));
 }
 
 /// Reads the texts that are not known as these rows have them.

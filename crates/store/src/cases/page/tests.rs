@@ -135,6 +135,7 @@ fn a_case_that_cannot_be_read_is_named_everywhere_and_a_person_can_close_it() {
             assert_eq!(unread, [(1, "n1", true), (4, "n5", true), (3, "n3", false)]);
         }
         let counts = store.counts().unwrap();
+        assert_eq!(store.counted.keys().collect::<std::collections::BTreeSet<_>>(), [1, 2, 4].iter().collect());
         assert_eq!((counts.open, counts.unread.1, counts.people.cases), (3, 2, 1));
         assert_eq!((&counts.people.hosts, counts.people.host_count), (&vec!["n2".to_owned()], 1));
         let page = store.page(&CaseQuery { limit: 10, ..CaseQuery::default() }).unwrap();
@@ -168,6 +169,7 @@ fn a_case_that_cannot_be_read_is_named_everywhere_and_a_person_can_close_it() {
         );
         let world = world(store);
         assert_eq!((ids(&world.closed), world.unread.len()), (vec![1], 2));
+        assert_eq!((store.counts().unwrap().open, store.counted.len()), (2, 2), "what is closed is forgotten");
     });
 }
 
