@@ -83,7 +83,8 @@ fn number(text: &str) -> Option<u32> {
         None if text.len() > 1 && text.starts_with('0') => (text, 8),
         None => (text, 10),
     };
-    u32::from_str_radix(digits, radix).ok()
+    let next = |number: u32, digit: char| number.checked_mul(radix)?.checked_add(digit.to_digit(radix)?);
+    digits.chars().try_fold(0, next)
 }
 
 /// Whether this is a name that tells one host from others.

@@ -1,5 +1,7 @@
 //! Authorities and certificates that openssl makes, and curl, which shows them.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 

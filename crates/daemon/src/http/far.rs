@@ -104,26 +104,26 @@ impl Far {
     }
 
     /// What the one who asks may see.
-    fn viewer(&self, peer: &Peer, request: &Request) -> Result<Viewer, Response> {
+    fn viewer(&self, peer: &Peer, request: &Request) -> Result<Viewer, Box<Response>> {
         let token = basic::token(request.headers());
         let shown = Shown { uid: peer.uid, common_name: peer.common_name.as_deref(), token: token.as_deref() };
         let access = Arc::clone(&lock(&self.access));
         let caller = access.caller(&shown).map_err(|why| {
             let address = peer.address.map_or_else(String::new, |address| address.to_string());
-            match self.strangers.may(&address, Instant::now()) {
+            Box::new(match self.strangers.may(&address, Instant::now()) {
                 true => unknown(why),
                 false => too_often(),
-            }
+            })
         })?;
         if !self.rates.may(&caller.name, Instant::now()) {
-            return Err(too_often());
+            return Err(Box::new(too_often()));
         }
         let has = |role| caller.roles.contains(&role);
         let path = request.uri().path();
         if path != "/metrics" && !has(Role::Page) && !has(Role::All) {
             let text =
                 "this client has the role metrics, which shows /metrics alone; the roles page and all show the rest";
-            return Err(ApiError::new(StatusCode::FORBIDDEN, text).into_response());
+            return Err(Box::new(ApiError::new(StatusCode::FORBIDDEN, text).into_response()));
         }
         // Users of other machines have other numbers.
         Ok(Viewer { uid: peer.uid, sees_all: has(Role::All) })
@@ -181,6 +181,6 @@ async fn identify(
             request.extensions_mut().insert(viewer);
             next.run(request).await
         }
-        Err(response) => response,
+        Err(response) => *response,
     }
 }
