@@ -58,9 +58,8 @@ impl Job {
         let refuse = |renamed: &Renamed| Err(Error::Option { option: "job", why: renamed.to_string() });
         for directory in &self.directories {
             let path = directory.path();
-            match renamed(&survey(&[path.to_owned()])?).first() {
-                Some(renamed) => return refuse(renamed),
-                None => {}
+            if let Some(renamed) = renamed(&survey(&[path.to_owned()])?).first() {
+                return refuse(renamed);
             }
             let history = journal::read_of(path, self.owner, usize::MAX).ok().flatten();
             let opened = history.iter().flat_map(|history| history.entries.iter().rev());
