@@ -249,3 +249,21 @@ fn output_that_cannot_be_written_fails_every_help_and_every_table() {
         .run()
         .expect_code(0);
 }
+
+#[test]
+fn a_process_that_may_open_few_files_says_so_and_nothing_of_the_host() {
+    let Some(_turn) = turn("a_process_that_may_open_few_files_says_so_and_nothing_of_the_host", Need::Nothing) else {
+        return;
+    };
+    for words in ["nic health", "memory status", "status", "stall audit --cpu 0"] {
+        for limit in [6, 8, 16, 31] {
+            let mut shell = Command::new("sh");
+            let limited = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
+            shell.args(["-c", &limited]).arg(binary()).args(words.split_whitespace());
+            let output = shell.stdin(Stdio::null()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{words} with {limit}: {said}");
+            assert!(said.contains("may open only") && said.contains("ulimit -n"), "{words} with {limit}: {said}");
+        }
+    }
+}

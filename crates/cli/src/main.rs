@@ -57,9 +57,26 @@ fn main() -> ExitCode {
     apart::use_program("/proc/self/exe", &[args::LOOK_APART]);
     surefoot_hostfs::memory::keep_small();
     // Each process, library and recording that is looked at has a descriptor for a while.
-    surefoot_hostfs::confine::raise_open_files();
+    let limit = surefoot_hostfs::confine::raise_open_files();
+    // A process of our own has the limits that it was given.
+    let is_own = matches!(arguments.command, Command::ReadNames | Command::LookApart | Command::GuardWorkload);
+    if let (false, Err(error)) = (is_own, enough_files(limit)) {
+        return exit::code(Err(error));
+    }
     let outcome = spaces::check(&arguments.command).map_err(Into::into).and_then(|()| run(arguments.command));
     exit::code(outcome)
+}
+
+/// With fewer files nearly everything reads as missing: libraries, devices, folders of the kernel.
+const OPEN_FILES_MIN: u64 = 32;
+
+fn enough_files(limit: Option<u64>) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        limit.is_none_or(|limit| limit >= OPEN_FILES_MIN),
+        "this process may open only {} files, and needs {OPEN_FILES_MIN} at least: raise the limit (ulimit -n; LimitNOFILE= of a service)",
+        limit.unwrap_or_default()
+    );
+    Ok(())
 }
 
 fn run(command: Command) -> anyhow::Result<Outcome> {

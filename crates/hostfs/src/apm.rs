@@ -34,7 +34,8 @@ impl ApmPort {
                     "needs a PC and a kernel with CONFIG_DEVPORT (kernels for clouds lack it)",
                 ))
             }
-            Err(error) => Err(Unsupported::new(
+            Err(error) => Err(Unsupported::because(
+                &error,
                 format!("{} may not be written to: {error}", path.display()),
                 format!("{}, on a kernel that is not locked down", crate::privilege::remedy(&["CAP_SYS_RAWIO"])),
             )),

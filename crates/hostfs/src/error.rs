@@ -63,6 +63,14 @@ impl Error {
         }
     }
 
+    /// As [`exhausted`]: that the call failed says nothing of the host.
+    pub fn exhausted(&self) -> Option<&'static str> {
+        match self {
+            Error::Read { source, .. } | Error::System { source, .. } => exhausted(source),
+            _ => None,
+        }
+    }
+
     /// Whether there is a symbolic link where [`crate::Root::open_plain`] wants a file.
     pub fn is_link(&self) -> bool {
         matches!(self, Error::Read { source, .. } if source.raw_os_error() == Some(libc::ELOOP))
@@ -95,20 +103,55 @@ impl Error {
     }
 }
 
+/// What to do where a call failed because there is no descriptor or no memory left for it; `None` where it failed for another reason.
+pub fn exhausted(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::EMFILE => Some("let this process open more files (ulimit -n; LimitNOFILE= of a service)"),
+        libc::ENFILE => Some("let the host open more files (sysctl fs.file-max)"),
+        libc::ENOMEM => Some("free memory, or raise the limit of this process (ulimit -v; MemoryMax= of a service)"),
+        _ => None,
+    }
+}
+
 /// A source of data that this host does not have. Not an error: the answer to "is it there?".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
+#[error("{why}{}", if *is_unknown { format!("; {remedy}") } else { String::new() })]
 pub struct Unsupported {
     /// Why, in one sentence without a full stop.
     pub why: String,
     /// What the user can do about it; empty when nothing helps.
     pub remedy: String,
+    /// Whether it is not known that the host lacks it: the process or the host ran out of descriptors or memory.
+    pub is_unknown: bool,
 }
 
 impl Unsupported {
     /// A reason and a remedy; an empty remedy when nothing helps.
     pub fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Unsupported { why: why.into(), remedy: remedy.into() }
+        Unsupported { why: why.into(), remedy: remedy.into(), is_unknown: false }
+    }
+
+    /// As [`Unsupported::new`], where a call failed with this error, whose words are part of the reason. Without descriptors or memory
+    /// nothing is known of the host, and the remedy is another one.
+    pub fn because(source: &io::Error, why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        match exhausted(source) {
+            None => Unsupported::new(why, remedy),
+            Some(other) => Unsupported {
+                why: format!("{}, so whether this host has it is not known", why.into()),
+                remedy: other.to_owned(),
+                is_unknown: true,
+            },
+        }
+    }
+
+    /// As [`Unsupported::because`], of an error of this crate, which gives the reason.
+    pub fn of(error: &Error, remedy: impl Into<String>) -> Self {
+        match error {
+            Error::Read { source, .. } | Error::System { source, .. } => {
+                Unsupported::because(source, error.to_string(), remedy)
+            }
+            _ => Unsupported::new(error.to_string(), remedy),
+        }
     }
 }
 
@@ -120,4 +163,23 @@ pub(crate) fn shorten(text: &str) -> String {
         short.push('…');
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_descriptors_or_memory_nothing_is_known_and_the_remedy_is_another_one() {
+        let by = |number: i32| {
+            let error = Error::Read { path: "/sys/x".into(), source: io::Error::from_raw_os_error(number) };
+            Unsupported::of(&error, "load a driver")
+        };
+        assert_eq!(by(libc::EACCES), Unsupported::new("cannot read /sys/x: Permission denied", "load a driver"));
+        for (number, remedy) in [(libc::EMFILE, "ulimit -n"), (libc::ENFILE, "fs.file-max"), (libc::ENOMEM, "memory")] {
+            let missing = by(number);
+            assert!(missing.is_unknown && missing.why.ends_with("is not known"), "{missing:?}");
+            assert!(missing.remedy.contains(remedy) && missing.to_string().ends_with(&missing.remedy), "{missing}");
+        }
+    }
 }

@@ -69,5 +69,5 @@ pub mod terminal;
 pub mod thread;
 pub mod tracefs;
 
-pub use error::{Error, Unsupported};
+pub use error::{Error, Unsupported, exhausted};
 pub use root::Root;

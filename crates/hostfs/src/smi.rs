@@ -181,7 +181,10 @@ impl SmiCounter {
                 let path = msr_path(root, cpu);
                 let unsupported = |error: Error| {
                     let remedy = "the processor or the kernel's lockdown does not allow it";
-                    Unsupported::new(format!("the SMI count cannot be read: {error}"), remedy)
+                    Unsupported {
+                        why: format!("the SMI count cannot be read: {error}"),
+                        ..Unsupported::of(&error, remedy)
+                    }
                 };
                 let open = crate::root::open(&path);
                 let file = open.map_err(|source| unsupported(Error::Read { path: path.clone(), source }))?;
@@ -193,8 +196,8 @@ impl SmiCounter {
             }
             SmiSource::AmdEvent => {
                 let mut event = PerfCounter::open(Kind::Raw, AMD_SMI_RECEIVED, cpu, "SMIs (ls_smi_rx)")
-                    .map_err(|error| Unsupported::new(error.to_string(), ""))?;
-                event.read().map_err(|error| Unsupported::new(error.to_string(), ""))?;
+                    .map_err(|error| Unsupported::of(&error, ""))?;
+                event.read().map_err(|error| Unsupported::of(&error, ""))?;
                 Ok(SmiCounter { reader: Reader::Event(event), at_open: 0, last: 0, total: 0 })
             }
         }

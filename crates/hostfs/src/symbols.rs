@@ -39,10 +39,7 @@ impl Symbols {
     pub fn load(root: &Root) -> Result<Self, Unsupported> {
         let path = root.proc("kallsyms");
         let file = crate::root::open(&path).map_err(|source| {
-            Unsupported::new(
-                Error::Read { path: path.clone(), source }.to_string(),
-                "needs a kernel with CONFIG_KALLSYMS",
-            )
+            Unsupported::of(&Error::Read { path: path.clone(), source }, "needs a kernel with CONFIG_KALLSYMS")
         })?;
         Self::from_reader(BufReader::with_capacity(1 << 16, file.take(FILE_LIMIT_BYTES)), &path)
     }
@@ -56,7 +53,7 @@ impl Symbols {
         let mut zeros = 0;
         let mut line = Vec::new();
         while next_line(&mut text, &mut line)
-            .map_err(|source| Unsupported::new(Error::Read { path: path.to_path_buf(), source }.to_string(), ""))?
+            .map_err(|source| Unsupported::of(&Error::Read { path: path.to_path_buf(), source }, ""))?
         {
             let Some((address, name)) = function(&line) else { continue };
             if address == 0 {

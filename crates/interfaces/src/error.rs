@@ -16,6 +16,14 @@ pub enum Error {
         /// What is wrong with it, and what can be done.
         why: String,
     },
+    /// A folder of the kernel that cannot be listed.
+    #[error("{}: the list of interfaces cannot be read: {}", path.display(), surefoot_foreign::said(source))]
+    List {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Something is not had here.
     #[error("{0}")]
     Unsupported(Unsupported),
@@ -36,7 +44,7 @@ impl Error {
     /// A refusal of the kernel as what is missing, where more privilege or another driver would help.
     pub(crate) fn of_host(error: surefoot_hostfs::Error) -> Self {
         if error.is_denied() {
-            return Error::Unsupported(Unsupported::new(error.to_string(), ""));
+            return Error::Unsupported(Unsupported::of(&error, ""));
         }
         Error::Host(error)
     }

@@ -1,6 +1,6 @@
 //! Whether this host has network interfaces to look at.
 
-use crate::read;
+use crate::{Error, read};
 use surefoot_hostfs::namespaces::{Kind, Namespaces, Place, sys_shows_our_network};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_model::{Capability, CapabilityState};
@@ -13,16 +13,19 @@ pub fn unsupported(root: &Root) -> Option<Unsupported> {
             "mount a /sys of this namespace, as `ip netns exec` does, or run Surefoot in the network namespace of that /sys",
         ));
     }
-    let why = match read::names(root, None) {
-        Ok((names, _)) if !names.is_empty() => return None,
-        Ok(_) => "there is no network interface but loopback here".to_owned(),
-        Err(error) => error.to_string(),
-    };
     let remedy = match root.is_host() {
         true => "run Surefoot in the network namespace that has the interfaces",
         false => "record the tree with its sys/class/net",
     };
-    Some(Unsupported::new(why, remedy))
+    match read::names(root, None) {
+        Ok((names, _)) if !names.is_empty() => None,
+        Ok(_) => Some(Unsupported::new("there is no network interface but loopback here", remedy)),
+        Err(Error::Host(error)) => Some(Unsupported::of(&error, remedy)),
+        Err(error) => Some(match &error {
+            Error::List { source, .. } => Unsupported::because(source, error.to_string(), remedy),
+            _ => Unsupported::new(error.to_string(), remedy),
+        }),
+    }
 }
 
 /// Whether the interfaces are those of another network namespace than the host's.

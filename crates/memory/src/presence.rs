@@ -19,7 +19,7 @@ pub struct Presence {
     /// Memory devices behind CXL.
     pub cxl_devices: usize,
     /// Which folder could not be read, and why: what lies there is unknown.
-    pub unknown: Option<String>,
+    pub unknown: Option<Unsupported>,
 }
 
 impl Presence {
@@ -28,7 +28,8 @@ impl Presence {
         let mut unknown = None;
         let mut count = |folder: &str, word| {
             numbered(&root.sys(folder), word).unwrap_or_else(|error| {
-                unknown.get_or_insert(format!("{} cannot be read: {error}", root.sys(folder).display()));
+                let why = format!("{} cannot be read: {error}", root.sys(folder).display());
+                unknown.get_or_insert(Unsupported::because(&error, why, "run Surefoot as a user who may read /sys"));
                 0
             })
         };
@@ -50,9 +51,9 @@ pub fn unsupported(root: &Root) -> Option<Unsupported> {
     if presence.is_any() {
         return None;
     }
-    if let Some(why) = presence.unknown {
-        let why = format!("which sources of memory errors this host has is unknown: {why}");
-        return Some(Unsupported::new(why, "run Surefoot as a user who may read /sys"));
+    if let Some(missing) = presence.unknown {
+        let why = format!("which sources of memory errors this host has is unknown: {}", missing.why);
+        return Some(Unsupported { why, ..missing });
     }
     Some(without(root, "no EDAC memory controller, no machine checks and no CXL memory in /sys"))
 }
@@ -108,9 +109,9 @@ pub fn capability(root: &Root) -> Capability {
         count => has.push(format!("{count} CXL memory devices")),
     }
     let has = has.join(", ");
-    if let Some(why) = presence.unknown {
-        let remedy = "run Surefoot as a user who may read /sys";
-        return row(CapabilityState::Reduced, format!("{has}; others are unknown: {why}"), remedy.into());
+    if let Some(missing) = presence.unknown {
+        let reason = format!("{has}; others are unknown: {}", missing.why);
+        return row(CapabilityState::Reduced, reason, missing.remedy);
     }
     if presence.controllers == 0 {
         let remedy = "load the EDAC driver of this platform, such as skx_edac, i10nm_edac or amd64_edac";

@@ -170,7 +170,7 @@ pub(crate) fn options(wanted: Option<Flavour>, workload: &Workload) -> Result<Op
 }
 
 fn refused(missing: &Unsupported) -> Error {
-    let Unsupported { why, remedy } = missing.clone();
+    let Unsupported { why, remedy, .. } = missing.clone();
     Error::Probes(surefoot_probes::Error::Unsupported { why, remedy })
 }
 

@@ -8,7 +8,7 @@ use surefoot_hostfs::{Root, Unsupported};
 pub(crate) fn tracefs() -> surefoot_probes::Tracefs {
     match Tracefs::open(&Root::host()) {
         Ok(tracefs) => surefoot_probes::Tracefs::Open(Arc::new(tracefs.into())),
-        Err(Unsupported { why, remedy }) => surefoot_probes::Tracefs::Absent { why, remedy },
+        Err(Unsupported { why, remedy, .. }) => surefoot_probes::Tracefs::Absent { why, remedy },
     }
 }
 

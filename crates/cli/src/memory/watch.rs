@@ -77,7 +77,7 @@ pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
     anyhow::ensure!(per_s.is_finite() && per_s > 0.0, "--rate {per_s}: a rate is a number above 0, such as 10");
     let root = status::root(options.host_root.as_ref())?;
     let bmc = options.bmc.sources(&root)?;
-    if let Some(Unsupported { why, remedy }) = presence::unsupported(&root).filter(|_| !bmc.is_any()) {
+    if let Some(Unsupported { why, remedy, .. }) = presence::unsupported(&root).filter(|_| !bmc.is_any()) {
         let why = format!("memory errors are not supported here: {why}; {remedy}");
         return Err(Unsupported::new(why, "").into());
     }

@@ -9,7 +9,7 @@ mod watch;
 
 pub use options::HealthOptions;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use lines::{DeedLine, InterfaceLine, ProblemLine};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -53,6 +53,7 @@ fn may_recover(root: &Root) -> anyhow::Result<()> {
 /// An error of the library as the exit code has it.
 fn told(error: Error) -> anyhow::Error {
     match error {
+        Error::Unsupported(why) if why.is_unknown => why.into(),
         Error::Unsupported(why) => Unsupported::new(format!("unsupported: {}", why.why), why.remedy).into(),
         other => other.into(),
     }
@@ -150,6 +151,7 @@ impl Health {
     ) -> anyhow::Result<InterfaceLook> {
         let look = self.looker.look_with(probes, tests);
         match &look.unsupported {
+            Some(why) if presence::unsupported(&self.root).is_some_and(|missing| missing.is_unknown) => bail!("{why}"),
             Some(why) => Err(Unsupported::new(format!("network interfaces are not supported here: {why}"), "").into()),
             None => Ok(look),
         }
@@ -193,7 +195,7 @@ fn once(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outcome>
     }
     out.flush()?;
     if let Some(stopped) = stopped {
-        anyhow::bail!("{stopped}");
+        bail!("{stopped}");
     }
     let tests = look.interfaces.iter().filter_map(|one| Some((&one.name, one.self_test.as_ref()?.why_not.as_ref()?)));
     if let Some((name, why)) = tests.into_iter().next() {

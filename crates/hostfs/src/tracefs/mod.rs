@@ -72,6 +72,9 @@ impl Tracefs {
         for path in &places {
             match Self::mounted(path) {
                 Ok(tracefs) => return Ok(tracefs),
+                Err(error) if crate::exhausted(&error).is_some() => {
+                    return Err(Unsupported::of(&Error::Read { path: path.clone(), source: error }, ""));
+                }
                 Err(error) => is_denied |= error.kind() == io::ErrorKind::PermissionDenied,
             }
         }
@@ -185,7 +188,9 @@ fn no_own_mount(detached: &io::Error, private: &io::Error) -> Unsupported {
         let [detached, private] = [detached, private].map(said);
         format!("tracefs is not mounted, and cannot be: detached: {detached}; in a private namespace: {private}")
     };
-    Unsupported::new(why, format!("{}; or {MOUNT_IT}", privilege::remedy(&["CAP_SYS_ADMIN"])))
+    let remedy = format!("{}; or {MOUNT_IT}", privilege::remedy(&["CAP_SYS_ADMIN"]));
+    let exhausted = [detached, private].into_iter().find(|error| crate::exhausted(error).is_some());
+    Unsupported::because(exhausted.unwrap_or(private), why, remedy)
 }
 
 fn event_folder(group: &str, name: &str) -> Option<PathBuf> {

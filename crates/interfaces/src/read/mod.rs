@@ -23,31 +23,31 @@ const SPEEDS_UNKNOWN: [u64; 3] = [0, 65_535, 4_294_967_295];
 /// `IFF_UP`.
 pub(crate) const IS_UP: u32 = 1;
 
-/// The names of the interfaces in order, without loopback; and how many there are beyond: too many, or with a name that is no
-/// text. Where one is named, that one alone.
+/// The names of the interfaces in order, without loopback; and how many there are beyond: too many, with a name that is no
+/// text, or of a type that cannot be read. Where one is named, that one alone.
 ///
 /// # Errors
 /// Where there is no list of them.
 pub fn names(root: &Root, only: Option<&str>) -> Result<(Vec<String>, u64), Error> {
     let folder = root.sys("class/net");
-    let entries = fs::read_dir(&folder).map_err(|error| Error::File {
-        why: format!("the list of interfaces cannot be read: {error}"),
-        path: folder.clone(),
-    })?;
-    let is_one = |name: &String| {
-        let kind = text(root, &folder.join(name).join("type"));
-        // Files such as bonding_masters stand there, too.
-        kind.is_some_and(|kind| kind != LOOPBACK)
-    };
-    let mut no_texts = 0;
-    let all = entries.flatten().take(16 * ENTRIES_MAX).filter_map(|entry| {
-        let name = entry.file_name().into_string();
-        no_texts += u64::from(name.is_err());
-        name.ok().filter(|name| only.is_none_or(|only| only == name))
-    });
-    let mut names: Vec<String> = all.filter(is_one).collect();
+    let unlisted = |source| Error::List { path: folder.clone(), source };
+    let entries = fs::read_dir(&folder).map_err(unlisted)?;
+    let (mut names, mut unread) = (Vec::new(), 0);
+    for entry in entries.take(16 * ENTRIES_MAX) {
+        let name = entry.map_err(unlisted)?.file_name().into_string();
+        unread += u64::from(name.is_err());
+        let Some(name) = name.ok().filter(|name| only.is_none_or(|only| only == name)) else { continue };
+        match root.read_up_to(folder.join(&name).join("type"), FILE_BYTES_MAX) {
+            Ok(kind) if kind.trim() == LOOPBACK => {}
+            Ok(_) => names.push(name),
+            // Files such as bonding_masters stand there, too, and an interface may go meanwhile.
+            Err(error) if error.is_absent() => {}
+            Err(error) if only.is_some() || error.exhausted().is_some() => return Err(Error::Host(error)),
+            Err(_) => unread += 1,
+        }
+    }
     names.sort();
-    let left_out = names.len().saturating_sub(INTERFACES_MAX) as u64 + if only.is_none() { no_texts } else { 0 };
+    let left_out = names.len().saturating_sub(INTERFACES_MAX) as u64 + if only.is_none() { unread } else { 0 };
     names.truncate(INTERFACES_MAX);
     Ok((names, left_out))
 }

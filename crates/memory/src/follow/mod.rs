@@ -124,8 +124,10 @@ impl Follower {
                 "use a kernel with CONFIG_RAS; counts are read all the same",
             ));
         }
-        let refused =
-            |error: Error| Unsupported::new(error.to_string(), "run as root of the host, with tracing allowed");
+        let refused = |error: Error| match &error {
+            Error::Host(of_host) => Unsupported::of(of_host, "run as root of the host, with tracing allowed"),
+            _ => Unsupported::new(error.to_string(), "run as root of the host, with tracing allowed"),
+        };
         let instance = Instance::make(tracefs, root).map_err(refused)?;
         let mut kinds = Vec::new();
         for (kind, (group, name)) in found {

@@ -94,7 +94,7 @@ pub fn plan(platform: &Platform, interval_ns: Option<u64>, logs: Option<bool>) -
     let mut steps = Vec::new();
     let refuse = |what: &str, why: &str, remedy: &str| {
         let (why, remedy) = (format!("{what}: {why}"), remedy.to_owned());
-        Err(Error::Unsupported(surefoot_hostfs::Unsupported { why, remedy }))
+        Err(Error::Unsupported(surefoot_hostfs::Unsupported::new(why, remedy)))
     };
     if let Some(interval_ns) = interval_ns {
         let Some(knob) = &platform.knob else {

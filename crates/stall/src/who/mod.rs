@@ -130,7 +130,7 @@ pub fn run(
 /// # Errors
 /// [`Error::Probes`] in another PID namespace than the host's.
 pub fn refuse_in_a_namespace() -> Result<(), Error> {
-    let Some(Unsupported { why, remedy }) = namespaces::unsupported() else { return Ok(()) };
+    let Some(Unsupported { why, remedy, .. }) = namespaces::unsupported() else { return Ok(()) };
     Err(Error::Probes(surefoot_probes::Error::Unsupported { why, remedy }))
 }
 
