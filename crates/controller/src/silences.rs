@@ -401,7 +401,7 @@ mod tests {
             [("n1:9100", true), ("N1.example:7077", true), ("n2:9100", false), ("n11.example", false)]
         {
             assert_eq!(hides(json!([is("instance", name, false, true)]), &one), is_hidden, "{name}");
-            assert_eq!(hides(json!([is("rack", name, false, true)]), &one), false, "{name}");
+            assert!(!hides(json!([is("rack", name, false, true)]), &one), "{name}");
         }
         for (expression, is_hidden) in [("n1:.*", true), ("(n1|n2):7077", true), ("n1:\\d+", true), ("n2:.*", false)] {
             assert_eq!(hides(json!([is("instance", expression, true, true)]), &one), is_hidden, "{expression}");
