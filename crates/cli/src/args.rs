@@ -49,7 +49,7 @@ pub struct Arguments {
 pub enum Command {
     /// Show live what is happening on this host, here and as a web page on 127.0.0.1.
     #[command(after_help = surefoot_terminal::keys_help() + "\n" + &cost_of(&[("", Question::Ledger), ("with --who, ", Question::Raisers)]))]
-    Watch(WatchOptions),
+    Watch(Box<WatchOptions>),
     /// Show a made-up troubled day of a made-up host, every room filled; nothing of this host is shown or changed.
     #[command(after_help = surefoot_terminal::keys_help())]
     Demo(DemoOptions),

@@ -139,7 +139,7 @@ pub fn options_of_watch(words: &[String]) -> anyhow::Result<WatchOptions> {
         _ => anyhow::anyhow!("after -- there are options of `surefoot watch`; its --help lists them"),
     };
     match read(&arguments).map_err(wrong)? {
-        (Arguments { command: Command::Watch(options) }, _) => Ok(options),
+        (Arguments { command: Command::Watch(options) }, _) => Ok(*options),
         _ => anyhow::bail!("these are not options of surefoot watch"),
     }
 }
