@@ -58,7 +58,7 @@ pub struct Machine {
     pub last_reset: Option<String>,
     /// Whether it is known to be the machine that the host's agent reports.
     pub is_reported: bool,
-    /// What a step says where that is not known, see [`Order::doubt`].
+    /// What a step says where that is not known.
     pub doubt: String,
 }
 
