@@ -62,7 +62,8 @@ const RUNBOOK: &str = "{{ with $externalLabels.surefoot_docs }}{{ . }}{{ else }}
 const RECORDED: [(&str, &str); 4] = [
     (
         "instance:surefoot_stall_lost:ratio_rate5m",
-        "sum by (instance, job) (rate(surefoot_stall_lost_seconds_total[5m])) / on (instance, job) surefoot_stall_cores",
+        "(sum by (instance, job) (rate(surefoot_stall_lost_seconds_total[5m])) - on (instance, job) \
+         rate(surefoot_stall_lost_while_idle_seconds_total[5m])) / on (instance, job) surefoot_stall_cores",
     ),
     (
         "instance_kind:surefoot_stall_lost_seconds:rate5m",

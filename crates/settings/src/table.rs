@@ -71,7 +71,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "stall.notice_share",
-        about: "Share of its busy time that a core loses, unexplained time included, for a notice.",
+        about: "Share of a core's busy time, lost and unexplained together, for a notice.",
         allowed: Allowed::Numbers(0.0, 1.0),
         when: When::Reload,
         option: "",
@@ -79,7 +79,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "stall.notice_per_s",
-        about: "And time that it loses per second for a notice.",
+        about: "And time per second, lost and unexplained together, for a notice.",
         allowed: Allowed::Times(Duration::from_micros(1), Duration::from_secs(1)),
         when: When::Reload,
         option: "",
@@ -95,7 +95,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "stall.warning_share",
-        about: "Share of its busy time that a core loses, unexplained time included, for a warning.",
+        about: "Share of a core's busy time, lost and unexplained together, for a warning.",
         allowed: Allowed::Numbers(0.0, 1.0),
         when: When::Reload,
         option: "",
@@ -103,7 +103,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "stall.warning_per_s",
-        about: "And time that it loses per second for a warning.",
+        about: "And time per second, lost and unexplained together, for a warning.",
         allowed: Allowed::Times(Duration::from_micros(1), Duration::from_secs(1)),
         when: When::Reload,
         option: "",

@@ -85,6 +85,9 @@ impl FromStr for SpecChoice {
             rated if What::RATED.iter().any(|what| what.name() == rated) => format!("write {rated}:rate=1000"),
             _ => FORM.to_owned(),
         })?;
+        if !kinds().split(", ").any(|known| known == kind) && method(kind).is_none() {
+            return Err(format!("'{kind}' is no disturbance: {}; {FORM}", kinds()));
+        }
         let mut values = values(rest)?;
         // A key that was misspelt is not missing.
         if let Some(key) = values.keys().find(|key| !KEYS.contains(key)) {
@@ -177,6 +180,7 @@ mod tests {
         for (text, said) in [
             ("freeze", "write freeze:length="),
             ("melt:length=1ms,period=1s", "'melt' is no disturbance"),
+            ("frieze:length=2ms", "'frieze' is no disturbance: freeze,"),
             ("freeze:length=1ms", "'period' is missing"),
             ("freeze:length=1,period=1s", "has no unit"),
             ("freeze:length=1ms,period=1s,phase=new", "'new' is no phase"),

@@ -5,8 +5,8 @@ use crate::rooms::rules::rules;
 rules! { Stall:
     LOST_TIME = "lost-time", [Ok, Notice, Warning],
         "Where the cores' working time went in the last minute. NOTICE: a core lost at least 1 % of its busy time and 1 ms per second, or a \
-         single interruption took 1 ms. WARNING: 5 % and 5 ms per second, or one of 10 ms. Unexplained time counts as if it were \
-         lost. A core that is busy for under 5 % of the time is a NOTICE from 5 ms per second on, and never a WARNING (settings `stall.notice_*`, `stall.warning_*`, `stall.little_busy_share`).",
+         single interruption took 1 ms. WARNING: 5 % and 5 ms per second, or one of 10 ms. The limits are about lost and unexplained \
+         time together. A core that is busy for under 5 % of the time is a NOTICE from 5 ms per second on, and never a WARNING (settings `stall.notice_*`, `stall.warning_*`, `stall.little_busy_share`).",
         since "",
         to_do "`surefoot stall who --cpu N` names the thread that raised the interrupts, with its stack; `surefoot stall audit` lists what \
                to change. See [lost time](guide/lost-time.md).",
