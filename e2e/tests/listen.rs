@@ -100,7 +100,7 @@ fn prometheus_on_another_machine_scrapes_a_watch_as_the_guide_says() {
     authority(folder, "ca");
     signed(folder, "ca", "host", "host17", ",DNS:host17.example,IP:10.9.7.1");
     signed(folder, "ca", "prometheus", "prometheus", "");
-    let command = shown_below("clients may scrape `/metrics` and see nothing more:");
+    let command = shown_below("authority signed may read `/metrics`, and nothing else:");
     let options = command.trim().strip_prefix("surefoot ").unwrap().replace('\'', "");
     let mut watch = Command::new("ip");
     watch.args(["netns", "exec", &machines.host]).arg(binary()).args(options.split_whitespace()).current_dir(folder);
