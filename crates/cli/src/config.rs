@@ -319,11 +319,17 @@ fn check(options: &CheckOptions) -> anyhow::Result<Outcome> {
 }
 
 fn show(options: &ShowOptions) -> anyhow::Result<Outcome> {
-    let mut given = Vec::new();
+    let (mut given, mut file) = (Vec::new(), options.file.clone());
     if !options.options.is_empty() {
-        given = usage::options_of_watch(&options.options)?.given;
+        let watch = usage::options_of_watch(&options.options)?;
+        anyhow::ensure!(
+            file.is_none() || watch.config.is_none(),
+            "two files are named: FILE and --config; name one"
+        );
+        given = watch.given;
+        file = file.or(watch.config);
     }
-    let question = Question::new(options.file.as_deref(), true, given);
+    let question = Question::new(file.as_deref(), true, given);
     let held = question.ask()?;
     let lines: Vec<SettingLine> = SETTINGS.iter().map(|setting| line(setting, &held)).collect();
     let shown = lines.iter().filter(|line| !options.changed || line.value != line.default);

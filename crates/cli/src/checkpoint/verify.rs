@@ -77,6 +77,8 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     // A scrub that leaves something bad has not done what it was asked for.
     let is_bad = |state: State| state == State::Lost || (act == Act::Scrub && state == State::Repairable);
     let is_any_bad = verdicts.iter().any(|verdict| is_bad(verdict.state)) || !gone.is_empty();
+    // Nor has one that read nothing: the name of the directory may be wrong.
+    let is_any_bad = is_any_bad || verdicts.is_empty();
     Ok(if is_any_bad || !survey.problems.is_empty() { Outcome::Found } else { Outcome::Done })
 }
 
@@ -121,7 +123,7 @@ fn line<'a>(copy: &'a Copy, verdict: &'a Verdict) -> Line<'a> {
 
 fn text(survey: &Survey, verdicts: &[Verdict], gone: &Gone) -> String {
     if survey.copies.is_empty() && survey.problems.is_empty() && gone.is_empty() {
-        return "No checkpoints found.\n".into();
+        return "No checkpoints found: nothing was read.\n".into();
     }
     let header = ["job", "tier", "generation", "rank", "state", "pages", "bad", "refused", "tables bad", "rows lost"];
     let mut table = Table::new(&header, &[0, 1, 4]);
