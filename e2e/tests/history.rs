@@ -71,9 +71,14 @@ fn a_history_that_cannot_be_kept_is_refused_before_anything_is_made() {
 fn nobody_cannot_write_into_roots_folder() {
     let Some(_turn) = turn("nobody_cannot_write_into_roots_folder", Need::Root) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let history = folder.path().join("below/history.db");
-    let refused = surefoot("watch --port 0 --duration 1s --history").arg(&history).as_nobody().run();
-    refused.expect_refusal(2, &[folder.path().to_str().unwrap(), "Permission denied"]);
+    let refused = |history: &str| {
+        surefoot("watch --port 0 --duration 1s --history").arg(folder.path().join(history)).as_nobody().run()
+    };
+    refused("history.db").expect_refusal(2, &[folder.path().to_str().unwrap(), "Permission denied"]);
+    // A name that was typed wrongly makes no directory.
+    let typo = surefoot("watch --port 0 --duration 1s --history").arg(folder.path().join("below/history.db")).run();
+    typo.expect_refusal(2, &["below does not exist"]);
+    assert!(!folder.path().join("below").exists());
     let port = surefoot("watch --port 80 --duration 1s").as_nobody().run();
     port.expect_refusal(2, &["port 80", "privilege", "1024"]);
 }
