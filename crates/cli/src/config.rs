@@ -322,10 +322,7 @@ fn show(options: &ShowOptions) -> anyhow::Result<Outcome> {
     let (mut given, mut file) = (Vec::new(), options.file.clone());
     if !options.options.is_empty() {
         let watch = usage::options_of_watch(&options.options)?;
-        anyhow::ensure!(
-            file.is_none() || watch.config.is_none(),
-            "two files are named: FILE and --config; name one"
-        );
+        anyhow::ensure!(file.is_none() || watch.config.is_none(), "two files are named: FILE and --config; name one");
         given = watch.given;
         file = file.or(watch.config);
     }

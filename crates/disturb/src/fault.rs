@@ -61,7 +61,7 @@ pub enum Fault {
     },
     /// The workload did not end.
     #[error(
-        "run {run} ({condition}): the workload did not end within {} and was ended; --time-limit allows more",
+        "run {run} ({condition}): the workload did not end within {} and was ended; {limited_by} allows more",
         time_words(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
     )]
     TimeLimit {
@@ -71,6 +71,8 @@ pub enum Fault {
         condition: &'static str,
         /// What was allowed.
         limit: Duration,
+        /// The option that allows more.
+        limited_by: &'static str,
     },
     /// The workload did not print its metric.
     #[error("run {run}: {why}")]

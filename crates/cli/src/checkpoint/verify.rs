@@ -77,8 +77,9 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     // A scrub that leaves something bad has not done what it was asked for.
     let is_bad = |state: State| state == State::Lost || (act == Act::Scrub && state == State::Repairable);
     let is_any_bad = verdicts.iter().any(|verdict| is_bad(verdict.state)) || !gone.is_empty();
-    // Nor has one that read nothing: the name of the directory may be wrong.
-    let is_any_bad = is_any_bad || verdicts.is_empty();
+    // Nor has one that found nothing of any job: the name of the directory may be wrong.
+    let is_nothing = verdicts.is_empty() && survey.journals.is_empty() && survey.placements.is_empty();
+    let is_any_bad = is_any_bad || is_nothing;
     Ok(if is_any_bad || !survey.problems.is_empty() { Outcome::Found } else { Outcome::Done })
 }
 

@@ -197,13 +197,15 @@ impl Experiment {
                     time_words(u64::try_from(self.total_limit.as_nanos()).unwrap_or(u64::MAX))
                 )));
             }
+            let (limit, limited_by) = once::limit_of(self.time_limit, left);
             let once = Once {
                 spec: &self.spec,
                 workload: &self.workload,
                 number: number as u64,
                 condition,
                 repetition,
-                limit: left.min(self.time_limit),
+                limit,
+                limited_by,
             };
             let (mut run, printed, stalls) = once.run(chosen, stop, &mut random, &mut timings)?;
             run.value = once::value(&run, &self.metric, &printed)?;

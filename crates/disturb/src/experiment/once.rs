@@ -25,6 +25,13 @@ pub(crate) struct Once<'a> {
     pub condition: Condition,
     pub repetition: Option<u64>,
     pub limit: Duration,
+    /// The option that allows more.
+    pub limited_by: &'static str,
+}
+
+/// The time that one run may take: its own limit, or what the limit of all leaves.
+pub(crate) fn limit_of(time_limit: Duration, left: Duration) -> (Duration, &'static str) {
+    if left < time_limit { (left, "--total-limit") } else { (time_limit, "--time-limit") }
 }
 
 impl Once<'_> {
@@ -59,7 +66,7 @@ impl Once<'_> {
             (Waited::Stopped, _) => return Err(Fault::Stopped { runs: self.number }),
             (Waited::TimeLimit, _) => {
                 let (run, condition) = (self.number, self.condition.name());
-                return Err(Fault::TimeLimit { run, condition, limit: self.limit });
+                return Err(Fault::TimeLimit { run, condition, limit: self.limit, limited_by: self.limited_by });
             }
         };
         let (left_behind, printed) = running.finish()?;

@@ -15,7 +15,7 @@ pub use outcome::{CaseOutcome, Found, How, MeasureOutcome, TreatmentOutcome};
 use crate::Fault;
 use crate::disturbance::{Chosen, Spec, Stall};
 use crate::effect::{PAIRS_MAX, PAIRS_MIN};
-use crate::experiment::once::{Once, no_metric};
+use crate::experiment::once::{Once, limit_of, no_metric};
 use crate::experiment::timing::Timings;
 use crate::experiment::{Condition, Run};
 use crate::random::Random;
@@ -320,13 +320,15 @@ impl Plan {
             (Some(_), None) => Condition::Undisturbed,
             (Some(_), Some(_)) => Condition::Disturbed,
         };
+        let (limit, limited_by) = limit_of(self.time_limit, left.max(Duration::from_secs(1)));
         Once {
             spec: &case.treatments[place.treatment.unwrap_or(0)].spec,
             workload: &case.workload,
             number,
             condition,
             repetition: place.repetition,
-            limit: self.time_limit.min(left.max(Duration::from_secs(1))),
+            limit,
+            limited_by,
         }
     }
 
