@@ -226,11 +226,11 @@ fn a_terminal_that_is_stopped_stops_nothing_else() {
     let Some(_turn) = turn("a_terminal_that_is_stopped_stops_nothing_else", Need::Nothing) else { return };
     let run = tempfile::tempdir().unwrap();
     let mut terminal = watch(&format!("--port 0 --run-directory {}", run.path().display()));
-    // Before the first window the address may be cut.
-    terminal.shows(" last ");
     terminal.shows("page http://127.0.0.1:");
-    let text = terminal.text().replace('\n', "");
-    let address = text.split("page http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    // On the screen the address may be cut.
+    let told = || fs::read_to_string(run.path().join("page-url")).ok();
+    let url = wait_for("the address of the page", told);
+    let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
     terminal.send("\u{13}");
     let written = || fs::metadata(run.path().join("health.json")).and_then(|file| file.modified()).ok();
     let (then, window) = (written(), http::event(&address, "/api/v1/events", "window"));
