@@ -84,6 +84,9 @@ fn two_demos_of_nobody_fill_every_room_and_leave_nothing() {
     let metrics = http::get(&address, "/metrics");
     assert!(metrics.body.contains("data=\"demo\""), "{}", metrics.body);
 
+    let dropped = |line: &&str| line.starts_with("surefoot_watch_dropped_events") && !line.ends_with(" 0");
+    assert_eq!(metrics.body.lines().filter(dropped).collect::<Vec<_>>(), Vec::<&str>::new());
+
     // The whole day is in the past that the page shows.
     let to_s = overview["now_realtime_ns"].as_u64().unwrap() / 1_000_000_000;
     let past = json(&address, &format!("/api/v1/history?from_s={}&to_s={to_s}", to_s - 86_400));

@@ -34,7 +34,7 @@ const QUEUE_BYTES_MAX: usize = 8 << 20;
 /// How long a live source waits for room in the queue before an event is dropped.
 const LIVE_PATIENCE: Duration = Duration::from_millis(50);
 /// The same for a replay, which has all the time in the world.
-const REPLAY_PATIENCE: Duration = Duration::from_secs(5);
+const REPLAY_PATIENCE: Duration = Duration::from_secs(60);
 /// Answers that are read or computed at one time, beside the server's own thread: a fault that is replayed does not hold up the history.
 const QUERIES_MAX: usize = 2;
 /// All threads have this long to end.

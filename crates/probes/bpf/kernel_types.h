@@ -83,6 +83,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int flags;
+	int on_cpu;
 	int on_rq;
 	int nr_cpus_allowed;
 	unsigned int __state;

@@ -60,14 +60,17 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 /*
- * Whether a task is just being woken: in a queue already and not yet set running. From 6.12 on a task that has gone to
- * sleep may stay in its queue for a while, which is marked. The task may be any, also one that is gone.
+ * Whether a task is just being woken: in a queue already and not yet set running, and on no core, for one that is about
+ * to sleep looks the same but for that. From 6.12 on a task that has gone to sleep may stay in its queue for a while,
+ * which is marked. The task may be any, also one that is gone.
  */
 static __always_inline bool is_being_woken(struct task_struct *task)
 {
 	struct task_struct___before_5_14 *older = (void *)task;
 
 	if (bpf_core_field_exists(task->se.sched_delayed) && BPF_CORE_READ(task, se.sched_delayed))
+		return false;
+	if (bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu))
 		return false;
 	if (!BPF_CORE_READ(task, on_rq))
 		return false;

@@ -2,6 +2,9 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Waits are counted in these, each as one however long it took: a machine that stands still for seconds stops the receiver as well.
+const SLICE: Duration = Duration::from_millis(100);
+
 /// A queue between two threads, bounded in number and in memory.
 ///
 /// The sender waits a little for room, so that a burst loses nothing; once a wait was in vain it
@@ -47,9 +50,12 @@ impl<T> Queue<T> {
             let over_bytes = inner.bytes.saturating_add(bytes) > self.bytes_max && !inner.items.is_empty();
             inner.items.len() >= self.items_max || over_bytes
         };
-        if is_full(&inner) && !inner.stuck && !patience.is_zero() {
+        let mut left = if inner.stuck { Duration::ZERO } else { patience };
+        while is_full(&inner) && !inner.closed && !left.is_zero() {
+            let slice = left.min(SLICE);
             let full = |inner: &mut Inner<T>| is_full(inner) && !inner.closed;
-            inner = self.changed.wait_timeout_while(inner, patience, full).unwrap_or_else(PoisonError::into_inner).0;
+            inner = self.changed.wait_timeout_while(inner, slice, full).unwrap_or_else(PoisonError::into_inner).0;
+            left -= slice;
         }
         if inner.closed || is_full(&inner) {
             inner.stuck = true;
@@ -164,7 +170,9 @@ mod tests {
         assert!(queue.push(2, 10, Duration::from_secs(30)), "there was room in time");
         assert_eq!(receiver.join().unwrap(), Popped::Item(1));
 
-        assert!(!queue.push(3, 10, Duration::from_millis(1)));
+        let begun = Instant::now();
+        assert!(!queue.push(3, 10, SLICE * 3), "nothing is taken");
+        assert!(begun.elapsed() >= SLICE * 3, "every slice is waited for");
         let begun = Instant::now();
         assert!(!queue.push(4, 10, Duration::from_secs(30)), "the queue is known to be stuck");
         assert!(begun.elapsed() < Duration::from_secs(15));
