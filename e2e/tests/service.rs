@@ -25,7 +25,9 @@ impl Watch {
         let socket = folder.join("notify");
         let systemd = UnixDatagram::bind(&socket).unwrap();
         let about = File::from(stdout.try_clone().unwrap()).metadata().unwrap();
-        let mut command = Command::new(binary());
+        // As a service: no controlling terminal, and SIGHUP as it is by default also where `nohup` started the tests.
+        let mut command = Command::new("setsid");
+        command.args(["env", "--default-signal=HUP"]).arg(binary());
         command
             .args(["watch", "--source", "counters", "--no-page", "--no-history", "--run-directory"])
             .arg(folder.join("run"));

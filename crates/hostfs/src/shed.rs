@@ -7,13 +7,14 @@ use crate::privilege::Capabilities;
 use crate::{Error, Root};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use surefoot_model::Digits;
 
 /// What the handler leaves to a thread.
 static KEPT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// How long a thread may take to take the signal. Past that it is enough that the signal waits for it: see [`Told::Waits`].
+/// How long a thread may take to take the signal, counted in steps, so that a machine that stands still does not use it up. Past that it is
+/// enough that the signal waits for it: see [`Told::Waits`].
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(1);
 
@@ -37,15 +38,15 @@ fn keep_only_within(patience: Duration, root: &Root, kept: Capabilities) -> Resu
     let signal = catch()?;
     // This one at once, so that no thread of more is started.
     let failed = shed(kept.0);
-    let begun = Instant::now();
+    let mut waited = Duration::ZERO;
     loop {
         let more = threads_with_more(root, kept, signal)?;
-        let is_late = begun.elapsed() > patience;
+        let is_late = waited > patience;
         if more.iter().all(|(_, told)| is_late && *told == Told::Waits) {
             return Ok(());
         }
         // One that was started by a thread whose signal waited is told, too.
-        if is_late && more.iter().any(|(_, told)| *told == Told::Blocks) || begun.elapsed() > 2 * patience {
+        if is_late && more.iter().any(|(_, told)| *told == Told::Blocks) || waited > 2 * patience {
             let source =
                 if failed == 0 { io::ErrorKind::TimedOut.into() } else { io::Error::from_raw_os_error(failed) };
             let action = format!("give up capabilities in {} threads", more.len());
@@ -57,6 +58,7 @@ fn keep_only_within(patience: Duration, root: &Root, kept: Capabilities) -> Resu
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), *thread, signal) };
         }
         std::thread::sleep(STEP);
+        waited += STEP;
     }
 }
 
@@ -178,6 +180,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
     use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
 
     #[test]
     #[ignore = "runs in a child process, which gives up what it may do"]

@@ -1,6 +1,6 @@
 //! Holds cores for known times, with interrupts off (`bpf/freeze.bpf.c` explains how), and reads what was really held.
 
-use crate::load::{kernel_btf, mapped, open_freezer};
+use crate::load::{has_btf, kernel_btf, mapped, open_freezer};
 use crate::mapped::Mapped;
 use crate::patient;
 use crate::shared::{self, same_layout};
@@ -96,9 +96,13 @@ impl Freezer {
     /// [`Error::Unsupported`] without privilege or where the kernel does not let a program switch interrupts off;
     /// [`Error::Refused`] when it refuses for another reason.
     pub fn load() -> Result<Self, Error> {
-        let btf = kernel_btf().map_err(|error| Error::Unsupported {
-            why: format!("this kernel does not tell its types ({error})"),
-            remedy: "use a kernel built with CONFIG_DEBUG_INFO_BTF".into(),
+        let btf = kernel_btf().map_err(|error| match has_btf() {
+            // Too few descriptors or too little memory say nothing of the kernel.
+            true => Error::Refused { why: format!("the kernel's types cannot be read: {error}") },
+            false => Error::Unsupported {
+                why: format!("this kernel does not tell its types ({error})"),
+                remedy: "use a kernel built with CONFIG_DEBUG_INFO_BTF".into(),
+            },
         })?;
         if let Some(absent) = INTERRUPTS_OFF.iter().find(|name| btf.type_by_name::<Func<'_>>(name).is_none()) {
             return Err(Error::Unsupported {

@@ -69,16 +69,20 @@ fn reason(error: &libbpf_rs::Error) -> String {
     if told.is_empty() { error.to_string() } else { format!("{error} ({})", told.join("; ")) }
 }
 
+/// Whether this kernel tells its types.
+pub(crate) fn has_btf() -> bool {
+    Path::new("/sys/kernel/btf/vmlinux").exists()
+}
+
 /// Which of the two flavours this kernel allows.
 pub(crate) fn choose(wanted: Option<Flavour>) -> Result<Flavour, Error> {
-    let has_btf = Path::new("/sys/kernel/btf/vmlinux").exists();
     match wanted {
-        Some(Flavour::Btf) if !has_btf => Err(Error::Unsupported {
+        Some(Flavour::Btf) if !has_btf() => Err(Error::Unsupported {
             why: "this kernel has no BTF (/sys/kernel/btf/vmlinux)".into(),
             remedy: "use a kernel built with CONFIG_DEBUG_INFO_BTF, or plain tracepoints".into(),
         }),
         Some(flavour) => Ok(flavour),
-        None if has_btf => Ok(Flavour::Btf),
+        None if has_btf() => Ok(Flavour::Btf),
         None => Ok(Flavour::Plain),
     }
 }

@@ -21,10 +21,10 @@ pub(crate) fn load<T>(open: impl Fn() -> Result<(OpenObject, T), Error>) -> Resu
             Ok(object) => return Ok((object, beside)),
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(refusal(&error)),
             Err(_) if Instant::now() >= give_up => {
-                return Err(Error::Unsupported {
-                    why: format!("signals interrupted the kernel's check of the programs for {} s", PATIENCE.as_secs()),
-                    remedy: "try again when nothing stops this process again and again".into(),
-                });
+                let seconds = PATIENCE.as_secs();
+                let why =
+                    format!("signals interrupted its check of them for {seconds} s; try again when no signals come");
+                return Err(Error::Refused { why });
             }
             Err(_) => forget_words(),
         }

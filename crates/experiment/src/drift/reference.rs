@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use surefoot_disturb::Fault;
 use surefoot_disturb::drift::{Compared, ntp};
+use surefoot_hostfs::exhausted;
 
 const NTP_PORT: u16 = 123;
 /// The clock chip of the machine; the kernel reads it, and it counts seconds.
@@ -72,9 +73,12 @@ impl ReferenceChoice {
                 })
             }
             ReferenceChoice::Rtc => {
-                let chip = File::open(CHIP).map_err(|error| Fault::Unsupported {
-                    why: format!("this machine shows no clock chip: {CHIP}: {error}"),
-                    remedy: "take ntp:SERVER".into(),
+                let chip = File::open(CHIP).map_err(|source| match exhausted(&source) {
+                    Some(_) => Fault::File { path: CHIP.into(), source },
+                    None => Fault::Unsupported {
+                        why: format!("this machine shows no clock chip: {CHIP}: {source}"),
+                        remedy: "take ntp:SERVER".into(),
+                    },
                 })?;
                 Ok(Reference { kind: Kind::Rtc { chip, patience }, words: "the machine's clock chip (RTC)".to_owned() })
             }
