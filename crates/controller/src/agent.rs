@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use surefoot_model::{Finding, Health, MachineId, Room, RoomHealth, Severity};
+use surefoot_model::{Finding, Health, HostFacts, MachineId, Room, RoomHealth, Severity};
 use surefoot_remedy::act::Found;
 use surefoot_remedy::{Act, Order, Outcome};
 
@@ -116,6 +116,7 @@ pub struct Agent {
     host: String,
     service: String,
     machine: MachineId,
+    facts: HostFacts,
     health: PathBuf,
     act: Option<Arc<dyn Act>>,
     journal: Arc<Mutex<Journal>>,
@@ -150,12 +151,19 @@ impl Agent {
             host,
             service: service.to_owned(),
             machine,
+            facts: HostFacts::default(),
             health,
             act,
             journal: Arc::new(Mutex::new(journal)),
             running: Vec::new(),
             stop: Arc::default(),
         })
+    }
+
+    /// The same, which also tells what the host runs on.
+    #[must_use]
+    pub fn on(self, facts: HostFacts) -> Agent {
+        Agent { facts, ..self }
     }
 
     /// One word to the controller: what is found now and what was done; then the orders that came back are begun. `checks` is what the
@@ -205,6 +213,7 @@ impl Agent {
             parts,
             machine: self.machine.clone(),
             orders_max: room,
+            facts: self.facts.clone(),
         };
         let accepted = exchange.tell(&told)?;
         if accepted.protocol != protocol {

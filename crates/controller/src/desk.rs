@@ -10,7 +10,7 @@ use surefoot_http::ApiError;
 use surefoot_model::{AuditEntry, Case, MachineId, one_line};
 use surefoot_remedy::decide::{Request, request, waits_for_approval};
 use surefoot_remedy::{Casebook, Error};
-use surefoot_store::cases::{CasePage, CaseQuery, Counts, KeptOrder, MachineLimits};
+use surefoot_store::cases::{CasePage, CaseQuery, Counts, FleetNow, KeptOrder, MachineLimits};
 use tokio::sync::Semaphore;
 
 /// Questions at one time: each has a connection to the store.
@@ -21,6 +21,7 @@ const WAITING_MAX: usize = 64;
 const TRIES: usize = 5;
 /// How old counts may be, and the list of hosts with orders.
 const COUNTS_AGE_MAX: Duration = Duration::from_secs(2);
+const FLEET_AGE_MAX: Duration = Duration::from_secs(5);
 const ORDERS_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Answers.
@@ -29,6 +30,7 @@ pub(super) struct Desk {
     turns: Arc<Semaphore>,
     waiting: Semaphore,
     counts: Mutex<Option<(Instant, Counts)>>,
+    fleet: Mutex<Option<(Instant, Arc<FleetNow>)>>,
     ordered: Mutex<Option<(Instant, HashSet<String>)>>,
 }
 
@@ -41,6 +43,7 @@ impl Desk {
             turns: Arc::new(Semaphore::new(BOOKS)),
             waiting: Semaphore::new(WAITING_MAX),
             counts: Mutex::new(None),
+            fleet: Mutex::new(None),
             ordered: Mutex::new(None),
         }
     }
@@ -117,6 +120,18 @@ impl Desk {
         let counts = self.ask(|book| Ok(book.with(|store| store.counts())?)).await?;
         *surefoot_http::lock(&self.counts) = Some((Instant::now(), counts.clone()));
         Ok(counts)
+    }
+
+    /// The hosts, as of a moment ago.
+    pub(super) async fn fleet(self: &Arc<Self>) -> Told<Arc<FleetNow>> {
+        if let Some((at, fleet)) = &*surefoot_http::lock(&self.fleet)
+            && at.elapsed() < FLEET_AGE_MAX
+        {
+            return Ok(Arc::clone(fleet));
+        }
+        let fleet = Arc::new(self.ask(|book| Ok(book.with(|store| store.fleet())?)).await?);
+        *surefoot_http::lock(&self.fleet) = Some((Instant::now(), Arc::clone(&fleet)));
+        Ok(fleet)
     }
 
     /// The orders of a host, as of a moment ago: most hosts have none, and are not asked for each time.

@@ -4,7 +4,8 @@ use super::lines::Protocol;
 use super::strangers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{Alert, AlertOrigin, Finding, MachineId, Part, Room, Severity, SubjectKind};
+use surefoot_model::{Alert, AlertOrigin, Finding, HostFacts, MachineId, Part, Room, Severity, SubjectKind};
+use surefoot_store::cases::HostView;
 
 /// The findings of one host that are taken: the worst.
 pub(super) const FINDINGS_MAX: usize = 200;
@@ -45,6 +46,9 @@ pub struct HostFindings {
     /// How many orders the agent takes; 0 for an agent that does nothing to its host.
     #[serde(default)]
     pub orders_max: usize,
+    /// What the host runs on.
+    #[serde(default)]
+    pub facts: HostFacts,
 }
 
 fn is_watched() -> bool {
@@ -67,6 +71,8 @@ pub(super) struct Board {
     pub(super) left_out: u64,
     pub(super) orders_max: usize,
     pub(super) machine: MachineId,
+    /// What the agent sees.
+    pub(super) view: HostView,
     /// Where it came from; empty where that is unknown.
     pub(super) address: String,
 }
@@ -92,7 +98,10 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let service = strangers::name(&told.service);
     let (orders_max, machine) = (told.orders_max, machine_of(told.machine)?);
     let rooms = told.findings_left_out.unwrap_or_default().into_iter().filter(|_| told.is_watched);
-    let mut whole: BTreeSet<Room> = rooms.filter(|(_, left_out)| *left_out == 0).map(|(room, _)| room).collect();
+    let rooms: BTreeMap<Room, u64> = rooms.collect();
+    let mut whole: BTreeSet<Room> =
+        rooms.iter().filter(|(_, left_out)| **left_out == 0).map(|(room, _)| *room).collect();
+    let mut view = HostView { rooms, facts: facts_of(told.facts) };
     let (parts, parts_left_out) = parts_of(told.parts.unwrap_or_default());
     let Some(mut findings) = told.findings else {
         let (fine, left_out) = (Vec::new(), parts_left_out);
@@ -106,6 +115,7 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
             left_out,
             orders_max,
             machine,
+            view,
             address: String::new(),
         });
     };
@@ -119,10 +129,13 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
         .partition(|finding| finding.key.starts_with(&format!("{}/{}/", finding.room, finding.rule)));
     findings.sort_by(surefoot_model::by_urgency);
     left_out.extend(findings.drain(FINDINGS_MAX.min(findings.len())..));
-    left_out.iter().for_each(|finding| _ = whole.remove(&finding.room));
+    for finding in &left_out {
+        whole.remove(&finding.room);
+        view.rooms.entry(finding.room).and_modify(|count| *count += 1);
+    }
     let left_out = left_out.len() as u64 + parts_left_out;
     let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
-    Ok(Board { host, service, alerts, whole, fine, parts, left_out, orders_max, machine, address: String::new() })
+    Ok(Board { host, service, alerts, whole, fine, parts, left_out, orders_max, machine, view, address: String::new() })
 }
 
 /// The identity of a machine: what is not a hash as agents make it is an error, because two that are cut alike would be one machine.
@@ -141,6 +154,12 @@ fn parts_of(told: Vec<Part>) -> (Vec<Part>, u64) {
     let clean = |part: Part| Part { name: strangers::name(&part.name), place: strangers::name(&part.place), ..part };
     let (parts, left_out) = Part::told_apart(parts.into_iter().take(PARTS_READ_MAX).map(clean).collect());
     (parts, left_out + others.len() as u64)
+}
+
+/// The words of a stranger, each of bounded length.
+fn facts_of(told: HostFacts) -> HostFacts {
+    let clean = |text: String| strangers::name(&text);
+    HostFacts { kernel: clean(told.kernel), firmware: clean(told.firmware), product: clean(told.product) }
 }
 
 fn is_of_case(finding: &Finding) -> bool {

@@ -246,6 +246,7 @@ fn sort_in(board: Board, is_stranger: bool, boards: &mut Vec<HostBoard>, seen: &
             whole: if is_stranger { BTreeSet::new() } else { board.whole },
             fine: if is_stranger { Vec::new() } else { board.fine },
             parts: if is_stranger { Vec::new() } else { board.parts },
+            view: (!is_stranger).then_some(board.view),
         }),
         None => seen.push((board.host, board.service)),
     }

@@ -25,6 +25,7 @@ mod book;
 mod desk;
 mod error;
 mod findings;
+mod hosts;
 mod intake;
 mod lines;
 mod metrics;
@@ -48,6 +49,7 @@ pub use book::Book;
 pub use desk::{Problem, meet, pause, release};
 pub use error::Error;
 pub use findings::{HostFindings, read_findings};
+pub use hosts::{Cell, HostLine, HostList, HostQuery, Population, PopulationKind};
 pub use lines::{
     Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail, UnreadLine,
 };

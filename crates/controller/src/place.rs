@@ -1,7 +1,7 @@
 //! The cases as a client reaches them: at a server, or in a store that is opened here.
 
 use crate::desk::{Problem, meet, pause, release};
-use crate::{Book, CaseLine, CaseList, CaseStory, Reason, Trail};
+use crate::{Book, CaseLine, CaseList, CaseStory, HostList, HostQuery, Reason, Trail};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_model::AuditEntry;
 use surefoot_outside::own::{self, Server};
@@ -57,6 +57,25 @@ impl Place {
                 let page = book.with(|store| store.page(query))?;
                 Ok(CaseList::of(&page, query.open_only, &book.with(|store| store.counts())?))
             }
+        }
+    }
+
+    /// The hosts by rooms.
+    ///
+    /// # Errors
+    /// When the server or the store does not answer, or refuses.
+    pub fn hosts(&mut self, query: &HostQuery) -> Result<HostList, Unmet> {
+        match self {
+            Place::Server(server) => {
+                let mut path = format!("/api/v1/hosts?limit={}", query.limit);
+                let room = query.room.map(|room| room.as_str().to_owned());
+                let given = [("service", &query.service), ("room", &room), ("search", &query.search)];
+                for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+                    path += &format!("&{name}={}", encoded(value));
+                }
+                Ok(server.get(&path)?)
+            }
+            Place::Store(book) => Ok(HostList::of(&book.with(|store| store.fleet())?, query)),
         }
     }
 
@@ -133,6 +152,15 @@ impl Place {
             Place::Store(book) => Ok(pause(book, is_paused, &actor(), reason)?),
         }
     }
+}
+
+/// As the value of a parameter in an address.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 fn rfc3339(at_ns: u64) -> String {

@@ -2,6 +2,7 @@
 
 use super::desk::Told;
 use super::findings::Board;
+use super::hosts::{HostList, HostQuery};
 use super::intake::NotTaken;
 use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Protocol, Reason, Trail, before};
 use super::refused::{self, Refused};
@@ -18,15 +19,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use surefoot_hostfs::clock;
-use surefoot_http::bodies::{self, Room};
+use surefoot_http::bodies;
 use surefoot_http::guard::{dress, is_local, is_of_another_site, readable};
 use surefoot_http::listen::Peer;
 use surefoot_http::reply;
 use surefoot_http::who::Shown;
 use surefoot_http::{ApiError, basic, page::serve, parameters};
-use surefoot_model::{AuditEntry, SCHEMA, did_you_mean};
+use surefoot_model::{AuditEntry, Room, SCHEMA, did_you_mean};
 use surefoot_remedy::decide;
-use surefoot_store::cases::{CaseQuery, Claimed};
+use surefoot_store::cases::{CaseQuery, Claimed, FLEET_HOSTS_MAX};
 
 /// The longest message of Alertmanager: 10,000 alerts of 1.6 kB.
 const ALERTS_BYTES_MAX: usize = 16 << 20;
@@ -35,6 +36,8 @@ const WORDS_BYTES_MAX: usize = 1 << 20;
 /// Cases of one answer.
 const CASES_MAX: usize = 10_000;
 const CASES_DEFAULT: usize = 1_000;
+/// Hosts of an answer that asks for no number.
+const HOSTS_DEFAULT: usize = 1_000;
 /// How a browser is told to ask for a token.
 const ASK_USER: &str = "Basic realm=\"surefoot remedy: any name, and your token as the password\"";
 /// Orders that an agent gets at once.
@@ -44,7 +47,7 @@ type Answer = Result<Response, ApiError>;
 type Context = State<Arc<Served>>;
 
 /// Addresses, and what each is for.
-const ADDRESSES: [(&str, &str); 16] = [
+const ADDRESSES: [(&str, &str); 17] = [
     ("GET /", "The page of cases."),
     ("POST /api/v1/alertmanager", "Alertmanager's webhook, version 4."),
     ("POST /api/v1/findings", "All that is found of a host now, from its agent."),
@@ -62,6 +65,7 @@ const ADDRESSES: [(&str, &str); 16] = [
     ("POST /api/v1/cases/{id}/tested-good", "Its part that was replaced tested good."),
     ("POST /api/v1/pause, /api/v1/resume", "Begins nothing more at all, and goes on."),
     ("POST /api/v1/hosts/{host}/release", "Takes a host name away from the machine that has it."),
+    ("GET /api/v1/hosts", "The hosts by rooms, the worst first; ?service=NAME, ?room=NAME, ?search=TEXT, ?limit=N."),
     ("GET /api/v1/trail", "The newest lines of the audit trail."),
     ("GET /metrics", "Metrics for Prometheus, in OpenMetrics or its older text format."),
 ];
@@ -79,6 +83,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/api/v1/cases", get(cases))
         .route("/api/v1/cases/{id}", get(story))
         .route("/api/v1/cases/{id}/{asked}", post(request))
+        .route("/api/v1/hosts", get(hosts))
         .route("/api/v1/hosts/{host}/release", post(release))
         .route("/api/v1/pause", post(pause))
         .route("/api/v1/resume", post(resume))
@@ -224,7 +229,13 @@ impl Served {
     }
 
     /// The body, and the room in memory that it takes.
-    async fn body(&self, caller: &Caller, headers: &HeaderMap, body: Body, bytes_max: usize) -> Told<(Vec<u8>, Room)> {
+    async fn body(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        body: Body,
+        bytes_max: usize,
+    ) -> Told<(Vec<u8>, bodies::Room)> {
         let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         let bytes = match said {
             Some(bytes) if bytes > bytes_max as u64 => return Err(bodies::too_long(bytes_max)),
@@ -378,6 +389,28 @@ async fn cases(State(served): Context, Extension(caller): Extension<Caller>, uri
     let page = served.desk.cases(query).await?;
     let counts = served.desk.counts().await?;
     Ok(reply::answer(StatusCode::OK, &CaseList::of(&page, open_only, &counts)))
+}
+
+async fn hosts(State(served): Context, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
+    served.needs(&caller, &[Role::Read], "seeing hosts").await?;
+    let mut query = HostQuery { limit: HOSTS_DEFAULT, ..HostQuery::default() };
+    for (name, value) in parameters(&uri, &["service", "room", "search", "limit"])? {
+        match name.as_str() {
+            "service" => query.service = Some(value),
+            "search" => query.search = Some(value),
+            "room" => {
+                let room = Room::ALL.into_iter().find(|room| room.as_str() == value);
+                let rooms = || Room::ALL.map(Room::as_str).join(", ");
+                query.room = Some(room.ok_or_else(|| ApiError::bad_parameter("room", &value, &rooms()))?);
+            }
+            _ => {
+                let parsed = value.parse().ok().filter(|limit| (1..=FLEET_HOSTS_MAX).contains(limit));
+                query.limit = parsed.ok_or_else(|| ApiError::bad_parameter("limit", &value, "1 to 20000"))?;
+            }
+        }
+    }
+    let fleet = served.desk.fleet().await?;
+    Ok(reply::answer(StatusCode::OK, &HostList::of(&fleet, &query)))
 }
 
 fn number(text: &str) -> Told<u64> {

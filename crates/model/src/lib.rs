@@ -90,7 +90,7 @@ pub use journal::{Answered, Decided, JournalEntry, JournalEvent, RestartOutcome}
 pub use ledger::{
     Completeness, CoreLedger, FaultyCore, FaultySum, LedgerFault, LedgerSum, Lost, LostSum, Untimed, Waiting,
 };
-pub use machine::MachineId;
+pub use machine::{HostFacts, MachineId};
 pub use memory::{
     CheckResult, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity, FaultMode, Fidelity,
     GoneController, LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem,

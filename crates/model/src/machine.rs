@@ -46,6 +46,20 @@ impl std::fmt::Display for MachineId {
     }
 }
 
+/// What a host runs on and with, as its kernel and firmware say it; empty where that is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// The kernel's release, such as `6.1.0-31-amd64`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
+    /// Vendor and version of the firmware, by SMBIOS.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub firmware: String,
+    /// Vendor and name of the machine, by SMBIOS.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub product: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

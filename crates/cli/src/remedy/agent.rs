@@ -90,7 +90,8 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
         let hands = Arc::new(Hands::new(config));
         Arc::new(Recorded::of_agent(hands, record.clone(), &host, Arc::clone(&lost))) as Arc<dyn Act>
     });
-    let mut agent = Agent::new(&host, &options.service, machine.clone(), options.health.clone(), act, &options.state)?;
+    let agent = Agent::new(&host, &options.service, machine.clone(), options.health.clone(), act, &options.state)?;
+    let mut agent = agent.on(machine::facts(&Root::host()));
     if !machine.is_known() {
         surefoot_console::tell!(
             "surefoot remedy agent: this machine has no ID that can be read (/etc/machine-id, SMBIOS UUID): another machine with the name \

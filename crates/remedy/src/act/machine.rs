@@ -5,8 +5,9 @@
 //! hash cannot tell what other programs derive from the ID.
 
 use ring::hmac;
+use std::path::PathBuf;
 use surefoot_hostfs::Root;
-use surefoot_model::{Digits, MachineId};
+use surefoot_model::{Digits, HostFacts, MachineId};
 use surefoot_outside::http::redfish::MachineIdentity;
 
 /// What the hashes are for: an ID of each use, drawn once by chance.
@@ -21,6 +22,20 @@ pub fn of(root: &Root) -> MachineId {
     MachineId {
         hardware: hardware.as_deref().and_then(number).map(|id| derived(id, OF_HARDWARE)),
         system: system.as_deref().and_then(number).map(|id| derived(id, OF_SYSTEM)),
+    }
+}
+
+/// What this host runs on. What cannot be read stays empty.
+pub fn facts(root: &Root) -> HostFacts {
+    let word = |path: PathBuf| root.read(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let both = |first: &str, second: &str| {
+        let words = [first, second].map(|name| word(root.sys(format!("class/dmi/id/{name}"))));
+        words.join(" ").trim().to_owned()
+    };
+    HostFacts {
+        kernel: word(root.proc("sys/kernel/osrelease")),
+        firmware: both("bios_vendor", "bios_version"),
+        product: both("sys_vendor", "product_name"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Alerts as they come in, and those that are to be decided on.
 
+use super::fleet::{self, HostView};
 use super::sql::{Answer, Row, Sql, Value, in_pieces};
 use super::{CaseStore, Connected, parts};
 use crate::Result;
@@ -59,6 +60,8 @@ pub struct HostBoard {
     pub fine: Vec<String>,
     /// The host's parts that are known by their serial numbers; of a kind that is not among them nothing is known.
     pub parts: Vec<Part>,
+    /// What the agent sees of the host; `None` leaves what is known.
+    pub view: Option<HostView>,
 }
 
 impl HostBoard {
@@ -137,11 +140,12 @@ impl CaseStore {
                     known.service == board.service && now_ns.abs_diff(known.seen_ns) < SEEN_AGAIN_NS
                 })
             };
-            let told = newest.values().filter(|board| is_news(board) || !is_seen(board));
-            let row = |board: &&HostBoard| {
+            let seen: Vec<&HostBoard> =
+                newest.values().copied().filter(|board| is_news(board) || !is_seen(board)).collect();
+            let row = |board: &&HostBoard| -> Vec<Value> {
                 vec![(*board.host).into(), (*board.service).into(), now_ns.into(), board.hash().into()]
             };
-            let rows: Vec<Vec<Value>> = told.map(row).collect();
+            let rows: Vec<Vec<Value>> = seen.iter().map(row).collect();
             if !rows.is_empty() {
                 *services = None;
             }
@@ -150,6 +154,7 @@ impl CaseStore {
                     service = excluded.service, seen_ns = excluded.seen_ns, board = excluded.board";
                 sql.run(&words.replace("{rows}", rows), values).map(drop)
             })?;
+            fleet::put_views(sql, seen.iter().filter_map(|board| Some((&*board.host, board.view.as_ref()?))).collect())?;
             let before = found_before(sql, changed.iter().map(|board| vec![(*board.host).into()]).collect())?;
             parts::take(sql, &changed, now_ns)?;
             let told: Vec<Alert> = changed.iter().flat_map(|board| board.told(before.get(&board.host), now_ns)).collect();
@@ -172,9 +177,12 @@ impl CaseStore {
             in_pieces("$, $, $, 0", rows, |rows, values| {
                 let words =
                     "INSERT INTO remedy_host (host, service, seen_ns, board) VALUES {rows} ON CONFLICT (host) DO UPDATE SET
-                    service = excluded.service, seen_ns = excluded.seen_ns";
+                    service = excluded.service, seen_ns = excluded.seen_ns, board = 0";
                 sql.run(&words.replace("{rows}", rows), values).map(drop)
-            })
+            })?;
+            // Nothing is seen of it now, and the next board is news, whatever the last one said.
+            let nothing = HostView::default();
+            fleet::put_views(sql, hosts.iter().map(|(host, _)| (&**host, &nothing)).collect())
         })
     }
 }

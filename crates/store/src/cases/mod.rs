@@ -8,6 +8,7 @@
 //! | `remedy_alert` | the newest word of each alert, and whether it was decided on | [`Limits::alerts_kept_s`] after it is over |
 //! | `remedy_case` | each case as JSON, and beside it what is asked for | open ones for ever, of the others the newest [`Limits::closed_max`] |
 //! | `remedy_host` | the hosts that tell of themselves, and their service | [`Limits::hosts_kept_s`] after the last word |
+//! | `remedy_view` | what the agent of a host sees of it, as JSON | as `remedy_host` |
 //! | `remedy_machine` | which machine a host name belongs to, and the last one that was refused | as `remedy_host` |
 //! | `remedy_audit` | who did what, when and why; lines are only added | [`Limits::audit_kept_s`], the database itself keeps them from being changed |
 //! | `remedy_part` | which part, by its serial number, was where from when until when | [`Limits::audit_kept_s`] after it went |
@@ -33,6 +34,7 @@
 mod address;
 mod alerts;
 mod decide;
+mod fleet;
 mod machines;
 mod opening;
 mod orders;
@@ -48,6 +50,7 @@ mod trail;
 
 pub use address::Address;
 pub use alerts::{ALERTS_PER_DECISION_MAX, HostBoard};
+pub use fleet::{FLEET_HOSTS_MAX, FleetHost, FleetNow, HostView, Worst};
 pub use machines::{Claim, Claimed, MachineLimits};
 pub use opening::Opening;
 pub use orders::{KeptOrder, OrderState};

@@ -69,6 +69,7 @@ impl CaseStore {
                 cases += sql.run(&words, &[limits.closed_max.into()])?;
             }
             let hosts = sql.run("DELETE FROM remedy_host WHERE seen_ns < $1", &[before(limits.hosts_kept_s).into()])?;
+            sql.run("DELETE FROM remedy_view WHERE host NOT IN (SELECT host FROM remedy_host)", &[])?;
             // What was begun for its machine must not be gone on with at another one.
             let forget = "DELETE FROM remedy_machine WHERE seen_ns < $1
                 AND host NOT IN (SELECT host FROM remedy_case WHERE is_open = 1)

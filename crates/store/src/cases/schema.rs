@@ -60,6 +60,11 @@ CREATE TABLE remedy_machine (
 CREATE INDEX remedy_machine_rival ON remedy_machine (rival_ns) WHERE rival_ns > 0;
 ";
 
+/// Came later, too: what of each host its agent sees.
+const VIEWS: &str = "
+CREATE TABLE remedy_view (host TEXT PRIMARY KEY, body TEXT NOT NULL);
+";
+
 /// Makes the tables where there are none and `opening` says so, and refuses those of another release.
 pub(super) fn lay(connected: &mut Connected, opening: &Opening) -> Result<()> {
     let may_create = opening.may_create()?;
@@ -86,7 +91,7 @@ pub(super) fn lay(connected: &mut Connected, opening: &Opening) -> Result<()> {
         );
         return Err(Error::NotCases { store: connected.name.clone(), why });
     }
-    for (table, words) in [("remedy_part", PARTS), ("remedy_machine", MACHINES)] {
+    for (table, words) in [("remedy_part", PARTS), ("remedy_machine", MACHINES), ("remedy_view", VIEWS)] {
         if !connected.ask("looking for its tables", |sql| is_there(sql, table))? {
             connected.transaction("laying a table of a later release", true, |sql| match is_there(sql, table)? {
                 true => Ok(()),

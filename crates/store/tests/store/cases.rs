@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, Lease, MachineId, Part,
-    Replaced, Room, Severity, StepState, SubjectKind,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, HostFacts, Lease,
+    MachineId, Part, Replaced, Room, Severity, StepState, SubjectKind,
 };
 use surefoot_store::Error;
 use surefoot_store::cases::{
-    ALERTS_PER_DECISION_MAX, Address, CaseStore, Claim, Claimed, HostBoard, Limits, MachineLimits, Opening, OrderState,
+    ALERTS_PER_DECISION_MAX, Address, CaseStore, Claim, Claimed, HostBoard, HostView, Limits, MachineLimits, Opening,
+    OrderState,
 };
 use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::postgres::Postgres;
@@ -197,6 +198,7 @@ fn board(alerts: Vec<Alert>) -> HostBoard {
         whole: Room::ALL.into(),
         fine: Vec::new(),
         parts: Vec::new(),
+        view: None,
     }
 }
 
@@ -334,6 +336,43 @@ fn what_an_agent_finds_no_more_is_over(open) {
     let fine = HostBoard { fine: vec!["memory/a".into()], ..others };
     assert_eq!(store.take_boards(&[fine]).unwrap(), 1);
     assert_eq!(firing(&mut store), ["am"]);
+}
+
+fn the_hosts_are_read_with_what_holds_and_what_is_seen(open) {
+    let mut store = open();
+    let view = HostView {
+        rooms: [(Room::Memory, 0), (Room::Nic, 3)].into(),
+        facts: HostFacts { kernel: "6.1".into(), ..HostFacts::default() },
+    };
+    let finding = |key: &str, severity| Alert {
+        origin: AlertOrigin::Finding,
+        room: Room::of_key(key),
+        severity,
+        ..alert("h1", key, 5, true)
+    };
+    let told = || HostBoard {
+        view: Some(view.clone()),
+        ..board(vec![finding("memory/a", Severity::Warning), finding("memory/b", Severity::Critical)])
+    };
+    store.take_boards(&[told()]).unwrap();
+    store.take(&[Alert { room: None, ..alert("h2", "am", 5, true) }, alert("h3", "over", 5, false)]).unwrap();
+    let fleet = store.fleet().unwrap();
+    let [h1, h2] = &fleet.hosts[..] else { panic!("{fleet:?}") };
+    assert_eq!((&*h1.host, &*h1.service, &h1.view), ("h1", "web", &view));
+    assert!(fleet.now_ns >= h1.seen_ns && h1.seen_ns > 0, "{fleet:?}");
+    let worst = &h1.found[&Some(Room::Memory)];
+    assert_eq!((worst.severity, worst.count), (Severity::Critical, 2));
+    assert_eq!((&*h2.host, h2.seen_ns, &h2.view, h2.found[&None].count), ("h2", 0, &HostView::default(), 1));
+    assert_eq!((fleet.hosts_left_out, fleet.alerts_left_out), (0, 0));
+
+    // Nothing is known of it for a while, and then the same as before.
+    store.hosts_seen(&[("h1".into(), "web".into())]).unwrap();
+    assert_eq!(store.fleet().unwrap().hosts[0].view, HostView::default());
+    store.take_boards(&[told()]).unwrap();
+    assert_eq!(store.fleet().unwrap().hosts[0].view, view);
+    // One that may be another machine changes nothing of what is seen.
+    store.take_boards(&[HostBoard { view: None, service: "db".into(), ..told() }]).unwrap();
+    assert_eq!(store.fleet().unwrap().hosts[0].view, view);
 }
 
 fn a_case_is_opened_changed_and_closed_with_its_trail(open) {
@@ -749,6 +788,7 @@ fn a_name_belongs_to_one_machine_whichever_controller_is_asked(open) {
             whole: BTreeSet::new(),
             fine: Vec::new(),
             parts: modules(&[("A1", serial)]),
+            view: None,
         };
         store.take_boards(&[board("S1")]).unwrap();
         let told = Alert { origin: AlertOrigin::Alertmanager, ..alert("h1", "alertmanager/1", 10, true) };

@@ -216,6 +216,7 @@ fn the_history_of_a_part_reaches_beyond_the_newest_cases_of_its_host() {
                 whole: BTreeSet::new(),
                 fine: Vec::new(),
                 parts: vec![part(serial)],
+                view: None,
             };
             store.take_boards(&[board]).unwrap();
         };
