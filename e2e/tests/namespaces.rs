@@ -73,6 +73,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("remedy agent", "--once --no-checks --state HERE/agent --server unix:HERE/none.sock"),
     ("remedy approve", "1 --server unix:HERE/none.sock"),
     ("remedy cancel", "1 --server unix:HERE/none.sock"),
+    ("fleet top", "--server unix:HERE/none.sock"),
     ("remedy cases", "--server unix:HERE/none.sock"),
     ("remedy check run", "--help"),
     ("remedy pause", "--server unix:HERE/none.sock"),

@@ -143,6 +143,7 @@ mod tests {
         "checkpoint plan",
         "disturb run",
         "ecc coverage",
+        "fleet top",
         "memory page-offline",
         "memory tune",
         "memory watch",

@@ -28,6 +28,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("disturb workloads", ""),
     ("ecc coverage", "--json"),
     ("ecc verilog", "--directory ecc"),
+    ("fleet top", "--service web --room memory"),
     ("history", "--from 'yesterday 03:00' --to 'yesterday 03:30'"),
     ("memory doctor", ""),
     ("memory import", "/var/log/mcelog /var/lib/rasdaemon/ras-mc_event.db --host n17"),

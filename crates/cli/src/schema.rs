@@ -15,7 +15,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 50] = [
+const COMMANDS: [(&str, &[Of]); 51] = [
     (
         "stall report",
         &[
@@ -92,6 +92,7 @@ const COMMANDS: [(&str, &[Of]); 50] = [
             of::<surefoot_experiment::predict::lines::PredictionLine>,
         ],
     ),
+    ("fleet top", &[of::<surefoot_controller::HostLine>, of::<remedy::hosts::HostPageLine<'_>>]),
     ("remedy cases", &[of::<remedy::lines::CaseRow<'_>>, of::<remedy::lines::PageLine<'_>>]),
     (
         "remedy show",

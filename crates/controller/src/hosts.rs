@@ -43,7 +43,9 @@ pub struct HostList {
 }
 
 /// One host.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(tag = "type", rename = "host")]
+#[schemars(rename = "host")]
 pub struct HostLine {
     /// Its name.
     pub host: String,
@@ -74,7 +76,7 @@ pub struct HostLine {
 }
 
 /// The worst of what holds in one room of a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Cell {
     /// How bad it is.
     pub severity: Severity,
@@ -87,7 +89,7 @@ pub struct Cell {
 }
 
 /// Hosts that run on the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Population {
     /// What of them is the same.
     pub kind: PopulationKind,
@@ -100,7 +102,7 @@ pub struct Population {
 }
 
 /// What hosts are counted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PopulationKind {
     /// The kernel's release.

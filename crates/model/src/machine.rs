@@ -48,6 +48,7 @@ impl std::fmt::Display for MachineId {
 
 /// What a host runs on and with, as its kernel and firmware say it; empty where that is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct HostFacts {
     /// The kernel's release, such as `6.1.0-31-amd64`.
     #[serde(default, skip_serializing_if = "String::is_empty")]

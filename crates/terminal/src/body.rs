@@ -108,7 +108,7 @@ impl Table {
 }
 
 /// A text in so many columns; where it is longer it ends with an ellipsis.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }

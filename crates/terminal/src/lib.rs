@@ -28,6 +28,7 @@ mod session;
 mod thread;
 
 pub use ansi::{difference, whole};
+pub use body::cut;
 pub use help::keys as keys_help;
 pub use kept::{Kept, RoomState, Shown};
 pub use keys::{Key, Keys};

@@ -4,6 +4,7 @@ mod agent;
 mod ask;
 mod cases;
 pub mod check;
+pub mod hosts;
 pub mod lines;
 mod place;
 mod serve;

@@ -16,6 +16,7 @@ use crate::memory::MemoryCommand;
 use crate::memory::bmc::BmcOptions;
 use crate::nic::NicCommand;
 use crate::remedy::RemedyCommand;
+use crate::remedy::hosts::FleetCommand;
 use crate::settle;
 use crate::stall::report;
 use anyhow::Context;
@@ -123,6 +124,11 @@ pub enum RoomCommand {
         #[command(subcommand)]
         command: RemedyCommand,
     },
+    /// The hosts of a controller of remedies: what is found of each, room by room.
+    Fleet {
+        #[command(subcommand)]
+        command: FleetCommand,
+    },
 }
 
 impl RoomCommand {
@@ -133,6 +139,7 @@ impl RoomCommand {
             RoomCommand::Nic { command } => crate::nic::run(command),
             RoomCommand::Disturb { command } => crate::disturb::run(command),
             RoomCommand::Remedy { command } => crate::remedy::run(command),
+            RoomCommand::Fleet { command } => crate::remedy::hosts::run(command),
         }
     }
 }
