@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkCases, checkHead, checkNotices, checkOlder } from "../src/fleet/feed.ts";
+import { checkHosts, chosen, inSight, services, stateOf, type HostLine } from "../src/fleet/hosts.ts";
 import { actionWords, actorWords, joined, partAsked, tally, type CaseLine } from "../src/fleet/words.ts";
 
 function one(id: number, host: string, state: CaseLine["state"], more: Partial<CaseLine> = {}): CaseLine {
@@ -52,4 +53,36 @@ test("host names of two machines are told, and a server that has none leaves the
   assert.throws(() => checkNotices({ unread: [7] }), /unread/);
   assert.deepEqual(checkOlder({ left_out: 7, next_before: 12 }), { count: 7, before: 12 });
   assert.equal(checkOlder({ cases: [] }), null);
+});
+
+const cell = { severity: "warning" as const, since_ns: 5, sentence: "DIMM A1 reports errors.", count: 2 };
+const line: HostLine = { host: "n1", service: "web", severity: "warning", found: { memory: cell }, well: ["stall"], kernel: "6.1" };
+const list = { now_ns: 9, headline: { severity: "warning", sentence: "1 host: 1 with warnings." }, hosts: [line], matching: 1, total: 1, left_out: 0, populations: [] };
+
+test("a room that nobody looks at is neither well nor found bad", () => {
+  assert.deepEqual(stateOf(line, "memory"), cell);
+  assert.equal(stateOf(line, "stall"), "well");
+  assert.equal(stateOf(line, "nic"), "unknown");
+  assert.equal(stateOf({ host: "n2" }, "stall"), "unknown");
+});
+
+test("a list of hosts that is not one shows nothing", () => {
+  assert.equal(checkHosts(list).hosts.length, 1);
+  for (const wrong of [null, { ...list, hosts: [{}] }, { ...list, hosts: [{ ...line, found: { memory: {} } }] }, { ...list, headline: {} }, { ...list, total: "1" }, { ...list, populations: 1 }]) assert.throws(() => checkHosts(wrong));
+});
+
+test("hosts are searched by what is said of them, and by service", () => {
+  const other: HostLine = { host: "b7", service: "db" };
+  assert.deepEqual(chosen([line, other], "dimm a1", "").map(({ host }) => host), ["n1"]);
+  assert.deepEqual(chosen([line, other], "", "db").map(({ host }) => host), ["b7"]);
+  assert.deepEqual(chosen([line, other], "n1", "db"), []);
+  assert.deepEqual(services([line, other, { host: "x" }]), ["db", "web"]);
+});
+
+test("of ten thousand rows those in sight are drawn", () => {
+  assert.deepEqual(inSight(10_000, 0, 448, 28), { from: 0, to: 26 });
+  assert.deepEqual(inSight(10_000, 140_000, 448, 28), { from: 4990, to: 5026 });
+  assert.deepEqual(inSight(3, 0, 448, 28), { from: 0, to: 3 });
+  assert.deepEqual(inSight(3, 9_000, 448, 28), { from: 0, to: 3 });
+  assert.deepEqual(inSight(0, 0, 448, 28), { from: 0, to: 0 });
 });

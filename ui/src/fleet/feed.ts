@@ -4,6 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { given } from "../address.ts";
 import { getJson, isRecord, Refusal, sentence, unusable } from "../api.ts";
 import type { Case, Headline } from "../types.ts";
+import { checkHosts, type HostList } from "./hosts.ts";
 import { capital, joined, type CaseLine, type StateLabel } from "./words.ts";
 
 /** A line of the audit trail. */
@@ -27,8 +28,10 @@ export interface Story {
   part?: { says: string[] };
 }
 
-/** Between an answer and the next question. */
+/** Between an answer and the next question; a list of all hosts is long, and asked for seldom. */
 const PERIOD_MS = 2000;
+const HOSTS_PERIOD_MS = 10_000;
+const HOSTS_MAX = 20_000;
 /** Open cases, and the newest of all beside them: an old one that is open is not to hide behind those that were closed since. */
 const OPEN_MAX = 1000;
 const NEWEST_MAX = 200;
@@ -54,6 +57,10 @@ export const storyProblem = signal("");
 /** What came of the last word of a person. */
 export const told = signal<{ id: number | null; isDone: boolean; text: string } | null>(null);
 export const isAsking = signal(false);
+/** Null before the first answer, and at a server of an older release, which has no list of hosts. */
+export const hosts = signal<HostList | null>(null);
+/** Why there is no newer list of hosts; empty where there is. */
+export const hostsProblem = signal("");
 /** By the clock of this browser; ages of seconds are what it is for. */
 export const nowNs = signal(Date.now() * 1e6);
 
@@ -142,13 +149,26 @@ async function askStory(id: number): Promise<void> {
   }
 }
 
+let hostsAsked = -Infinity;
+
+async function askHosts(): Promise<void> {
+  if (performance.now() - hostsAsked < HOSTS_PERIOD_MS) return;
+  hostsAsked = performance.now();
+  try {
+    hosts.value = checkHosts(await getJson(`api/v1/hosts?limit=${HOSTS_MAX}`));
+    hostsProblem.value = "";
+  } catch (error) {
+    hostsProblem.value = sentence(error);
+  }
+}
+
 let timer = 0;
 
 async function turn(): Promise<void> {
   clearTimeout(timer);
   if (document.visibilityState !== "hidden") {
     const id = openCase();
-    await Promise.all([askCases(), id === null ? undefined : askStory(id)]);
+    await Promise.all([askCases(), askHosts(), id === null ? undefined : askStory(id)]);
   }
   clearTimeout(timer);
   timer = window.setTimeout(() => void turn(), PERIOD_MS);

@@ -12,6 +12,7 @@ import "../styles/tables.css";
 import "../styles/findings.css";
 import { Board, Everything, Fleet, Headline, Notices } from "./board.tsx";
 import { cases, problem, startAsking } from "./feed.ts";
+import { Hosts } from "./hosts.tsx";
 import { OneCase } from "./story.tsx";
 import "./fleet.css";
 
@@ -42,6 +43,7 @@ function App() {
             <Everything />
             <OneCase />
             <Board />
+            <Hosts />
             <Fleet />
           </>
         )}
