@@ -47,6 +47,19 @@ const CHECKS = {
     assert.equal(await part("headline").getAttribute("data-severity"), "ok");
     assert.match(await part("headline").innerText(), /No open cases\./);
   },
+  async "of a host it is shown what is found, what is well and what is not known"({ page, api }) {
+    const finding = { key: "nic/errors/interface/eth0", room: "nic", rule: "errors", subject: { kind: "interface", name: "eth0" }, severity: "notice", certainty: "certain", sentence: `eth0 ${HOSTILE} drops packets.`, evidence: [], since_realtime_ns: 0 };
+    const told = { host: "n9", service: "db", findings: [finding], findings_left_out: { stall: 0, nic: 0 }, facts: { kernel: "6.1.0" } };
+    const response = await fetch(new URL("api/v1/findings", address), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(told) });
+    assert.equal(response.status, 200, await response.text());
+    const row = page.locator("[data-testid=host][data-host=n9]");
+    await row.waitFor({ timeout: 60_000 });
+    assert.deepEqual(await row.locator("td.heat").evaluateAll((/** @type {Element[]} */ cells) => cells.map((cell) => cell.className.replace("heat", "").trim())), ["well", "unknown", "unknown", "notice", "unknown", "unknown", "unknown", ""]);
+    assert.match(await row.innerText(), /eth0 <img src=x onerror=alert\(1\)> drops packets\./);
+    const { hosts } = await api("api/v1/hosts?room=nic");
+    assert.deepEqual(hosts.map((/** @type {{ host: string, kernel: string }} */ { host, kernel }) => [host, kernel]), [["n9", "6.1.0"]]);
+    assert.deepEqual((await api("api/v1/hosts?room=memory")).matching, 0);
+  },
   async "everything is paused after a second word, and goes on"({ part, api }) {
     await part("pause-everything").click();
     assert.equal((await api("api/v1/cases")).is_paused, false);

@@ -187,7 +187,11 @@ fn times_in_a_time_namespace_are_the_hosts_and_add_up() {
 fn a_process_is_followed_by_its_number_in_the_namespace() {
     let Some(_turn) = turn("a_process_is_followed_by_its_number_in_the_namespace", Need::Ebpf) else { return };
     // The shell is process 1; the number of what it starts is told in the file, so that the test does not rely on it.
-    const SPIN: &str = "taskset -c 1 sh -c 'while :; do :; done' & one=$!\ntaskset -c 1 sh -c 'while :; do :; done' &\n\
+    // Both have begun before anything is measured, however busy the machine is.
+    const SPIN: &str = "taskset -c 1 sh -c 'while :; do :; done' & one=$!\ntaskset -c 1 sh -c 'while :; do :; done' & two=$!\n\
+                        for each in $one $two; do\n\
+                        until [ \"$(cut -d ' ' -f 14 /proc/$each/stat)\" -ge 5 ]; do sleep 0.1; done\n\
+                        done\n\
                         set -- \"$@\" --pid $one";
     let report = surefoot("stall report --cpu 1 --duration 3s --json").inside(PID, SPIN).run();
     report.expect_code(0);

@@ -150,7 +150,7 @@ fn text(list: &HostList, columns: usize, rows: usize) -> String {
     if list.left_out > 0 {
         text += &format!("{} hosts or alerts had no room or could not be read.\n", list.left_out);
     }
-    text += "C critical, W warning, n notice, . well, ? not known; a number: how many findings\n";
+    text += "C critical, W warning, n notice, . well, ? not known; number: findings\n";
     let width = columns.max(SENTENCE_MIN);
     text.lines().map(|line| format!("{}\n", cut(line, width))).collect()
 }
