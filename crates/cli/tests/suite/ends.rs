@@ -630,6 +630,11 @@ fn what_is_not_the_newest_any_more_is_no_success() {
     let to = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
     let restore =
         |name: &str, more: &[&str]| run(&[&["restore", ssd_text, "--job", "pair", "--to", &to(name)], more].concat());
+    // The same payload has as many pages in both tiers; those of parity are counted by themselves.
+    let (_, said) = run(&["verify", memory_text, ssd_text]);
+    let rows = said.lines().filter(|line| line.starts_with("pair ") && line.contains(" 3 "));
+    let pages: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().skip(5).take(2).collect()).collect();
+    assert_eq!(pages, [["32", "6"], ["32", "6"], ["32", "0"], ["32", "0"]], "{said}");
     let (code, said) = restore("whole", &[]);
     assert!(code == Some(0) && said.contains("Generation 3 of") && !said.contains("not the newest"), "{said}");
     let [newest] = &within(&ssd.join("pair"), "0000000003-")[..] else { panic!("one") };
