@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::controller::Fixed;
-use surefoot_checkpoint::{Alone, Checkpointer, Config, Place, Policy};
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Disk, Manifest, Place, Policy};
 use surefoot_e2e::command::{Finished, Surefoot, surefoot};
 use surefoot_e2e::disk::TinyDisk;
 use surefoot_e2e::machine::{Need, turn};
@@ -151,14 +151,15 @@ fn what_is_not_protected_not_durable_or_dated_ahead_is_said() {
     assert!(text.contains(&format!("Job training: {weakness}")) && !text.contains("in the future"), "{text}");
     assert!(of_job()["weakness"].as_str().unwrap().starts_with(weakness) && of_job()["age_s"].as_f64() >= Some(0.0));
     // A clock that was an hour ahead wrote it.
-    let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(3_600);
     let mut folders = vec![home.path().to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
                 folders.push(entry.clone());
+            } else if let Ok(mut manifest) = Manifest::read(&Disk, &entry) {
+                manifest.taken_realtime_ns += 3_600_000_000_000;
+                fs::write(entry, manifest.to_bytes().unwrap()).unwrap();
             }
-            fs::File::open(entry).unwrap().set_modified(ahead).unwrap();
         }
     }
     let text = list("").stdout;

@@ -41,7 +41,7 @@ const COMMANDS: [(&str, &[Of]); 51] = [
     ("checkpoint remove", &[of::<checkpoint::remove::Line>]),
     ("checkpoint verify", CHECKED),
     ("checkpoint scrub", CHECKED),
-    ("checkpoint restore", &[of::<checkpoint::restore::Line>]),
+    ("checkpoint restore", &[of::<checkpoint::restore::Line>, of::<checkpoint::restore::NewerLine>]),
     ("checkpoint protect", &[of::<checkpoint::protect::ProtectedLine>]),
     ("checkpoint repair", &[of::<checkpoint::protect::CheckedLine>]),
     ("checkpoint plan", &[of::<checkpoint::plan::PlanLine>]),
@@ -146,6 +146,7 @@ const LISTED: &[Of] = &[
     of::<checkpoint::jobs::JobLine>,
     of::<checkpoint::lost::MissingLine>,
     of::<checkpoint::lost::LostLine>,
+    of::<checkpoint::list::RepairableLine>,
     of::<checkpoint::list::ProblemLine>,
 ];
 

@@ -20,12 +20,15 @@ use surefoot_daemon::{Config, Server};
 use surefoot_hostfs::{Root, clock, cpus};
 use surefoot_model::{Event, Finding, HostDescription, Lost, Report};
 use surefoot_stall::WINDOW_RANGE;
-use surefoot_stall::victim::{Account, Counts, Took, of_unit};
+use surefoot_stall::victim::{Account, Counts, Course, Took, of_unit};
 
 /// Lines of evidence and takers that are shown.
 const EVIDENCE_SHOWN: usize = 3;
 const TAKERS_SHOWN: usize = 5;
 const FROM_CORES_SHOWN: usize = 3;
+
+/// A part of a wait from before the look that is told of: below, it is the two clocks' difference.
+const TOLD_BEFORE_NS: u64 = 1_000_000;
 
 /// Options of [`What`] that work here as in `surefoot watch` and are not in this command's help: it is about one answer now.
 const NOT_IN_HELP: [&str; 12] = [
@@ -94,6 +97,8 @@ pub enum Line<'a> {
         ran_ns: Option<u64>,
         /// Time ready to run without a core, by the scheduler's count, nanoseconds; `null` where it is not known.
         waited_ns: Option<u64>,
+        /// What was left out of waits that ended during the look, because they had begun before it; `null` where it is not known.
+        waited_before_ns: Option<u64>,
         /// Threads that ended during the look; both times lack what they took after they were last looked at.
         lost_threads: Option<usize>,
         /// What the tasks below took together, nanoseconds; `null` where that is not traced.
@@ -122,6 +127,7 @@ pub fn run(options: &WhyOptions) -> anyhow::Result<Outcome> {
 }
 
 fn of_host(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::Result<()> {
+    let began_realtime_ns = clock::realtime_ns();
     let (why, age_ns) = match running::overview(&options.run_directory, root) {
         Some(Ok(seen)) => {
             let cores = cores_of(seen.host.as_ref().map_or(&[], |host| &host.cpus), root);
@@ -134,7 +140,10 @@ fn of_host(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::R
         }
         asked => {
             if let Some(Err(why)) = asked {
-                surefoot_console::tell!("surefoot: {why}; looking for {:?} instead", options.duration);
+                surefoot_console::tell!(
+                    "surefoot: {why}; this looks at the host itself, for {}",
+                    duration(nanoseconds(options.duration))
+                );
             }
             (look(options, root)?, None)
         }
@@ -146,13 +155,15 @@ fn of_host(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::R
         let line = Line::Why { finding, next, others: *others, not_watched, watch_age_ns: age_ns.flatten() };
         return Ok(output::line(out, &line)?);
     }
-    write!(out, "{}", text(&why))?;
+    write!(out, "{}", text(&why, began_realtime_ns))?;
     match age_ns {
-        Some(Some(age)) => writeln!(out, "From the running watch; its newest data are {} old.", duration(age))?,
+        Some(Some(age)) => {
+            writeln!(out, "From the running watch; its newest data are {} old.", words::time(age as f64 / 1e9))?;
+        }
         Some(None) => writeln!(out, "From the running watch, which has no data yet.")?,
         None => writeln!(
             out,
-            "Seen in {} from now; `surefoot watch` looks all the time.",
+            "Looked for {}; `surefoot watch` looks all the time.",
             duration(nanoseconds(options.duration))
         )?,
     }
@@ -205,7 +216,8 @@ fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<Why> {
     Ok(Why::of(findings, unwatched, &cores_of(&host.unwrap_or_default(), root)))
 }
 
-fn text(why: &Why) -> String {
+/// `began_realtime_ns` is when this command began: a look of its own sees nothing begin, only that it is there.
+fn text(why: &Why, began_realtime_ns: u64) -> String {
     let mut text = String::new();
     match &why.finding {
         None => text += "Nothing is known yet: no room has looked at anything.\n",
@@ -218,14 +230,13 @@ fn text(why: &Why) -> String {
             if let more @ 1.. = finding.evidence.len().saturating_sub(EVIDENCE_SHOWN) {
                 text += &format!("  and {more} more\n");
             }
-            let now_ns = clock::realtime_ns();
-            if finding.since_realtime_ns > 0 {
-                let since = words::utc(finding.since_realtime_ns);
-                text += &match now_ns.checked_sub(finding.since_realtime_ns) {
-                    Some(age) => format!("Since {since}, {} ago.\n", duration(age)),
-                    None => format!("Since {since}, which is in the future by this host's clock.\n"),
-                };
-            }
+            let (since_ns, now_ns) = (finding.since_realtime_ns, clock::realtime_ns());
+            let since = words::utc(since_ns);
+            text += &match now_ns.checked_sub(since_ns) {
+                _ if since_ns == 0 || (began_realtime_ns..=now_ns).contains(&since_ns) => String::new(),
+                Some(age_ns) => format!("Seen since {since} UTC, for {}.\n", words::time(age_ns as f64 / 1e9)),
+                None => format!("Seen since {since} UTC, which is in the future by this host's clock.\n"),
+            };
         }
     }
     match (&why.next, why.to_do) {
@@ -277,25 +288,21 @@ fn of_process(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow
     let allowed = allowed_cores(root, &pids);
     // Without processes there is nothing to count: threads of one name come and go.
     let counts = || (!pids.is_empty()).then(|| Counts::read(root, &pids));
-    let mut looks: Option<(io::Result<Counts>, io::Result<Counts>, Instant)> = None;
+    let mut looks: Option<(io::Result<Course>, Instant)> = None;
     let mut sum = Summary::default();
     let mut counted = Duration::ZERO;
     report::collect(root, &what, window, options.duration, |event| {
         match &mut looks {
             None => {
-                looks = counts().map(|first| {
-                    let last = first
-                        .as_ref()
-                        .map(Clone::clone)
-                        .map_err(|error| io::Error::new(error.kind(), error.to_string()));
-                    (first, last, Instant::now())
-                });
+                let began = Instant::now();
+                looks = counts().map(|first| (first.map(Course::begin), began));
             }
-            Some((_, last, began)) if matches!(event, Event::Window(_)) => {
+            Some((course, began)) if matches!(event, Event::Window(_)) => {
+                let later = counts();
                 counted = began.elapsed();
-                match (last.as_mut(), counts()) {
-                    (Ok(last), Some(Ok(later))) => last.update(later),
-                    (_, Some(Err(error))) => *last = Err(error),
+                match (course.as_mut(), later) {
+                    (Ok(course), Some(Ok(later))) => course.look(later, counted),
+                    (_, Some(Err(error))) => *course = Err(error),
                     _ => {}
                 }
             }
@@ -305,12 +312,12 @@ fn of_process(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow
         Ok(())
     })?;
     let took = match looks {
-        Some((Ok(first), Ok(last), _)) => Some(last.since(&first)),
-        Some((Err(error), ..)) | Some((_, Err(error), _)) => {
+        Some((Ok(course), _)) => Some(course.took()),
+        Some((Err(error), _)) => {
             surefoot_console::tell!("surefoot: how long {name} waited is not known: {error}");
             None
         }
-        _ => None,
+        None => None,
     };
     let account = Account::of(&sum.stall, took.as_ref());
     let cores = allowed.unwrap_or_else(|| cores_of(sum.stall.host.as_ref().map_or(&[], |host| &host.cpus), root));
@@ -321,6 +328,7 @@ fn of_process(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow
             duration_ns: nanoseconds(counted),
             ran_ns: took.map(|took| took.ran_ns),
             waited_ns: took.map(|took| took.waited_ns),
+            waited_before_ns: took.map(|took| took.waited_before_ns),
             lost_threads: took.map(|took| took.lost_threads),
             named_ns: is_traced.then_some(account.named_ns),
             unnamed_ns: account.unnamed_ns.filter(|_| is_traced),
@@ -351,8 +359,11 @@ fn victim(
         Some(took) => {
             let wanted = took.ran_ns.saturating_add(took.waited_ns);
             let bound = if took.lost_threads > 0 { "at least " } else { "" };
+            // Of several threads at once the sum may be more than the time.
+            let together =
+                if took.threads > 1 { format!(" ({} threads together)", took.threads) } else { String::new() };
             format!(
-                "In {wall}, {name} ran for {bound}{} and waited for a core for {bound}{}: {} of the time in which it could run.\n",
+                "In {wall}, {name}{together} ran for {bound}{} and waited for a core for {bound}{}: {} of the time in which it could run.\n",
                 duration(took.ran_ns),
                 duration(took.waited_ns),
                 percent(took.waited_ns, wanted),
@@ -360,6 +371,9 @@ fn victim(
         }
         None => format!("In {wall}; how long {name} ran and waited is not known.\n"),
     };
+    if let Some(before_ns @ TOLD_BEFORE_NS..) = took.map(|took| took.waited_before_ns) {
+        text += &format!("{} of waits that had begun before are not counted.\n", duration(before_ns));
+    }
     if let Some(Took { threads: 0, .. }) = took {
         text += "None of its threads is there any more.\n";
     }
@@ -450,12 +464,28 @@ mod tests {
         let lost = Finding::new(Room::Stall, "lost-time", Subject::host(), Severity::Warning, "Core 1 lost 7 %.");
         let lost = lost.with_certainty(Certainty::Probable).with_evidence(lines);
         let unwatched = Unwatched { room: Room::Memory, why: "No driver.".to_owned() };
-        let told = text(&Why::of(vec![lost], vec![unwatched], "0-3"));
+        let told = text(&Why::of(vec![lost], vec![unwatched], "0-3"), 1);
         let expected = "WARNING, probable: Core 1 lost 7 %.\n  core 1: 7 ms per second\n  core 2: 7 ms per second\n  \
              core 3: 7 ms per second\n  and 2 more\nRun next: surefoot stall who --cpu 0-3 --duration 10s\n";
         assert!(told.starts_with(expected), "{told}");
         assert!(told.ends_with("Not looked at, so not known: Memory errors.\n"), "{told}");
-        assert!(text(&Why::of(Vec::new(), Vec::new(), "0")).starts_with("Nothing is known yet"));
+        assert!(text(&Why::of(Vec::new(), Vec::new(), "0"), 1).starts_with("Nothing is known yet"));
+    }
+
+    /// An hour reads as one, and what a look of its own sees has no age: when it began nobody saw.
+    #[test]
+    fn an_age_is_told_where_it_was_seen_and_in_units_of_its_size() {
+        let finding = Finding::new(Room::Stall, "lost-time", Subject::host(), Severity::Warning, "Core 1 lost 7 %.");
+        let now_ns = clock::realtime_ns();
+        let told =
+            |since_ns, began_ns| text(&Why::of(vec![finding.clone().since(since_ns)], Vec::new(), "0"), began_ns);
+        let hours = told(now_ns - 7_200_000_000_000, now_ns);
+        assert!(hours.contains(" UTC, for 2.00 h.\n"), "{hours}");
+        for of_the_look in [told(now_ns, now_ns - 1), told(0, now_ns)] {
+            assert!(!of_the_look.contains("ince "), "{of_the_look}");
+        }
+        let ahead = told(now_ns + 7_200_000_000_000, now_ns);
+        assert!(ahead.contains("in the future"), "{ahead}");
     }
 
     /// Each command that a rule names is one that this program takes.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
 use surefoot_hostfs::Root;
 use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
@@ -17,8 +18,10 @@ const THREADS_MAX: usize = 65_536;
 pub struct Took {
     /// Time on a core, nanoseconds.
     pub ran_ns: u64,
-    /// Time in a queue of the scheduler, ready to run; nanoseconds.
+    /// Time in a queue of the scheduler, ready to run; nanoseconds. No thread ran and waited for longer than was looked.
     pub waited_ns: u64,
+    /// What was left out of waits that ended meanwhile, because they had begun before; nanoseconds.
+    pub waited_before_ns: u64,
     /// Threads that were there at the end.
     pub threads: usize,
     /// Threads that ended in between and took their times with them, or that could not be read: both times are lower bounds
@@ -148,7 +151,6 @@ fn processes(group: &Path) -> Result<Vec<u32>, String> {
 pub struct Counts {
     threads: BTreeMap<(u32, u32), (u64, u64)>,
     unread: usize,
-    ended: usize,
 }
 
 impl Counts {
@@ -189,37 +191,57 @@ impl Counts {
         }
         Ok(counts)
     }
+}
 
-    /// Takes a later look. What threads that ended since had taken by the look before stays.
-    pub fn update(&mut self, later: Counts) {
-        for (thread, took) in &later.threads {
-            // Another thread by the same number began at 0; it is told of as lost by [`Counts::since`].
-            self.threads.insert(*thread, *took);
-        }
-        self.ended = self.threads.keys().filter(|thread| !later.threads.contains_key(thread)).count();
-        self.unread = later.unread;
+/// What threads took since a first look, from look to look.
+#[derive(Debug, Clone)]
+pub struct Course {
+    last: Counts,
+    /// What each thread ran and waited since, those that ended included.
+    took: BTreeMap<(u32, u32), (u64, u64)>,
+    waited_before_ns: u64,
+    lost_threads: usize,
+}
+
+impl Course {
+    /// From this look on.
+    pub fn begin(first: Counts) -> Self {
+        let took = first.threads.keys().map(|thread| (*thread, (0, 0))).collect();
+        Course { last: first, took, waited_before_ns: 0, lost_threads: 0 }
     }
 
-    /// What they took since an earlier look. A thread that is new began at 0.
-    pub fn since(&self, earlier: &Counts) -> Took {
-        let mut took = Took {
-            threads: self.threads.len() - self.ended,
-            lost_threads: self.unread + self.ended,
-            ..Took::default()
-        };
-        for (thread, (ran, waited)) in &self.threads {
-            let (ran_before, waited_before) = earlier.threads.get(thread).copied().unwrap_or_default();
-            match (ran.checked_sub(ran_before), waited.checked_sub(waited_before)) {
-                (Some(ran), Some(waited)) => {
-                    took.ran_ns = took.ran_ns.saturating_add(ran);
-                    took.waited_ns = took.waited_ns.saturating_add(waited);
-                }
-                // Another thread by the same number.
-                _ => took.lost_threads += 1,
-            }
+    /// Takes a later look, so long after the first. A thread that is new began at 0.
+    ///
+    /// The scheduler counts a wait when the thread gets the core, and then all of it. So that a wait that had begun before
+    /// the first look counts only from there on, no thread has run and waited for longer than has passed since.
+    pub fn look(&mut self, later: Counts, since_first: Duration) {
+        let passed_ns = u64::try_from(since_first.as_nanos()).unwrap_or(u64::MAX);
+        for (thread, now) in &later.threads {
+            let before = self.last.threads.get(thread).copied().unwrap_or_default();
+            let rise = now.0.checked_sub(before.0).zip(now.1.checked_sub(before.1));
+            // Another thread by the same number began at 0, and that before it has ended.
+            self.lost_threads += usize::from(rise.is_none());
+            let (ran, waited) = rise.unwrap_or(*now);
+            let of_it = self.took.entry(*thread).or_default();
+            of_it.0 = of_it.0.saturating_add(ran).min(passed_ns);
+            let whole = of_it.1.saturating_add(waited);
+            of_it.1 = whole.min(passed_ns - of_it.0);
+            self.waited_before_ns = self.waited_before_ns.saturating_add(whole - of_it.1);
         }
-        took.lost_threads += earlier.threads.keys().filter(|thread| !self.threads.contains_key(thread)).count();
-        took
+        self.lost_threads += self.last.threads.keys().filter(|thread| !later.threads.contains_key(thread)).count();
+        self.last = later;
+    }
+
+    /// What they took until the last look.
+    pub fn took(&self) -> Took {
+        let sum = |of: fn(&(u64, u64)) -> u64| self.took.values().map(of).fold(0u64, u64::saturating_add);
+        Took {
+            ran_ns: sum(|took| took.0),
+            waited_ns: sum(|took| took.1),
+            waited_before_ns: self.waited_before_ns,
+            threads: self.last.threads.len(),
+            lost_threads: self.last.unread + self.lost_threads,
+        }
     }
 }
 
@@ -243,6 +265,30 @@ mod tests {
         }
         let root = Root::at(folder.path());
         (folder, root)
+    }
+
+    /// After looks at these times.
+    fn took<const LOOKS: usize>(first: Counts, looks: [(Counts, u64); LOOKS]) -> Took {
+        let mut course = Course::begin(first);
+        looks.into_iter().for_each(|(later, at_ns)| course.look(later, Duration::from_nanos(at_ns)));
+        course.took()
+    }
+
+    /// One thread had waited 20.4 s in 20.1 s: the scheduler counts a wait whole when it ends.
+    #[test]
+    fn no_thread_waits_for_longer_than_is_looked() {
+        let counts = |text: &str| {
+            let (_host, root) = host(&[(7, text)]);
+            Counts::read(&root, &[7]).unwrap()
+        };
+        // It gets the core after 5 of 20, having waited for 15, and sleeps for the rest.
+        let looks = [(counts("100 50 3\n"), 4), (counts("101 65 4\n"), 6), (counts("101 65 4\n"), 20)];
+        let found = took(counts("100 50 3\n"), looks);
+        assert_eq!((found.ran_ns, found.waited_ns, found.waited_before_ns), (1, 5, 10));
+        // What is waited afterwards counts as ever.
+        let looks = [(counts("101 65 4\n"), 6), (counts("102 68 5\n"), 20)];
+        let found = took(counts("100 50 3\n"), looks);
+        assert_eq!((found.ran_ns, found.waited_ns, found.waited_before_ns), (2, 8, 10));
     }
 
     #[test]
@@ -280,8 +326,8 @@ mod tests {
         let (_one, before) = host(&[(7, "100 50 3\n"), (8, "10 0 1\n"), (9, "500 500 9\n")]);
         let (_two, after) = host(&[(7, "150 80 4\n"), (10, "7 6 1\n"), (9, "20 1 1\n")]);
         let [before, after] = [before, after].map(|root| Counts::read(&root, &[7]).unwrap());
-        let took = after.since(&before);
-        assert_eq!((took.ran_ns, took.waited_ns, took.threads), (57, 36, 3));
+        let took = took(before, [(after, 1_000)]);
+        assert_eq!((took.ran_ns, took.waited_ns, took.threads), (77, 37, 3));
         assert_eq!(took.lost_threads, 2, "8 ended, and 9 is another thread now");
     }
 
@@ -292,10 +338,7 @@ mod tests {
         let (_two, later) = host(&[(7, "150 80 4\n"), (8, "20 10 1\n")]);
         let (_three, gone) = host(&[(8, "30 15 1\n")]);
         let [before, later, gone] = [before, later, gone].map(|root| Counts::read(&root, &[7]).unwrap());
-        let mut last = before.clone();
-        last.update(later);
-        last.update(gone);
-        let took = last.since(&before);
+        let took = took(before, [(later, 1_000), (gone, 2_000)]);
         assert_eq!((took.ran_ns, took.waited_ns, took.threads, took.lost_threads), (70, 35, 1, 1));
     }
 
@@ -306,6 +349,7 @@ mod tests {
         let (_two, foreign) = host(&[(7, "1.5 many\n")]);
         assert!(Counts::read(&foreign, &[7]).unwrap_err().to_string().contains("many"));
         let (_three, none) = host(&[]);
-        assert_eq!(Counts::read(&none, &[7]).unwrap().since(&Counts::default()), Took::default());
+        let none = Counts::read(&none, &[7]).unwrap();
+        assert_eq!(took(Counts::default(), [(none, 1_000)]), Took::default());
     }
 }

@@ -8,7 +8,8 @@ use crate::generation::{Age, Commit, GenerationId, Manifest};
 use crate::medium::Medium;
 use crate::storage::Directory;
 use crate::tier::{
-    Budget, Durable, DurableOptions, JobDirectory, KeptFor, NodePart, StoredPart, expect_own, node_parts, small_bytes,
+    Budget, Durable, DurableOptions, JobDirectory, KeptFor, NodePart, StoredPart, expect_own, has_complete, node_parts,
+    small_bytes,
 };
 use crate::{Disk, Error, Storage};
 use std::collections::BTreeMap;
@@ -56,6 +57,8 @@ pub struct Drained {
     pub healed_pages: u64,
     /// Newer ones that were not taken, and why.
     pub refused: Vec<String>,
+    /// Whether memory has what was complete and is newer, or may be, so that this is not the newest that the job had.
+    pub is_older: bool,
     /// What the durable tier lies on; `None` where it could not be looked at.
     pub medium: Option<Medium>,
 }
@@ -144,8 +147,8 @@ fn drain_held(wish: &Drains, names: &mut Names, progress: Progress<'_>) -> Resul
         return refuse(format!("{} holds no checkpoint of {:?}{renamed}", wish.memory.display(), wish.job));
     }
     let (mut refused, mut tier) = (Vec::new(), None);
-    for (Age { generation, .. }, parts) in generations.into_iter().rev().take(GENERATIONS_TRIED_MAX) {
-        let number = generation.number;
+    for (age, parts) in generations.into_iter().rev().take(GENERATIONS_TRIED_MAX) {
+        let (generation, number) = (age.generation, age.generation.number);
         match expect_whole(&parts, wish.is_part) {
             Ok(()) => {}
             Err(why) => {
@@ -158,7 +161,10 @@ fn drain_held(wish: &Drains, names: &mut Names, progress: Progress<'_>) -> Resul
             none => none.insert(open_tier(wish, &durable, there.as_ref().map(|(_, there)| there.directory()), names)?),
         };
         match write(tier, generation, &parts, [wish.is_part, wish.prunes], progress) {
-            Ok(written) => return Ok(Drained { refused, medium, ..written }),
+            Ok(written) => {
+                let is_older = has_complete(&in_memory, age)?;
+                return Ok(Drained { refused, medium, is_older, ..written });
+            }
             Err(Error::Damaged { path, why }) => {
                 refused.push(format!("generation {number}: {}: {why}", path.display()));
             }
@@ -236,6 +242,7 @@ fn write(
         healed_pages: 0,
         medium: None,
         refused: Vec::new(),
+        is_older: false,
     };
     let is_there = |rank: u32| {
         let found = tier.manifest(generation, rank);

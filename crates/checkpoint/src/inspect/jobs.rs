@@ -30,9 +30,19 @@ impl Job {
         })
     }
 
-    /// When its newest checkpoint was written, `CLOCK_REALTIME` nanoseconds; `None` without one.
+    /// When its newest checkpoint was taken, `CLOCK_REALTIME` nanoseconds; `None` without one.
     pub fn checkpoint_realtime_ns(&self) -> Option<u64> {
-        self.directories.iter().filter_map(|found| found.occupied().checkpoint_realtime_ns).max()
+        self.newest_checkpoint().map(|(at_ns, _)| at_ns)
+    }
+
+    /// Whether its newest checkpoint may be older than that, because the manifest cannot be read.
+    pub fn is_checkpoint_time_a_bound(&self) -> bool {
+        self.newest_checkpoint().is_some_and(|(_, is_bound)| is_bound)
+    }
+
+    fn newest_checkpoint(&self) -> Option<(u64, bool)> {
+        let occupied = self.directories.iter().map(JobDirectory::occupied);
+        occupied.filter_map(|found| Some((found.checkpoint_realtime_ns?, found.is_checkpoint_time_a_bound))).max()
     }
 
     /// When its newest checkpoint was written, or without one anything, `CLOCK_REALTIME` nanoseconds.

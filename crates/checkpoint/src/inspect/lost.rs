@@ -4,8 +4,9 @@
 //! says which was saved where, since the job last began without one. What came before the end of a completed job is a result,
 //! and may be taken away.
 
+use super::files::open_of;
 use super::jobs::is_job_running;
-use super::survey::{Survey, Tier, open_of};
+use super::survey::{Survey, Tier};
 use crate::medium::Medium;
 use crate::session::journal::{History, JournalEvent};
 use crate::session::{WasComplete, was_complete};
@@ -30,6 +31,8 @@ pub struct Lost {
     pub tier: Tier,
     /// The job's directory in it.
     pub directory: PathBuf,
+    /// The number of the newest that was there, where that is known.
+    pub number: Option<u64>,
     /// What was there and how that is known, one sentence without its full stop.
     pub why: String,
 }
@@ -89,8 +92,8 @@ impl<'a> Beside<'a> {
         Some(Beside { directory, owner, job, completed, history })
     }
 
-    fn lost(&self, tier: Tier, directory: &Path, why: String) -> Lost {
-        Lost { job: self.job.clone(), owner: self.owner, tier, directory: directory.to_owned(), why }
+    fn lost(&self, tier: Tier, directory: &Path, number: Option<u64>, why: String) -> Lost {
+        Lost { number, job: self.job.clone(), owner: self.owner, tier, directory: directory.to_owned(), why }
     }
 
     /// By the file of nodes: that nothing is left of what was complete beside it.
@@ -106,10 +109,15 @@ impl<'a> Beside<'a> {
         let Ok(WasComplete { in_memory, durable }) = was_complete(&file, epoch) else { return Vec::new() };
         let mut lost = Vec::new();
         if in_memory.unwrap_or_else(|| !durable && is_in_memory(self.directory)) && !self.is_in_memory(survey) {
-            lost.push(self.lost(Tier::Memory, self.directory, format!("the file {NODES} says so{}", self.kept_for())));
+            lost.push(self.lost(
+                Tier::Memory,
+                self.directory,
+                None,
+                format!("the file {NODES} says so{}", self.kept_for()),
+            ));
         }
         if durable && !is_complete(survey, self.directory, 0, 0) {
-            lost.push(self.lost(Tier::Durable, self.directory, format!("the file {NODES} says so")));
+            lost.push(self.lost(Tier::Durable, self.directory, None, format!("the file {NODES} says so")));
         }
         lost
     }
@@ -133,7 +141,7 @@ impl<'a> Beside<'a> {
         });
         if let (Some((number, how)), false) = (in_memory, self.is_in_memory(survey)) {
             let why = format!("its journal says that number {number} was {how} there{}", self.kept_for());
-            lost.push(self.lost(Tier::Memory, self.directory, why));
+            lost.push(self.lost(Tier::Memory, self.directory, Some(number), why));
         }
         // What a restart refused is taken away, so only what came after the newest one counts, and what that one read, if it was
         // complete there: a part may be read that never got the mark.
@@ -159,7 +167,7 @@ impl<'a> Beside<'a> {
             };
             // A tier that was moved or is mounted elsewhere is found by who looks there.
             if !is_there && !self.is_elsewhere(survey, number, at_ns) {
-                lost.push(self.lost(Tier::Durable, &directory, why));
+                lost.push(self.lost(Tier::Durable, &directory, Some(number), why));
             }
         }
         lost

@@ -4,7 +4,8 @@
 //! theirs, and the file of nodes says which of them ran here: the newest checkpoint that is marked has them all. Older ones
 //! may be on some ranks alone, when a job was killed between two saves.
 
-use super::survey::{Copy, Survey, Tier, open_of};
+use super::files::open_of;
+use super::survey::{Copy, Survey, Tier};
 use crate::GenerationId;
 use crate::generation::Age;
 use crate::session::ranks_here;
@@ -77,7 +78,7 @@ fn of_durable(survey: &Survey) -> Vec<Missing> {
 
 fn of_memory(survey: &Survey) -> Vec<Missing> {
     let mut newest: BTreeMap<&Path, Age> = BTreeMap::new();
-    let marked = |copy: &&Copy| copy.tier == Tier::Memory && copy.manifests.iter().any(|path| is_marked(path));
+    let marked = |copy: &&Copy| copy.tier == Tier::Memory && copy.is_marked();
     for copy in survey.copies.iter().filter(marked) {
         if let Ok(manifest) = &copy.manifest {
             let age = newest.entry(&copy.job_directory).or_insert(manifest.age());
@@ -102,10 +103,6 @@ fn of_memory(survey: &Survey) -> Vec<Missing> {
         }
     });
     missing.collect()
-}
-
-fn is_marked(path: &Path) -> bool {
-    path.extension().is_some_and(|kind| kind == "copy")
 }
 
 fn holds(stretches: &[(u32, u32)], rank: u32) -> bool {

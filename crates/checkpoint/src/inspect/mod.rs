@@ -4,9 +4,11 @@
 //! is there is believed only as far as it is checked.
 
 mod drain;
+mod files;
 mod jobs;
 mod lost;
 mod missing;
+mod newer;
 mod restore;
 mod survey;
 mod verify;
@@ -15,6 +17,7 @@ pub use drain::{Drained, Drains, drain};
 pub use jobs::{Job, Renamed, is_running, job, jobs, own_user, renamed};
 pub use lost::{Lost, lost};
 pub use missing::{Missing, missing};
+pub use newer::Newer;
 pub use restore::{RankFiles, RestoredFiles, Wanted, restore};
 pub use survey::{Copy, Problem, Survey, SurveyLimits, Tier, epochs_of, payload_bytes, survey, survey_within};
 pub use verify::{Locks, State, Verdict, lock, scrub, verify};

@@ -2,6 +2,7 @@
 
 use super::Progress;
 use super::jobs::renamed;
+use super::newer::{Newer, newer};
 use super::survey::{Copy, Survey, Tier};
 use super::verify::{expect_enough, held};
 use crate::generation::{Age, GenerationId, Manifest};
@@ -32,6 +33,19 @@ pub struct Wanted {
     pub rank: Option<u32>,
     /// Only of a job of this user; without one it must be clear whose it is.
     pub owner: Option<u32>,
+}
+
+impl Wanted {
+    /// Whether a copy is of this job, whatever its number; one that cannot be read is of the job whose directory it is in.
+    fn is(&self, copy: &Copy) -> bool {
+        let is_of_job = match &copy.manifest {
+            Ok(manifest) => manifest.job == self.job,
+            Err(_) => copy.job_directory.ends_with(&self.job),
+        };
+        is_of_job
+            && self.owner.is_none_or(|owner| owner == copy.owner)
+            && self.rank.is_none_or(|rank| rank == copy.rank)
+    }
 }
 
 /// What one rank's part became.
@@ -66,6 +80,8 @@ pub struct RestoredFiles {
     pub ranks: Vec<RankFiles>,
     /// What was tried before and could not be proved.
     pub refused: Vec<String>,
+    /// What was once complete and is newer, or may be: work since this checkpoint is lost. Empty where its number was asked for.
+    pub newer: Vec<Newer>,
 }
 
 /// Writes a checkpoint of a job into a new directory, whole or not at all: `rank-00000/regions/NAME` and
@@ -88,7 +104,9 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
             written.map(|ranks| building.put(to).map(|()| ranks)).transpose()
         })?;
         if let Some((taken_realtime_ns, ranks)) = outcome {
-            return Ok(RestoredFiles { generation, taken_realtime_ns, ranks, refused });
+            let newer =
+                if wanted.generation.is_some() { Vec::new() } else { newer(survey, &|copy| wanted.is(copy), age) };
+            return Ok(RestoredFiles { generation, taken_realtime_ns, ranks, refused, newer });
         }
     }
     Err(Error::NothingIntact { why: refused.join("; ") })

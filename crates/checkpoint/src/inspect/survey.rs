@@ -4,17 +4,16 @@
 //! goes by descriptors, holds a bounded amount of memory, and counts what each user's part of it takes: nobody's files
 //! keep those of others from being found.
 
+use super::files::{bad_manifest, of_image, open_of, read_manifest};
+use crate::Error;
 use crate::generation::{Commit, GenerationId, Manifest};
 use crate::session::is_placement;
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
 use crate::storage::{Directory, Kind};
 use crate::tier::{NODES, SLOTS_MAX, generation_of};
-use crate::{Error, StoredFile};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
-use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -73,6 +72,8 @@ pub struct Copy {
     pub written_realtime_ns: u64,
     /// The manifest's file, the copies in the order in which they are believed.
     pub manifests: Vec<PathBuf>,
+    /// In memory, where a manifest is there twice: which of the two cannot be read, and why. A scrub writes it anew.
+    pub manifest_bad: Option<(PathBuf, String)>,
     /// The image's file.
     pub image: PathBuf,
     /// Bytes that the image takes there.
@@ -544,6 +545,7 @@ impl Walk {
                 manifest,
                 written_realtime_ns,
                 manifests: vec![path.join(manifest_name)],
+                manifest_bad: None,
                 stored_bytes: directory.stored_bytes(OsStr::new(&image_name)),
                 image: path.join(image_name),
                 committed_ranks,
@@ -576,6 +578,7 @@ impl Walk {
                 true => Ok(manifest),
                 false => Err(format!("it is of rank {}", manifest.rank)),
             });
+            let bad = manifest.as_ref().ok().and_then(|read| bad_manifest(directory, slot, &believed, read, owner));
             let why = of_image(directory, &of("image"), &believed, &manifest, owner);
             if let Some(why) = why {
                 self.problem(&path.join(of("image")), owner, why);
@@ -590,6 +593,7 @@ impl Walk {
                 manifest,
                 written_realtime_ns,
                 manifests: vec![path.join(of("manifest")), path.join(of(second_name))],
+                manifest_bad: bad.map(|(name, why)| (path.join(name), why)),
                 stored_bytes: directory.stored_bytes(OsStr::new(&of("image"))),
                 image: path.join(of("image")),
                 committed_ranks: None,
@@ -624,50 +628,6 @@ fn is_known(name: &str) -> bool {
             .is_some_and(|rest| [".manifest", ".copy", ".pending"].iter().any(|end| rest.ends_with(end)))
 }
 
-/// A file of a job, which belongs to the user whose the job is or to root: whoever can make a second name for the file of
-/// another user must not have it read as his own.
-pub(super) fn open_of(directory: &Directory, name: &str, owner: u32) -> Result<(File, Metadata), String> {
-    let (file, found) =
-        directory.file(OsStr::new(name)).map_err(|error: io::Error| format!("cannot open it: {error}"))?;
-    match found.uid() == owner || found.uid() == 0 {
-        true => Ok((file, found)),
-        false => Err(format!("it belongs to the user with number {}, its directory to {owner}", found.uid())),
-    }
-}
-
-/// A manifest, and when it was written or moved to where it is.
-fn read_manifest(directory: &Directory, name: &str, owner: u32) -> (Result<Manifest, String>, u64) {
-    match open_of(directory, name, owner) {
-        Ok((file, found)) => {
-            let changed_ns = found.ctime().saturating_mul(1_000_000_000).saturating_add(found.ctime_nsec());
-            (Manifest::of_file(&file as &dyn StoredFile), u64::try_from(changed_ns).unwrap_or(0))
-        }
-        Err(why) => (Err(why), 0),
-    }
-}
-
-/// What is wrong with the image of a manifest, as far as its length says; its content is for `verify`.
-fn of_image(
-    directory: &Directory,
-    image: &str,
-    name: &str,
-    manifest: &Result<Manifest, String>,
-    owner: u32,
-) -> Option<String> {
-    let manifest = manifest.as_ref().ok()?;
-    let wanted = manifest.geometry().ok()?.file_bytes() as u64;
-    let why = match directory.length_of(OsStr::new(image)) {
-        Ok(Some(length)) if length >= wanted => return None,
-        Ok(Some(length)) => {
-            format!("it has {length} of the {wanted} bytes that its manifest names; parts of the checkpoint are gone")
-        }
-        Ok(None) => "the manifest is there and the image is not".to_owned(),
-        Err(error) => format!("whether the image is there is not known: {error}"),
-    };
-    // A job that runs may have begun another checkpoint in its place meanwhile.
-    (read_manifest(directory, name, owner).0.as_ref() == Ok(manifest)).then_some(why)
-}
-
 impl Copy {
     /// The job: what the manifest says, else the directory's name.
     pub fn job(&self) -> String {
@@ -675,6 +635,11 @@ impl Copy {
             Ok(manifest) => manifest.job.clone(),
             Err(_) => self.job_directory.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         }
+    }
+
+    /// Whether it is marked in memory as one that all ranks had.
+    pub fn is_marked(&self) -> bool {
+        self.manifests.iter().any(|path| path.extension().is_some_and(|kind| kind == "copy"))
     }
 
     /// Whether it lies in the directory of another job than it is of; such a job's restart does not look at it.

@@ -9,8 +9,9 @@ use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
 use crate::settings::published::{NEW_NAME, PUBLISHED_NAME};
 use crate::storage::{Directory, Kind, LISTED_MAX, beneath};
 use crate::{Disk, Error, Storage, StoredFile};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
@@ -33,8 +34,10 @@ pub struct Occupied {
     pub durable_bytes: u64,
     /// Bytes of routed files and the journal.
     pub other_bytes: u64,
-    /// When the newest checkpoint was written, `CLOCK_REALTIME` nanoseconds; `None` without one.
+    /// When the newest checkpoint was taken, as its manifest says, `CLOCK_REALTIME` nanoseconds; `None` without one.
     pub checkpoint_realtime_ns: Option<u64>,
+    /// Whether that checkpoint may be older: its manifests cannot be read, and the times of its files say only that it is no younger.
+    pub is_checkpoint_time_a_bound: bool,
     /// When the newest checkpoint was written, or without one anything, `CLOCK_REALTIME` nanoseconds.
     pub newest_realtime_ns: u64,
     /// Set where the job was marked as completed.
@@ -176,11 +179,11 @@ impl JobDirectory {
     }
 
     fn look(&mut self, job: &str) -> Result<(), Error> {
-        let mut newest_ns = None;
+        let mut newest = None;
         for (name, kind) in listed(&self.directory, &self.path)? {
             let text = name.to_str().unwrap_or_default();
             match room_of(text).filter(|_| kind.may_be_directory()) {
-                Some(room) => self.hold(name, room, &mut newest_ns)?,
+                Some(room) => self.hold(name, room, &mut newest)?,
                 None if kind != Kind::Directory && is_of_job(text) => {
                     let bytes = self.directory.stored_bytes(&name);
                     self.occupied.other_bytes = self.occupied.other_bytes.saturating_add(bytes);
@@ -191,7 +194,8 @@ impl JobDirectory {
         }
         let found = self.directory.found();
         let begun_ns = ns_of(found.mtime(), found.mtime_nsec());
-        self.occupied.checkpoint_realtime_ns = newest_ns;
+        self.occupied.checkpoint_realtime_ns = newest.map(|(at_ns, _)| at_ns);
+        self.occupied.is_checkpoint_time_a_bound = newest.is_some_and(|(_, is_bound)| is_bound);
         self.occupied.newest_realtime_ns = self.occupied.checkpoint_realtime_ns.unwrap_or(begun_ns);
         let mark = self.directory.file(OsStr::new(COMPLETED)).ok();
         let mark = mark.filter(|(_, found)| found.uid() == self.owner() || found.uid() == 0);
@@ -200,7 +204,7 @@ impl JobDirectory {
         Ok(())
     }
 
-    fn hold(&mut self, name: OsString, room: Room, newest_ns: &mut Option<u64>) -> Result<(), Error> {
+    fn hold(&mut self, name: OsString, room: Room, newest: &mut Option<(u64, bool)>) -> Result<(), Error> {
         let path = self.path.join(&name);
         let Ok(directory) = self.directory.below(&name) else {
             self.say_strange(Path::new(&name));
@@ -224,11 +228,14 @@ impl JobDirectory {
                 Room::Files => &mut self.occupied.other_bytes,
             };
             *sum = sum.saturating_add(bytes);
-            if is_mark(text) {
-                *newest_ns = (*newest_ns).max(written_ns(&directory, &file));
-            }
             files.push(file);
         }
+        let times = match room {
+            Room::Generation => generation_time(&directory, &name, &files).into_iter().collect(),
+            Room::Slots => slot_times(&directory, &files),
+            Room::Files => Vec::new(),
+        };
+        *newest = times.into_iter().chain(*newest).max();
         self.held.push(Held { name, directory, room, files });
         Ok(())
     }
@@ -429,20 +436,45 @@ fn remove_if_empty(directory: &Directory, name: &OsStr) -> io::Result<bool> {
     }
 }
 
-/// When the checkpoint of this file was written. The manifest says it, because a copy or a restored backup may have any file times. If the
-/// manifest cannot be read, the time of the last change to the file counts, which no program can set back. `None` if the file is gone.
-fn written_ns(directory: &Directory, name: &OsStr) -> Option<u64> {
-    let found = beneath::hold(directory.as_file(), name).and_then(|file| file.metadata()).ok()?;
-    let of_file = |(file, _)| Manifest::of_file(&file as &dyn StoredFile).ok();
-    match directory.file(name).ok().and_then(of_file) {
-        Some(manifest) => Some(manifest.taken_realtime_ns.max(ns_of(found.mtime(), found.mtime_nsec()))),
-        None => Some(changed_ns(&found)),
+/// When the checkpoint in a directory of the durable tier was taken, and whether that is only the latest possible time. The manifest of any
+/// rank says it for all of them. Without one that can be read, no file's last change was before it: that of the file that was changed first is
+/// nearest, so that damage to one file makes no checkpoint young.
+fn generation_time(directory: &Directory, name: &OsStr, files: &[OsString]) -> Option<(u64, bool)> {
+    if !files.iter().any(|file| is_mark(&file.to_string_lossy())) {
+        return None;
+    }
+    let generation = generation_of(Path::new(name));
+    let manifests = files.iter().filter(|file| file.to_string_lossy().ends_with(".manifest"));
+    let mut read = manifests.filter_map(|file| manifest(directory, file));
+    match read.find(|manifest| Some(manifest.generation) == generation) {
+        Some(manifest) => Some((manifest.taken_realtime_ns, false)),
+        None => files.iter().filter_map(|file| changed_ns(directory, file)).min().map(|at_ns| (at_ns, true)),
     }
 }
 
-/// When it or what is said of it was last changed.
-fn changed_ns(found: &fs::Metadata) -> u64 {
-    ns_of(found.mtime(), found.mtime_nsec()).max(ns_of(found.ctime(), found.ctime_nsec()))
+/// As [`generation_time`], of the checkpoints in slots. Here the image says nothing: what is written to it through a mapping leaves its times.
+fn slot_times(directory: &Directory, files: &[OsString]) -> Vec<(u64, bool)> {
+    let slot_of = |file: &OsString| file.to_str().and_then(|name| Some(name.split_once('.')?.0.to_owned()));
+    let mut slots: BTreeMap<String, Vec<&OsString>> = BTreeMap::new();
+    for file in files.iter().filter(|file| is_mark(&file.to_string_lossy())) {
+        slots.entry(slot_of(file).unwrap_or_default()).or_default().push(file);
+    }
+    let time = |marks: Vec<&OsString>| {
+        let taken = marks.iter().filter_map(|file| Some(manifest(directory, file)?.taken_realtime_ns)).max();
+        let bound = || marks.iter().filter_map(|file| changed_ns(directory, file)).max();
+        taken.map(|at_ns| (at_ns, false)).or_else(|| bound().map(|at_ns| (at_ns, true)))
+    };
+    slots.into_values().filter_map(time).collect()
+}
+
+fn manifest(directory: &Directory, name: &OsStr) -> Option<Manifest> {
+    directory.file(name).ok().and_then(|(file, _)| Manifest::of_file(&file as &dyn StoredFile).ok())
+}
+
+/// When a file or what is said of it was last changed, which no program can set back. `None` if it is gone.
+fn changed_ns(directory: &Directory, name: &OsStr) -> Option<u64> {
+    let found = beneath::hold(directory.as_file(), name).and_then(|file| file.metadata()).ok()?;
+    Some(ns_of(found.mtime(), found.mtime_nsec()).max(ns_of(found.ctime(), found.ctime_nsec())))
 }
 
 fn ns_of(seconds: i64, nanoseconds: i64) -> u64 {

@@ -483,7 +483,7 @@ impl Memory {
 /// The names of a slot's manifest: the first one, and the second by whether all ranks have theirs.
 const MANIFEST: &str = "manifest";
 const COPY: &str = "copy";
-const PENDING: &str = "pending";
+pub(crate) const PENDING: &str = "pending";
 
 /// All of them, in the order in which they are read and removed.
 pub(crate) const MANIFESTS: [&str; 3] = [MANIFEST, COPY, PENDING];

@@ -77,19 +77,19 @@ fn slots(directory: &Path) -> Vec<usize> {
     (0..SLOTS_MAX).filter(has_manifest).collect()
 }
 
-/// Whether the memory of this node holds any checkpoint newer than `after` that all ranks of its job had,
+/// Whether a job's directory in the memory of this node holds any checkpoint newer than `after` that all ranks of its job had,
 /// whichever ranks these were.
 ///
 /// # Errors
 /// [`Error::Storage`] when the job's directory cannot be listed.
-pub(crate) fn has_complete(base: &Path, job: &str, after: Age) -> Result<bool, Error> {
+pub(crate) fn has_complete(of_job: &Path, after: Age) -> Result<bool, Error> {
     // One whose manifests cannot be read may be newer than any.
     let is_newer = |directory: &Path, slot: usize| {
         let read = |kind: &&str| Manifest::read(&Disk, &directory.join(format!("slot-{slot}.{kind}"))).ok();
         after.generation.number == 0 || MANIFESTS.iter().find_map(read).is_none_or(|manifest| manifest.age() > after)
     };
-    let directories = directories(&base.join(job))?;
-    expect_no_links(&base.join(job))?;
+    let directories = directories(of_job)?;
+    expect_no_links(of_job)?;
     let is_it = |directory: &Path, slot: usize| is_complete(directory, slot) && is_newer(directory, slot);
     Ok(directories.iter().any(|directory| (0..SLOTS_MAX).any(|slot| is_it(directory, slot))))
 }

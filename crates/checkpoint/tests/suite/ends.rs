@@ -530,38 +530,6 @@ fn what_jobs_occupy_is_counted_with_slots_that_hold_nothing() {
     assert!(job.bytes()[0] >= images && job.bytes()[1] > 600_000, "{:?} of {images}", job.bytes());
 }
 
-/// A backup that was unpacked, a copy that keeps times, a file server with another clock: none of them makes a checkpoint older.
-#[test]
-fn a_checkpoint_is_as_old_as_its_manifest_says_whatever_the_times_of_its_files() {
-    let tiers = Tiers::new();
-    let config = tiers.config(memory_only());
-    job(2, &config, |mut rank| saves(&mut rank, 2));
-    let newest = |tiers: &Tiers| {
-        let jobs = inspect::job(&bases(tiers), "job").unwrap();
-        (jobs[0].checkpoint_realtime_ns(), jobs[0].newest_realtime_ns())
-    };
-    let (Some(taken_ns), _) = newest(&tiers) else { panic!("no checkpoint") };
-    for kind in ["manifest", "copy", "image"] {
-        for path in (0..2).flat_map(|rank| tiers.memory_files(rank, kind)) {
-            fs::File::options().write(true).open(path).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
-        }
-    }
-    let (checkpoint_ns, newest_ns) = newest(&tiers);
-    let checkpoint_ns = checkpoint_ns.expect("a checkpoint is there");
-    assert!(
-        taken_ns - checkpoint_ns < 60_000_000_000 && newest_ns == checkpoint_ns,
-        "{taken_ns} {checkpoint_ns} {newest_ns}"
-    );
-    // What cannot be read is not old.
-    for kind in ["manifest", "copy"] {
-        for path in (0..2).flat_map(|rank| tiers.memory_files(rank, kind)) {
-            fs::write(&path, b"damaged").unwrap();
-            fs::File::options().write(true).open(path).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
-        }
-    }
-    assert!(newest(&tiers).0.is_some_and(|ns| ns >= checkpoint_ns));
-}
-
 /// The directory of nobody in particular, with jobs that go with it.
 struct DefaultJob(String);
 

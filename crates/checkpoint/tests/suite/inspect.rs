@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::thread_group;
-use surefoot_checkpoint::inspect::{State, Survey, Tier, Wanted, lock, restore, scrub, survey, verify};
+use surefoot_checkpoint::inspect::{Newer, State, Survey, Tier, Wanted, lock, restore, scrub, survey, verify};
 use surefoot_checkpoint::{Alone, Checkpointer, Config, Error, Manifest, Policy};
 
 fn quiet(_: u64, _: u64) {}
@@ -107,6 +107,10 @@ fn damage_is_told_apart_and_a_scrub_repairs_what_it_can() {
     spoil(&durable, 5);
     let copy = home.path("memory/group/job/rank-00001/slot-0.copy");
     fs::write(&copy, "garbage").unwrap();
+    let bad = |home: &Home| -> Vec<PathBuf> {
+        home.survey().copies.into_iter().filter_map(|copy| Some(copy.manifest_bad?.0)).collect()
+    };
+    assert_eq!(bad(&home), std::slice::from_ref(&copy), "one of two manifests is no redundancy");
     let states = home.states();
     let count = |state| states.iter().filter(|found| found.3 == state).count();
     assert_eq!((count(State::Repairable), count(State::Lost)), (2, 1), "{states:?}");
@@ -120,7 +124,34 @@ fn damage_is_told_apart_and_a_scrub_repairs_what_it_can() {
     drop(held);
     let states = home.states();
     assert_eq!(states.iter().filter(|found| found.3 == State::Whole).count(), 5, "{states:?}");
-    assert!(Manifest::read(&surefoot_checkpoint::Disk, &copy).is_ok());
+    assert!(Manifest::read(&surefoot_checkpoint::Disk, &copy).is_ok() && bad(&home).is_empty());
+    // The first of the two, and none where there was one.
+    let first = copy.with_extension("manifest");
+    fs::write(&first, "garbage").unwrap();
+    assert_eq!(bad(&home), std::slice::from_ref(&first));
+    fs::remove_file(&first).unwrap();
+    assert_eq!(bad(&home), [first]);
+}
+
+/// What was not written to its end is nobody's loss; what was complete and cannot be read any more is.
+#[test]
+fn only_what_was_complete_is_newer_than_what_is_restored() {
+    let home = Home::with_job();
+    let newer = |to: &str| {
+        let restored = restore(&home.survey(), &wanted(None), &home.path(to), &mut quiet).unwrap();
+        assert_eq!(restored.generation.number, 2);
+        restored.newer.into_iter().map(|newer| newer.generation).collect::<Vec<_>>()
+    };
+    let third: Vec<PathBuf> = (0..2).map(|rank| home.image(Tier::Memory, 3, rank)).collect();
+    // No manifest of it can be read on one rank: its number is not known there.
+    for kind in ["manifest", "copy"] {
+        fs::write(third[1].with_extension(kind), "garbage").unwrap();
+    }
+    assert_eq!(newer("one"), [Some(3), None]);
+    // A save that was under way: no rank has the mark.
+    fs::remove_file(third[1].with_extension("copy")).unwrap();
+    fs::rename(third[0].with_extension("copy"), third[0].with_extension("pending")).unwrap();
+    assert_eq!(newer("two"), []);
 }
 
 #[test]
@@ -133,6 +164,7 @@ fn a_checkpoint_becomes_files_whole_or_not_at_all() {
     let out = home.path("out");
     let restored = restore(&home.survey(), &wanted(None), &out, &mut quiet).unwrap();
     assert_eq!((restored.generation.number, restored.ranks.len()), (3, 2));
+    assert_eq!(restored.newer, []);
     for rank in 0..2 {
         let below = out.join(format!("rank-0000{rank}"));
         assert!(fs::read(below.join("regions/model,w[0]")).unwrap() == content(rank, 3));
@@ -147,7 +179,13 @@ fn a_checkpoint_becomes_files_whole_or_not_at_all() {
     let restored = restore(&home.survey(), &wanted(None), &other, &mut quiet).unwrap();
     assert_eq!(restored.generation.number, 2, "{restored:?}");
     assert!(restored.refused[0].contains("generation 3 rank 1 in memory"), "{restored:?}");
+    assert!(
+        matches!(restored.newer[..], [Newer { generation: Some(3), taken_realtime_ns: Some(1..) }]),
+        "{restored:?}"
+    );
     assert!(fs::read(other.join("rank-00001/regions/model,w[0]")).unwrap() == content(1, 2));
+    let chosen = restore(&home.survey(), &wanted(Some(2)), &home.path("chosen"), &mut quiet).unwrap();
+    assert_eq!(chosen.newer, [], "it was asked for by its number");
     let third = home.path("third");
     let refused = restore(&home.survey(), &wanted(Some(3)), &third, &mut quiet);
     assert!(matches!(refused, Err(Error::NothingIntact { .. })), "{refused:?}");
@@ -157,7 +195,7 @@ fn a_checkpoint_becomes_files_whole_or_not_at_all() {
     let names = fs::read_dir(home.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.collect();
     names.sort();
-    assert_eq!(names, ["memory", "other", "out", "ssd", "third"]);
+    assert_eq!(names, ["chosen", "memory", "other", "out", "ssd", "third"]);
     for (odd, said) in [
         (Wanted { job: "other".into(), ..Wanted::default() }, "there are group/job, second"),
         (Wanted { job: "secnod".into(), ..Wanted::default() }, "did you mean 'second'?"),

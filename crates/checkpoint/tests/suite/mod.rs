@@ -1,3 +1,4 @@
+mod ages;
 mod ahead;
 mod apart;
 mod closed;

@@ -33,6 +33,8 @@ pub struct Line<'a> {
     written_bytes: u64,
     pages_repaired_count: u64,
     refused: &'a [String],
+    /// Whether memory has what was complete and is newer, or may be: the work since this checkpoint is in no durable copy.
+    is_older: bool,
     /// What the directory lies on, such as `ext4 on sda1`; `null` where it could not be looked at.
     medium: Option<&'a str>,
     /// Whether that survives a loss of power; `null` where it is not known.
@@ -109,6 +111,7 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
                 written_bytes: drained.bytes,
                 pages_repaired_count: drained.healed_pages,
                 refused: &drained.refused,
+                is_older: drained.is_older,
                 medium: drained.medium.as_ref().map(|medium| medium.said.as_str()),
                 is_durable: drained.medium.as_ref().and_then(Medium::is_durable),
             },
@@ -132,8 +135,11 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
             drained.ranks,
         )?;
     }
+    if drained.is_older && !options.json {
+        writeln!(out, "Lost: it is not the newest that the job had; memory has a newer one that cannot be drained")?;
+    }
     out.flush()?;
-    Ok(Outcome::Done)
+    Ok(if drained.is_older { Outcome::Found } else { Outcome::Done })
 }
 
 /// Where it is, and how durable that is.

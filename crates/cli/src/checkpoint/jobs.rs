@@ -23,8 +23,11 @@ pub struct JobLine {
     pub other_bytes: u64,
     /// `null` where there is no checkpoint.
     pub newest_realtime_ns: Option<u64>,
-    /// Seconds since the newest checkpoint was written; negative where its time lies in the future, `null` where there is none.
+    /// Seconds since the newest checkpoint was taken; negative where its time lies in the future, `null` where there is none.
     pub age_s: Option<f64>,
+    /// Whether the newest checkpoint may be older than `age_s`: no manifest of it can be read, and the times of its files stand for
+    /// it.
+    pub is_age_a_minimum: bool,
     /// Whether a process on this machine holds a lock of it.
     pub is_running: bool,
     /// Whether it was marked as completed.
@@ -47,6 +50,7 @@ impl JobLine {
             other_bytes,
             newest_realtime_ns,
             age_s: newest_realtime_ns.map(|newest_ns| (i128::from(now_ns) - i128::from(newest_ns)) as f64 / 1e9),
+            is_age_a_minimum: job.is_checkpoint_time_a_bound(),
             is_running: job.is_running(),
             is_completed: job.is_completed(),
             weakness: weakness(job),
@@ -69,6 +73,9 @@ impl JobLine {
     pub fn words(&self) -> String {
         let newest = match self.age_s {
             None => "there is no checkpoint".to_owned(),
+            Some(age_s) if self.is_age_a_minimum => {
+                format!("the newest checkpoint is at least {} old; its manifest cannot be read", time(age_s.max(0.0)))
+            }
             Some(age_s) => format!("the newest checkpoint is {}", moment(age_s)),
         };
         format!(
@@ -114,6 +121,7 @@ pub fn table(lines: &[JobLine]) -> String {
             match line.age_s {
                 None => "-".to_owned(),
                 Some(age_s) if age_s < 0.0 => moment(age_s),
+                Some(age_s) if line.is_age_a_minimum => format!("at least {}", time(age_s)),
                 Some(age_s) => time(age_s),
             },
             line.state().into(),

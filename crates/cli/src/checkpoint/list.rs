@@ -53,6 +53,15 @@ pub struct ProblemLine<'a> {
     pub why: &'a str,
 }
 
+/// What is whole and has lost its redundancy.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "repairable")]
+pub struct RepairableLine<'a> {
+    pub path: &'a Path,
+    pub why: &'a str,
+}
+
 pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
     let survey = inspect::survey(&options.directories()?)?;
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
@@ -67,6 +76,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
         rows.iter().try_for_each(|row| output::line(&mut out, row))?;
         jobs.iter().try_for_each(|job| output::line(&mut out, job))?;
         gone.lines().try_for_each(|line| output::line(&mut out, &line))?;
+        repairable(&survey).try_for_each(|(path, why)| output::line(&mut out, &RepairableLine { path, why }))?;
         for (path, why) in &problems {
             output::line(&mut out, &ProblemLine { path, why })?;
         }
@@ -81,6 +91,13 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
             }
         }
         out.write_all(gone.text().as_bytes())?;
+        for (path, why) in repairable(&survey) {
+            let (path, why) = (people::path(path), one_line(why));
+            writeln!(
+                out,
+                "{path}: repairable: one of the two copies of the manifest: {why}; `checkpoint scrub` writes it anew"
+            )?;
+        }
         for (path, why) in &problems {
             writeln!(out, "Problem: {}: {}", people::path(path), one_line(why))?;
         }
@@ -154,6 +171,11 @@ pub fn tier_words(tier: &'static str, is_durable: Option<bool>) -> &'static str 
         ("durable", None) => "durable (unknown medium)",
         (tier, _) => tier,
     }
+}
+
+/// Manifests of which one of two copies is left.
+fn repairable(survey: &Survey) -> impl Iterator<Item = (&Path, &str)> {
+    survey.copies.iter().filter_map(|copy| copy.manifest_bad.as_ref()).map(|(path, why)| (path.as_path(), why.as_str()))
 }
 
 fn problems(survey: &Survey) -> Vec<(PathBuf, String)> {

@@ -123,7 +123,8 @@ fn missing_text(row: &Missing) -> String {
     )
 }
 
-fn lost_text(row: &Lost) -> String {
+/// A line for people.
+pub fn lost_text(row: &Lost) -> String {
     let what = match row.tier {
         Tier::Memory => "checkpoints in memory here",
         Tier::Durable => "complete checkpoints here",

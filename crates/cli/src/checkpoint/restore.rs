@@ -9,11 +9,11 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use surefoot_checkpoint::Error;
-use surefoot_checkpoint::inspect::{self, RankFiles, Tier, Wanted};
+use surefoot_checkpoint::inspect::{self, Lost, RankFiles, RestoredFiles, Survey, Tier, Wanted};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::rfc3339;
-use surefoot_console::words::{size, utc};
+use surefoot_console::words::{size, time, utc};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -36,6 +36,65 @@ pub struct Line<'a> {
     payload_bytes: u64,
     pages_repaired_count: u64,
     refused: &'a [String],
+}
+
+/// A checkpoint that was once complete, is newer than the one that was restored, or may be, and could not be restored.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "newer")]
+pub struct NewerLine<'a> {
+    job: &'a str,
+    /// `null` where nothing that can be read says it.
+    generation: Option<u64>,
+    taken_realtime_ns: Option<u64>,
+    taken_realtime: Option<String>,
+    /// How it is known, where nothing of it is left here; otherwise `null`.
+    why: Option<&'a str>,
+}
+
+/// What is newer than the restored checkpoint and is not whole here.
+struct Newer {
+    generation: Option<u64>,
+    taken_realtime_ns: Option<u64>,
+    why: Option<String>,
+}
+
+impl Newer {
+    /// By what is here, and by what the job's journal and its file of nodes say.
+    fn all(survey: &Survey, restored: &RestoredFiles, options: &RestoreOptions, owner: Option<u32>) -> Vec<Newer> {
+        if options.generation.is_some() {
+            return Vec::new();
+        }
+        let here = restored.newer.iter().map(|newer| Newer {
+            generation: newer.generation,
+            taken_realtime_ns: newer.taken_realtime_ns,
+            why: None,
+        });
+        let mut all: Vec<Newer> = here.collect();
+        let number = restored.generation.number;
+        let is_of_job = |lost: &Lost| lost.job == options.job && owner.is_none_or(|owner| owner == lost.owner);
+        for lost in lost::Gone::of(survey).lost.into_iter().filter(is_of_job) {
+            let is_known = |newer: &Newer| lost.number.is_some() && newer.generation == lost.number;
+            if lost.number.is_none_or(|lost| lost > number) && !all.iter().any(is_known) {
+                let why = Some(lost::lost_text(&lost).trim_end().to_owned());
+                all.push(Newer { generation: lost.number, taken_realtime_ns: None, why });
+            }
+        }
+        all
+    }
+
+    fn text(&self, restored: &RestoredFiles) -> String {
+        let which = match self.generation {
+            Some(number) => format!("generation {number}"),
+            None => "a checkpoint whose number is not known".to_owned(),
+        };
+        let taken = self.taken_realtime_ns.map(|at_ns| {
+            let later_s = at_ns.saturating_sub(restored.taken_realtime_ns) as f64 / 1e9;
+            format!(" of {} UTC, {} later,", utc(at_ns), time(later_s))
+        });
+        let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("Lost: {which}{} was complete and cannot be restored from here{why}\n", taken.unwrap_or_default())
+    }
 }
 
 pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
@@ -73,6 +132,7 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         }
         Ok(restored) => restored,
     };
+    let newer = Newer::all(&survey, &restored, options, owner);
     for renamed in inspect::renamed(&survey) {
         if restored.ranks.iter().any(|files| files.job_directory == renamed.directory) {
             surefoot_console::tell!("surefoot: {renamed}");
@@ -120,13 +180,27 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
             files.owner
         )?;
     }
-    if !options.json {
+    if options.json {
+        for Newer { generation, taken_realtime_ns, why } in &newer {
+            let (generation, taken_realtime_ns, why) = (*generation, *taken_realtime_ns, why.as_deref());
+            let taken_realtime = taken_realtime_ns.map(rfc3339);
+            let line = NewerLine { job: &options.job, generation, taken_realtime_ns, taken_realtime, why };
+            output::line(&mut out, &line)?;
+        }
+    } else {
         restored.refused.iter().try_for_each(|refused| writeln!(out, "Refused: {refused}"))?;
         let (number, taken) = (restored.generation.number, utc(restored.taken_realtime_ns));
-        writeln!(out, "Generation {number} of {taken} UTC is in {}", surefoot_console::people::path(&options.to))?;
+        newer.iter().try_for_each(|newer| write!(out, "{}", newer.text(&restored)))?;
+        let older = if newer.is_empty() { "" } else { "; it is not the newest that the job had" };
+        writeln!(
+            out,
+            "Generation {number} of {taken} UTC is in {}{older}",
+            surefoot_console::people::path(&options.to)
+        )?;
     }
     out.flush()?;
-    Ok(Outcome::Done)
+    // What is in the directory is whole; the work since is lost, and a script must not go on as if it were not.
+    Ok(if newer.is_empty() { Outcome::Done } else { Outcome::Found })
 }
 
 /// Whether a part was read from where a loss of power leaves it.

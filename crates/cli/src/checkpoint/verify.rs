@@ -31,7 +31,10 @@ pub struct Line<'a> {
     generation: Option<u64>,
     rank: u32,
     state: &'static str,
+    /// Pages of data and of parity.
     pages_read_count: u64,
+    /// Those of parity among them; 0 where the image has checksums alone.
+    parity_pages_read_count: u64,
     pages_bad_count: u64,
     pages_refused_count: u64,
     pages_repaired_count: u64,
@@ -113,6 +116,7 @@ fn line<'a>(copy: &'a Copy, verdict: &'a Verdict) -> Line<'a> {
         rank: copy.rank,
         state: verdict.state.label(),
         pages_read_count: verdict.tally.pages_read,
+        parity_pages_read_count: parity_pages(copy, verdict),
         pages_bad_count: verdict.tally.pages_bad,
         pages_refused_count: verdict.tally.pages_refused,
         pages_repaired_count: verdict.tally.pages_repaired,
@@ -122,11 +126,19 @@ fn line<'a>(copy: &'a Copy, verdict: &'a Verdict) -> Line<'a> {
     }
 }
 
+/// Pages of parity that were read: rows are read whole.
+fn parity_pages(copy: &Copy, verdict: &Verdict) -> u64 {
+    let geometry = copy.manifest.as_ref().ok().and_then(|manifest| manifest.geometry().ok());
+    let parity = geometry.map(|geometry| (geometry.protection().parity_columns() as u64, geometry.columns() as u64));
+    parity.map_or(0, |(parity, columns)| verdict.tally.pages_read / columns * parity)
+}
+
 fn text(survey: &Survey, verdicts: &[Verdict], gone: &Gone) -> String {
     if survey.copies.is_empty() && survey.problems.is_empty() && gone.is_empty() {
         return "No checkpoints found: nothing was read.\n".into();
     }
-    let header = ["job", "tier", "generation", "rank", "state", "pages", "bad", "refused", "tables bad", "rows lost"];
+    let header =
+        ["job", "tier", "generation", "rank", "state", "pages", "parity", "bad", "refused", "tables bad", "rows lost"];
     let mut table = Table::new(&header, &[0, 1, 4]);
     for (copy, verdict) in survey.copies.iter().zip(verdicts) {
         let tally = &verdict.tally;
@@ -136,7 +148,8 @@ fn text(survey: &Survey, verdicts: &[Verdict], gone: &Gone) -> String {
             copy.generation.map_or("-".to_owned(), |generation| generation.number.to_string()),
             copy.rank.to_string(),
             verdict.state.label().into(),
-            tally.pages_read.to_string(),
+            (tally.pages_read - parity_pages(copy, verdict)).to_string(),
+            parity_pages(copy, verdict).to_string(),
             tally.pages_bad.to_string(),
             tally.pages_refused.to_string(),
             tally.tables_bad.to_string(),

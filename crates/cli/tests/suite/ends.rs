@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::thread_group;
 use surefoot_checkpoint::settings::{Settings, Surroundings};
-use surefoot_checkpoint::{Alone, Checkpointer, Config, Group, Policy};
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Disk, Group, Manifest, Policy};
 
 fn run(words: &[&str]) -> (Option<i32>, String) {
     let Output { status, stdout, stderr } =
@@ -613,6 +613,54 @@ fn a_drain_and_a_restore_say_what_the_job_had() {
         let (code, said) = run(words);
         assert!(code == Some(2) && said.contains("had checkpoints in memory here, and none is left"), "{said}");
     }
+}
+
+/// A script that restores and goes on must learn that the newest is lost; what it asks for by number is what it gets.
+#[test]
+fn what_is_not_the_newest_any_more_is_no_success() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let (memory_text, ssd_text) = (memory.to_str().unwrap(), ssd.to_str().unwrap());
+    let spoil = |path: &Path| {
+        let length = fs::metadata(path).unwrap().len() as usize;
+        fs::write(path, vec![0x77; length]).unwrap();
+    };
+    let to = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let restore =
+        |name: &str, more: &[&str]| run(&[&["restore", ssd_text, "--job", "pair", "--to", &to(name)], more].concat());
+    // The same payload has as many pages in both tiers; those of parity are counted by themselves.
+    let (_, said) = run(&["verify", memory_text, ssd_text]);
+    let rows = said.lines().filter(|line| line.starts_with("pair ") && line.contains(" 3 "));
+    let pages: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().skip(5).take(2).collect()).collect();
+    assert_eq!(pages, [["32", "6"], ["32", "6"], ["32", "0"], ["32", "0"]], "{said}");
+    let (code, said) = restore("whole", &[]);
+    assert!(code == Some(0) && said.contains("Generation 3 of") && !said.contains("not the newest"), "{said}");
+    let [newest] = &within(&ssd.join("pair"), "0000000003-")[..] else { panic!("one") };
+    spoil(&newest.join("rank-00001.image"));
+    let (code, said) = restore("older", &[]);
+    let is_said = said.contains("Lost: generation 3 of") && said.contains("Generation 2 of");
+    assert!(code == Some(1) && is_said && said.contains("it is not the newest that the job had"), "{said}");
+    let (code, said) = restore("lines", &["--json"]);
+    assert!(code == Some(1) && said.contains("{\"type\":\"newer\",\"job\":\"pair\",\"generation\":3,"), "{said}");
+    let (code, said) = restore("chosen", &["--generation", "2"]);
+    assert!(code == Some(0) && !said.contains("Lost"), "{said}");
+    // One of two manifests in memory, and then the newest itself.
+    let rank = memory.join("pair/rank-00001");
+    let slot = (0..3).map(|slot| rank.join(format!("slot-{slot}.manifest")));
+    let slot = slot.max_by_key(|path| Manifest::read(&Disk, path).map_or(0, |read| read.generation.number)).unwrap();
+    fs::write(&slot, "garbage").unwrap();
+    let (code, said) = run(&["list", memory_text]);
+    let line = format!("{}: repairable: one of the two copies of the manifest", slot.display());
+    assert!(code == Some(0) && said.contains(&line) && said.contains("checkpoint scrub"), "{said}");
+    let (_, said) = run(&["list", memory_text, "--json"]);
+    assert!(said.contains("{\"type\":\"repairable\",\"path\":"), "{said}");
+    spoil(&slot.with_extension("image"));
+    fs::create_dir(to("other")).unwrap();
+    let drain = ["drain", "pair", "--memory", memory_text, "--durable", &to("other"), "--allow-memory"];
+    let (code, said) = run(&drain);
+    assert!(code == Some(1) && said.contains("Generation 2 of") && said.contains("it is not the newest"), "{said}");
 }
 
 #[test]

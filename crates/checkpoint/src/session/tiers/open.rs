@@ -165,7 +165,7 @@ fn on_node(config: &Config, memory: &Memory, after: Age) -> Result<bool, String>
         return Err(fault.to_owned());
     }
     let Some(of) = &config.memory else { return Ok(false) };
-    node::has_complete(&of.directory, &config.job, after).map_err(|error| error.to_string())
+    node::has_complete(&of.directory.join(&config.job), after).map_err(|error| error.to_string())
 }
 
 impl Checkpointer {

@@ -249,6 +249,7 @@ mod tests {
                 epoch: 0,
             }),
             written_realtime_ns: u64::MAX,
+            manifest_bad: None,
             manifests: Vec::new(),
             image: "/image".into(),
             stored_bytes: 20,
