@@ -538,3 +538,82 @@ fn drives_that_cannot_be_told_of_are_refused_by_name() {
     let rated = checkpoint(sized).words("--drive /proc --rated-bytes 1200TB --json").run().expect_code(0).json();
     assert!((rated[0]["bearable_bytes_per_s"].as_f64().unwrap() - 7.6e6).abs() < 0.1e6, "{rated:#?}");
 }
+
+/// The copy on the SSD has its manifest and its mark, and not its pages: that it is there does not say that it is good.
+#[test]
+fn a_drain_writes_a_damaged_copy_anew() {
+    let Some(_turn) = turn("a_drain_writes_a_damaged_copy_anew", Need::Nothing) else { return };
+    let tiers = Tiers::with_job();
+    let drain = || {
+        let drain = checkpoint("drain training --memory").arg(tiers.path("memory")).arg("--durable");
+        drain.arg(tiers.path("ssd")).words("--allow-memory").run()
+    };
+    fs::remove_dir_all(tiers.path("ssd/training")).unwrap();
+    let first = drain();
+    assert!(first.expect_code(0).stdout.contains("written"), "{}", first.stdout);
+    assert!(drain().expect_code(0).stdout.contains("was there already"));
+    let number: u64 = first.stdout.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let lines = checkpoint("verify --json").arg(tiers.path("ssd")).run().json();
+    let line = lines.iter().find(|line| line["generation"] == number).unwrap();
+    let image = PathBuf::from(line["image"].as_str().unwrap());
+    let spoils: [&dyn Fn(); 3] = [
+        &|| spoil(&image, 3),
+        &|| fs::File::options().write(true).open(&image).unwrap().set_len(4096).unwrap(),
+        &|| fs::remove_file(&image).unwrap(),
+    ];
+    for damage in spoils {
+        damage();
+        let again = drain();
+        let said = &again.expect_code(0).stdout;
+        assert!(said.contains("was there and is damaged") && !said.contains("was there already"), "{said}");
+        checkpoint("verify").arg(tiers.path("ssd")).run().expect_code(0);
+    }
+}
+
+/// A newer checkpoint may be behind a manifest that cannot be read: the older one is not handed out as if it were the newest.
+#[test]
+fn what_cannot_be_read_is_told_beside_what_is_restored_and_drained() {
+    let Some(_turn) = turn("what_cannot_be_read_is_told_beside_what_is_restored_and_drained", Need::Nothing) else {
+        return;
+    };
+    let tiers = Tiers::with_job();
+    fs::remove_dir_all(tiers.path("ssd/training")).unwrap();
+    let newest = tiers.image(3);
+    for kind in ["manifest", "copy"] {
+        fs::write(newest.with_extension(kind), "junk").unwrap();
+    }
+    let restore = |words: &str| checkpoint("restore --job training").words(words).arg(tiers.home.path()).run();
+    let to = format!("--to {}", tiers.path("out").display());
+    let said = restore(&to).expect_code(0).stdout.clone();
+    assert!(said.contains("Refused: ") && said.contains("which generation it is of is unknown"), "{said}");
+    assert!(said.contains("Generation 1 "), "{said}");
+    let said = restore(&format!("--generation 3 --to {}", tiers.path("other").display())).expect_code(2).stderr.clone();
+    assert!(said.contains("no number 3") && said.contains("which generation it is of is unknown"), "{said}");
+    let drain = checkpoint("drain training --memory").arg(tiers.path("memory")).arg("--durable");
+    let said = drain.arg(tiers.path("ssd")).words("--allow-memory").run().expect_code(0).stdout.clone();
+    assert!(said.contains("Not taken: ") && said.contains("which generation it is of is unknown"), "{said}");
+}
+
+/// What says that its checkpoints are whole goes first: nothing of it was left alone.
+#[test]
+fn half_a_removal_is_not_told_as_a_job_that_was_left_alone() {
+    let Some(_turn) = turn("half_a_removal_is_not_told_as_a_job_that_was_left_alone", Need::Root) else { return };
+    let tiers = Tiers::with_job();
+    let image = tiers.image(4);
+    let mount = |words: &[&str]| std::process::Command::new(words[0]).args(&words[1..]).arg(&image).status();
+    let other = tiers.path("other");
+    fs::write(&other, "").unwrap();
+    if !mount(&["mount", "--bind", &other.to_string_lossy()]).is_ok_and(|status| status.success()) {
+        return not_run("half_a_removal_is_not_told_as_a_job_that_was_left_alone", "mounts are not allowed here");
+    }
+    let remove = || {
+        let remove = checkpoint("remove training --yes --json --in").arg(tiers.path("memory")).arg("--in");
+        remove.arg(tiers.path("ssd")).run()
+    };
+    let lines = remove().expect_code(1).json();
+    let outcome = lines.iter().find(|line| line["type"] == "removal").unwrap()["outcome"].clone();
+    assert!(mount(&["umount"]).unwrap().success());
+    assert_eq!(outcome, "not_all_removed");
+    let lines = remove().expect_code(0).json();
+    assert_eq!(lines.iter().find(|line| line["type"] == "removal").unwrap()["outcome"], "removed");
+}

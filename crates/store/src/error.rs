@@ -279,6 +279,16 @@ pub enum Error {
         /// Where what the open file holds was saved, or why it could not be; `None` if it was not tried.
         saved: Option<std::result::Result<PathBuf, String>>,
     },
+    /// The file of an open store of cases was written over in place: it is another store's now, or an older state.
+    #[error(
+        "{} was overwritten by another program while the controller had it open: what it held is gone, and nothing more is written to it; \
+         restart `surefoot remedy serve` to use what is there now, or put the right file there first",
+        path.display()
+    )]
+    Overwritten {
+        /// The file.
+        path: PathBuf,
+    },
     /// The store of cases cannot be asked or written to now; the same may work later.
     #[error("{store}: {doing}: {why}")]
     Cases {

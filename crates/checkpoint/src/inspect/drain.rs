@@ -2,9 +2,12 @@
 
 use super::Progress;
 use super::jobs::renamed;
+use super::restore::{Wanted, unread_of};
 use super::survey::survey;
+use super::verify::expect_enough;
 use crate::config::Config;
 use crate::generation::{Age, Commit, GenerationId, Manifest};
+use crate::image::Healer;
 use crate::medium::Medium;
 use crate::storage::Directory;
 use crate::tier::{
@@ -55,7 +58,9 @@ pub struct Drained {
     pub bytes: u64,
     /// Pages that had gone bad in memory, and were repaired on the way.
     pub healed_pages: u64,
-    /// Newer ones that were not taken, and why.
+    /// What the durable tier had of it that was damaged, and was written anew.
+    pub replaced: Vec<String>,
+    /// Newer ones that were not taken, and those that cannot be read, and why.
     pub refused: Vec<String>,
     /// Whether memory has what was complete and is newer, or may be, so that this is not the newest that the job had.
     pub is_older: bool,
@@ -79,7 +84,8 @@ type Parts = BTreeMap<u32, Vec<NodePart>>;
 pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
     let mut names = Names::default();
     let drained = drain_held(wish, &mut names, progress).map_err(|error| names.in_error(error))?;
-    Ok(Drained { refused: drained.refused.iter().map(|why| names.shown(why)).collect(), ..drained })
+    let shown = |texts: &[String]| texts.iter().map(|text| names.shown(text)).collect();
+    Ok(Drained { refused: shown(&drained.refused), replaced: shown(&drained.replaced), ..drained })
 }
 
 /// Directories by descriptor, and what they were named.
@@ -146,7 +152,9 @@ fn drain_held(wish: &Drains, names: &mut Names, progress: Progress<'_>) -> Resul
         let renamed = renamed.map(|renamed| format!(": {renamed}")).unwrap_or_default();
         return refuse(format!("{} holds no checkpoint of {:?}{renamed}", wish.memory.display(), wish.job));
     }
-    let (mut refused, mut tier) = (Vec::new(), None);
+    let mut refused =
+        unread_of(&survey(&[memory.join(&wish.job)])?, &Wanted { job: wish.job.clone(), ..Wanted::default() });
+    let mut tier = None;
     for (age, parts) in generations.into_iter().rev().take(GENERATIONS_TRIED_MAX) {
         let (generation, number) = (age.generation, age.generation.number);
         match expect_whole(&parts, wish.is_part) {
@@ -243,13 +251,18 @@ fn write(
         medium: None,
         refused: Vec::new(),
         is_older: false,
+        replaced: Vec::new(),
     };
-    let is_there = |rank: u32| {
-        let found = tier.manifest(generation, rank);
-        found.is_ok_and(|found| found.job == first.job && found.ranks == first.ranks)
-    };
-    let missing: Vec<(u32, &[NodePart])> =
-        parts.iter().filter(|(rank, _)| !is_there(**rank)).map(|(rank, parts)| (*rank, parts.as_slice())).collect();
+    let mut missing: Vec<(u32, &[NodePart])> = Vec::new();
+    for (rank, parts) in parts {
+        match is_whole(tier, generation, *rank, &first) {
+            Ok(()) => {}
+            Err(why) => {
+                drained.replaced.extend(why);
+                missing.push((*rank, parts.as_slice()));
+            }
+        }
+    }
     let payload = |parts: &[NodePart]| parts.first().map_or(0, |part| part.manifest.payload_bytes);
     let bytes = missing.iter().map(|(_, parts)| tier.bytes_for(payload(parts)));
     let bytes = bytes.sum::<Result<u64, Error>>()?;
@@ -284,6 +297,23 @@ fn write(
         let _ = tier.prune();
     }
     Ok(drained)
+}
+
+/// Whether the durable tier has this rank's part already, and a restart could read all of it. What is wrong with one that is there; nothing
+/// where there is none.
+fn is_whole(tier: &Durable, generation: GenerationId, rank: u32, first: &Manifest) -> Result<(), Option<String>> {
+    let manifest = match tier.manifest(generation, rank) {
+        Ok(manifest) if manifest.job == first.job && manifest.ranks == first.ranks => manifest,
+        _ => return Err(None),
+    };
+    let read = || -> Result<(), String> {
+        let geometry = manifest.geometry().map_err(|error| error.to_string())?;
+        let image = tier.image(generation, rank, false).map_err(|error| error.to_string())?;
+        expect_enough(&geometry, &*image)?;
+        let mut healer = Healer::open(geometry, &*image, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
+        (0..geometry.rows()).try_for_each(|row| healer.row(row).map(drop).map_err(|lost| lost.to_string()))
+    };
+    read().map_err(|why| Some(format!("generation {} rank {rank} was there and is damaged: {why}", generation.number)))
 }
 
 /// Takes what is about to be written off the drive's budget where the job keeps one, as its session would have. A budget that

@@ -92,6 +92,14 @@ impl Job {
     /// [`Error::Storage`]: of kind `WouldBlock` when it is running, of kind `PermissionDenied` when it is another user's
     /// and `of_any_user` was not said; else with what could not be removed.
     pub fn remove(self, of_any_user: bool) -> Result<Removed, Error> {
+        self.remove_telling(of_any_user, &mut false)
+    }
+
+    /// The same; where it fails, `is_begun` says whether some of it may be gone.
+    ///
+    /// # Errors
+    /// As [`Job::remove`].
+    pub fn remove_telling(self, of_any_user: bool, is_begun: &mut bool) -> Result<Removed, Error> {
         for directory in self.directories.iter().filter(|_| !of_any_user) {
             directory.expect_own("remove")?;
         }
@@ -100,6 +108,7 @@ impl Job {
         let locks = locks.collect::<Result<Vec<_>, Error>>()?;
         let mut removed = Removed::default();
         for (directory, locks) in self.directories.into_iter().zip(&locks) {
+            *is_begun = true;
             removed.add(directory.remove(locks)?);
         }
         Ok(removed)

@@ -4,7 +4,7 @@ use super::Progress;
 use super::jobs::renamed;
 use super::newer::{Newer, newer};
 use super::survey::{Copy, Survey, Tier};
-use super::verify::{expect_enough, held};
+use super::verify::{expect_enough, held, is_unfinished};
 use crate::generation::{Age, GenerationId, Manifest};
 use crate::image::{Healer, Tally};
 use crate::storage::{beneath, open_at};
@@ -96,6 +96,7 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
         return Err(Error::storage("create", to)(why));
     }
     let mut refused = links_of(survey, wanted);
+    refused.extend(unread_of(survey, wanted));
     for (age, copies) in candidates(survey, wanted)?.into_iter().take(GENERATIONS_TRIED_MAX) {
         let generation = age.generation;
         let outcome = Building::new(to).and_then(|building| {
@@ -117,6 +118,25 @@ fn links_of(survey: &Survey, wanted: &Wanted) -> Vec<String> {
     let is_of = |path: &Path| path.parent().is_some_and(|parent| parent.ends_with(&wanted.job));
     let links = survey.problems.iter().filter(|problem| problem.is_link && is_of(&problem.path));
     links.map(|link| format!("{}: {}", link.path.display(), link.why)).collect()
+}
+
+/// Copies of the wanted job whose manifests cannot be read: any of them may be of a newer checkpoint.
+pub(super) fn unread_of(survey: &Survey, wanted: &Wanted) -> Vec<String> {
+    let is_of = |copy: &&Copy| {
+        copy.job_directory.ends_with(&wanted.job)
+            && wanted.owner.is_none_or(|owner| owner == copy.owner)
+            && wanted.rank.is_none_or(|rank| rank == copy.rank)
+            && !is_unfinished(copy)
+    };
+    let why = |copy: &Copy| {
+        let why = copy.manifest.as_ref().err()?;
+        match (copy.generation, wanted.generation) {
+            (Some(found), Some(number)) if found.number != number => None,
+            (Some(found), _) => Some(format!("generation {} in {}: {why}", found.number, copy.manifests[0].display())),
+            (None, _) => Some(format!("{}: {why}; which generation it is of is unknown", copy.manifests[0].display())),
+        }
+    };
+    survey.copies.iter().filter(is_of).filter_map(why).collect()
 }
 
 type Copies<'a> = BTreeMap<u32, Vec<(&'a Copy, &'a Manifest)>>;
@@ -148,7 +168,9 @@ fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copie
             format!("; {count} paths could not be read, the first: {}: {}", first.path.display(), first.why)
         }
     };
-    let refuse = |option: &'static str, why: String| Err(Error::Option { option, why: why + &unread });
+    let unread_of =
+        unread_of(survey, wanted).into_iter().map(|why| format!("; cannot be read: {why}")).collect::<String>();
+    let refuse = |option: &'static str, why: String| Err(Error::Option { option, why: why + &unread + &unread_of });
     if !jobs.contains(&wanted.job.as_str()) {
         let known =
             if jobs.is_empty() { "no checkpoint was found".into() } else { format!("there are {}", jobs.join(", ")) };

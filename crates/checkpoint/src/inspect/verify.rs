@@ -120,7 +120,7 @@ pub fn lock(copies: &[Copy]) -> Result<Locks, Error> {
             match file.try_lock() {
                 Ok(()) => locks.files.push(file),
                 Err(TryLockError::WouldBlock) => {
-                    let why = "the job is running; a scrub waits for its end, or the job does it itself";
+                    let why = "its lock is held: the job is running, or another command is at work on it; scrub it after that";
                     return Err(Error::storage("take", &path)(io::Error::new(io::ErrorKind::WouldBlock, why)));
                 }
                 Err(TryLockError::Error(error)) => return Err(Error::storage("take", &path)(error)),
@@ -222,6 +222,14 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
     verdict
 }
 
+/// Whether a copy was never written to its end, and nobody was told that it was.
+pub(super) fn is_unfinished(copy: &Copy) -> bool {
+    copy.tier == Tier::Durable
+        && copy.manifest.is_err()
+        && copy.committed_ranks.is_none()
+        && is_absent(&copy.manifests[0])
+}
+
 fn is_absent(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -295,7 +303,9 @@ fn mend_manifests(copy: &Copy, manifest: &Manifest, mends: bool, verdict: &mut V
         written.map_err(|error| error.to_string())
     });
     match written {
-        Ok(()) => verdict.state = State::Repaired,
+        // What is bad in the image may be so still.
+        Ok(()) if verdict.state == State::Whole => verdict.state = State::Repaired,
+        Ok(()) => {}
         Err(error) => {
             verdict.state = State::Repairable;
             verdict.why += &format!("; it could not be rewritten: {error}");

@@ -25,6 +25,9 @@ const STRANGE_MAX: usize = 20;
 const LOCK_ATTEMPTS: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
+/// Who holds a lock, nobody can tell: commands hold it, too, to keep the job from starting.
+const LOCKED: &str = "its lock is held: the job is running, or another command is at work on it";
+
 /// What a job occupies in one directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Occupied {
@@ -294,7 +297,7 @@ impl JobDirectory {
                     std::thread::sleep(LOCK_PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    return Err(refused(io::Error::new(io::ErrorKind::WouldBlock, "the job is running")));
+                    return Err(refused(io::Error::new(io::ErrorKind::WouldBlock, LOCKED)));
                 }
                 Err(TryLockError::Error(error)) => return Err(refused(error)),
             }

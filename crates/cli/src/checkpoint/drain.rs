@@ -35,6 +35,8 @@ pub struct Line<'a> {
     refused: &'a [String],
     /// Whether memory has what was complete and is newer, or may be: the work since this checkpoint is in no durable copy.
     is_older: bool,
+    /// What was there of it that was damaged, and was written anew.
+    replaced: &'a [String],
     /// What the directory lies on, such as `ext4 on sda1`; `null` where it could not be looked at.
     medium: Option<&'a str>,
     /// Whether that survives a loss of power; `null` where it is not known.
@@ -81,7 +83,10 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
     }
     let drained = match drained {
         Err(error) if inspect::is_running(&error) => {
-            surefoot_console::tell!("surefoot: {}: left alone: {error}; its own `finish` does this", options.job);
+            surefoot_console::tell!(
+                "surefoot: {}: left alone: {error}; a job that runs does this itself, by `finish`",
+                options.job
+            );
             return Ok(Outcome::Found);
         }
         Err(Error::NothingIntact { why }) => {
@@ -112,12 +117,14 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
                 pages_repaired_count: drained.healed_pages,
                 refused: &drained.refused,
                 is_older: drained.is_older,
+                replaced: &drained.replaced,
                 medium: drained.medium.as_ref().map(|medium| medium.said.as_str()),
                 is_durable: drained.medium.as_ref().and_then(Medium::is_durable),
             },
         )?;
     } else {
         drained.refused.iter().try_for_each(|refused| writeln!(out, "Not taken: {refused}"))?;
+        drained.replaced.iter().try_for_each(|replaced| writeln!(out, "Written anew: {replaced}"))?;
         let written = match drained.bytes {
             0 => "was there already".to_owned(),
             bytes => format!("{} written", size(bytes as f64)),

@@ -24,7 +24,7 @@ pub struct Line<'a> {
     bytes: u64,
     /// `null` where there is no checkpoint.
     age_s: Option<f64>,
-    /// `would_remove` without `--yes`, `removed`, or `left_alone`.
+    /// `would_remove` without `--yes`, `removed`, `left_alone`, or `not_all_removed`: some of it is gone, and it cannot be restored.
     outcome: &'static str,
     /// Why it was left alone; empty otherwise.
     why: &'a str,
@@ -107,7 +107,8 @@ pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
     }
     out.flush()?;
     problems.iter().for_each(|problem| surefoot_console::tell!("surefoot: left alone: {problem}"));
-    let is_left = lines.iter().any(|line| line.outcome == "left_alone" || !line.left.is_empty());
+    let is_left =
+        lines.iter().any(|line| ["left_alone", "not_all_removed"].contains(&line.outcome) || !line.left.is_empty());
     Ok(if is_left || !problems.is_empty() { Outcome::Found } else { Outcome::Done })
 }
 
@@ -125,7 +126,7 @@ fn one(job: Job, options: &RemoveOptions, now_ns: u64) -> Outcomes {
     let elsewhere = elsewhere(&line);
     let told = |job, outcome, why: String, left| Outcomes { job, outcome, why, left, elsewhere: elsewhere.clone() };
     if line.is_running {
-        return told(line, "left_alone", "it is running".into(), strange);
+        return told(line, "left_alone", "it is running, or another command is at work on it".into(), strange);
     }
     if !options.all_users && line.uid != inspect::own_user() {
         return told(line, "left_alone", "it belongs to another user; --all-users takes it, too".into(), strange);
@@ -136,8 +137,10 @@ fn one(job: Job, options: &RemoveOptions, now_ns: u64) -> Outcomes {
     if !options.yes {
         return told(line, "would_remove", String::new(), strange);
     }
-    match job.remove(options.all_users) {
+    let mut is_begun = false;
+    match job.remove_telling(options.all_users, &mut is_begun) {
         Ok(removed) => told(line, "removed", String::new(), removed.left),
+        Err(error) if is_begun => told(line, "not_all_removed", error.to_string(), strange),
         Err(error) => told(line, "left_alone", error.to_string(), strange),
     }
 }
@@ -162,6 +165,9 @@ fn tell(out: &mut impl Write, line: &Outcomes) -> io::Result<()> {
     match line.outcome {
         "removed" => {
             writeln!(out, "{name}: removed, {} given back", size(line.job.bytes() as f64))?;
+        }
+        "not_all_removed" => {
+            writeln!(out, "{name}: not all of it could be removed, and what is left cannot be restored: {}", line.why)?;
         }
         "left_alone" => writeln!(out, "{name}: left alone: {}", line.why)?,
         _ => {

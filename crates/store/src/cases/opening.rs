@@ -1,6 +1,6 @@
 //! What the connections of one process to one store share: whether the store may be made, and which file it is.
 
-use crate::database::InPlace;
+use crate::database::{Content, InPlace, Moved};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,6 +18,8 @@ struct Shared {
     file: Option<InPlace>,
     /// The same with its log, as long as any connection has it open.
     open: Weak<InPlace>,
+    /// What the file says of its content, from the first connection on.
+    content: Option<Content>,
     /// Where what a file held that is gone from its place was saved, or why not.
     saved: Option<std::result::Result<PathBuf, String>>,
 }
@@ -38,16 +40,13 @@ impl Opening {
     /// # Errors
     /// [`Error::Moved`] if the file that was opened before is no longer in its place.
     pub(super) fn may_create(&self) -> Result<bool> {
-        let shared = self.shared();
+        let mut shared = self.shared();
         let moved = match (shared.open.upgrade(), &shared.file) {
             (Some(open), _) => open.moved(),
             (None, Some(file)) => file.moved(),
             (None, None) => return Ok(self.creates),
         };
-        match moved {
-            Some(moved) => Err(Error::Moved { what: moved.what, saved: shared.saved.clone() }),
-            None => Ok(false),
-        }
+        shared.refuse(moved, None).map(|()| false)
     }
 
     /// Takes note of the file at this path, which a connection has open, its log with it.
@@ -69,16 +68,49 @@ impl Opening {
         in_place: &InPlace,
         save: impl FnOnce() -> std::result::Result<PathBuf, String>,
     ) -> Result<()> {
-        let Some(moved) = in_place.moved() else { return Ok(()) };
-        let mut shared = self.shared();
-        if moved.is_certain && shared.saved.is_none() {
-            shared.saved = Some(save());
-        }
-        Err(Error::Moved { what: moved.what, saved: shared.saved.clone() })
+        self.shared().refuse(in_place.moved(), Some(Box::new(save)))
+    }
+
+    /// Takes note of what the file says of its content, unless another connection has.
+    pub(super) fn marked(&self, content: impl FnOnce() -> Content) {
+        self.shared().content.get_or_insert_with(content);
+    }
+
+    /// Whether the file in this place was written over, as far as any connection has noticed.
+    pub(super) fn is_overwritten(&self, in_place: &InPlace) -> bool {
+        matches!(self.shared().refuse(in_place.moved(), None), Err(Error::Overwritten { .. }))
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Saves what an open file holds: where to, or why not.
+type Save<'a> = Box<dyn FnOnce() -> std::result::Result<PathBuf, String> + 'a>;
+
+impl Shared {
+    /// Refuses a file that is gone from its place, or was written over there. The log of one that was written over fits nothing that is there
+    /// now: it is removed, and is then gone from its place, too.
+    fn refuse(&mut self, moved: Option<Moved>, save: Option<Save<'_>>) -> Result<()> {
+        let overwritten = |content: &Content| Err(Error::Overwritten { path: content.path().to_owned() });
+        match (&mut self.content, moved) {
+            (Some(content), _) if content.is_foreign() => overwritten(content),
+            (_, Some(moved)) => {
+                if let (true, None, Some(save)) = (moved.is_certain, &self.saved, save) {
+                    self.saved = Some(save());
+                }
+                Err(Error::Moved { what: moved.what, saved: self.saved.clone() })
+            }
+            (Some(content), None) => {
+                if content.is_overwritten() {
+                    overwritten(content)
+                } else {
+                    Ok(())
+                }
+            }
+            (None, None) => Ok(()),
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::opening::Opening;
 use super::sql::{Answer, Row, Sql, Trouble, Value};
-use crate::database::{self, InPlace};
+use crate::database::{self, Content, InPlace, Marks};
 use crate::history::schema::{check_existing, create_private};
 use crate::{Error, Result};
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use std::io;
@@ -18,6 +19,9 @@ const APPLICATION_ID: i64 = 0x5346_4341;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The log of writes is folded into the file when it has this many pages.
 const LOG_PAGES_MAX: i64 = 1_000;
+
+/// Where the file says which store it is.
+const MARKS: Marks = Marks { table: "remedy_meta", number: "number" };
 
 #[derive(Debug)]
 pub(super) struct Sqlite {
@@ -72,6 +76,15 @@ impl Sqlite {
         Ok(Sqlite { path: path.to_owned(), connection, in_place: None, opening: opening.clone() })
     }
 
+    /// Leaves a file that was written over as it is: what is in the log belongs to the one before, and SQLite would write it there.
+    fn let_go(&mut self) {
+        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        if let Ok(nothing) = Connection::open_in_memory() {
+            drop(std::mem::replace(&mut self.connection, nothing));
+            self.in_place.iter().for_each(|in_place| in_place.remove_log());
+        }
+    }
+
     /// Copies all that the open file holds into a new one beside it.
     fn save(&self) -> std::result::Result<PathBuf, String> {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -86,6 +99,14 @@ impl Sqlite {
             let _ = std::fs::remove_file(&beside);
             format!("{}: {error}", beside.display())
         })
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        if self.in_place.as_ref().is_some_and(|in_place| self.opening.is_overwritten(in_place)) {
+            self.let_go();
+        }
     }
 }
 
@@ -119,13 +140,19 @@ impl Sql for Sqlite {
     }
 
     fn is_laid(&mut self) -> Answer<()> {
+        let id = MARKS.id(&self.connection).map_err(trouble)?;
+        self.opening.marked(|| Content::of(&self.path, &MARKS, id));
         self.in_place = Some(self.opening.opened(&self.path).map_err(Trouble::Ours)?);
         Ok(())
     }
 
     fn check_in_place(&mut self) -> Answer<()> {
         let Some(in_place) = &self.in_place else { return Ok(()) };
-        self.opening.check(in_place, || self.save()).map_err(Trouble::Ours)
+        let checked = self.opening.check(in_place, || self.save());
+        if matches!(checked, Err(Error::Overwritten { .. })) {
+            self.let_go();
+        }
+        checked.map_err(Trouble::Ours)
     }
 
     fn begin(&mut self, _alone: bool) -> Answer<()> {
@@ -134,6 +161,9 @@ impl Sql for Sqlite {
     }
 
     fn commit(&mut self) -> Answer<()> {
+        if self.in_place.is_some() {
+            MARKS.count(&self.connection).map_err(trouble)?;
+        }
         self.connection.execute_batch("COMMIT").map_err(trouble)
     }
 

@@ -2,8 +2,10 @@
 //! that it writes then is gone with the process.
 
 use super::beside;
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 /// Device and inode of a file.
@@ -65,28 +67,145 @@ impl InPlace {
     }
 }
 
-/// Length and time of writing of a database: of one that only this process writes, they change with its own writes alone.
+/// How often a file that looks foreign is read again, how far apart, and how often it must look so and be the same before and after: another
+/// process that folds its first log in may be held up in the middle.
+const READ_AGAIN: usize = 30;
+const READ_PAUSE: Duration = Duration::from_millis(25);
+const FOREIGN_MIN: usize = 20;
+
+/// Length and times of a file.
+type Stamp = (u64, [i64; 4]);
+
+/// What a database's file says without its log: whose it is, and how often it was written to until what it holds now. Both are rows of a
+/// table of names and numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    bytes: u64,
-    written: (i64, i64),
+struct Mark {
+    id: i64,
+    written: i64,
 }
 
-impl Stamp {
-    /// As it is now.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub(crate) fn of(path: &Path) -> io::Result<Stamp> {
-        // By name, and never by a descriptor: closing one would drop SQLite's locks.
-        let about = fs::metadata(path)?;
-        Ok(Stamp { bytes: about.len(), written: (about.mtime(), about.mtime_nsec()) })
+/// Tells a database that another program wrote over in place from one that was only touched, or whose log was folded in: that brings its
+/// file forward, and nothing brings it back. Where the file carries no mark yet, it may be any.
+#[derive(Debug)]
+pub(crate) struct Content {
+    path: PathBuf,
+    marks: &'static Marks,
+    id: i64,
+    seen: Option<(Stamp, Option<Mark>)>,
+    is_foreign: bool,
+}
+
+/// The table that holds the marks: names and numbers.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    pub(crate) table: &'static str,
+    pub(crate) number: &'static str,
+}
+
+impl Marks {
+    /// Counts a write, in the transaction that writes.
+    pub(crate) fn count(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Marks { table, number } = self;
+        let words = format!(
+            "INSERT INTO {table} (name, {number}) VALUES ('written', 1) ON CONFLICT (name) DO UPDATE SET {number} = {number} + 1"
+        );
+        connection.execute(&words, []).map(drop)
     }
 
-    /// Whether another program wrote to it since; what cannot be told now shows later.
-    pub(crate) fn is_overwritten(&self, path: &Path) -> bool {
-        Stamp::of(path).is_ok_and(|now| now != *self)
+    /// The number by which a database is known, which it gets here if it has none. It is in the file itself from then on, unless somebody
+    /// reads there just now.
+    pub(crate) fn id(&self, connection: &Connection) -> rusqlite::Result<i64> {
+        let Marks { table, number } = self;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let new = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
+        let made = connection
+            .execute(&format!("INSERT OR IGNORE INTO {table} (name, {number}) VALUES ('file', ?1)"), [new])?;
+        if made > 0 {
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+        }
+        connection.query_row(&format!("SELECT {number} FROM {table} WHERE name = 'file'"), [], |row| row.get(0))
     }
+
+    /// What the file says without its log; `None` where it has no such table or row.
+    fn read(&self, path: &Path) -> rusqlite::Result<Option<Mark>> {
+        let file = super::without_writer(path)?;
+        // While somebody reads, the log is folded in as far as that one allows: the file may lack pages at its end that its header counts.
+        // With this SQLite reads it all the same.
+        file.pragma_update(None, "writable_schema", true)?;
+        let is_laid = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+        if file.query_row(is_laid, [self.table], |row| row.get::<_, i64>(0))? == 0 {
+            return Ok(None);
+        }
+        let words = format!("SELECT {} FROM {} WHERE name = ?1", self.number, self.table);
+        let ask = |name: &str| file.query_row(&words, [name], |row| row.get::<_, i64>(0)).optional();
+        let id = ask("file")?;
+        let written = ask("written")?.unwrap_or(0);
+        Ok(id.map(|id| Mark { id, written }))
+    }
+}
+
+impl Content {
+    /// Of a database that is open, known by this number.
+    pub(crate) fn of(path: &Path, marks: &'static Marks, id: i64) -> Content {
+        let mut content = Content { path: path.to_owned(), marks, id, seen: None, is_foreign: false };
+        content.is_overwritten();
+        content
+    }
+
+    /// Whether it was noticed already that another program wrote over it.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether another program wrote over it since; what cannot be told now shows later. Once it was, it stays so.
+    pub(crate) fn is_overwritten(&mut self) -> bool {
+        let mut foreign = 0;
+        for attempt in 0..READ_AGAIN {
+            let Ok(before) = stamp(&self.path) else { break };
+            if self.is_foreign || self.seen.is_some_and(|(seen, _)| seen == before) {
+                break;
+            }
+            if attempt > 0 {
+                std::thread::sleep(READ_PAUSE);
+            }
+            let read = self.marks.read(&self.path);
+            if stamp(&self.path).ok() != Some(before) {
+                continue;
+            }
+            match read {
+                Ok(mark) if self.follows(mark) => self.seen = Some((before, mark)),
+                // It cannot be read now, for a reason of this process's.
+                Err(error) if !is_of_content(&error) => {}
+                Ok(_) | Err(_) => foreign += 1,
+            }
+            self.is_foreign = foreign >= FOREIGN_MIN;
+        }
+        self.is_foreign
+    }
+
+    fn follows(&self, mark: Option<Mark>) -> bool {
+        let before = self.seen.and_then(|(_, mark)| mark);
+        match mark {
+            Some(mark) => mark.id == self.id && before.is_none_or(|before| mark.written >= before.written),
+            None => before.is_none(),
+        }
+    }
+}
+
+/// By name, and never by a descriptor: closing one would drop SQLite's locks.
+fn stamp(path: &Path) -> io::Result<Stamp> {
+    let about = fs::metadata(path)?;
+    Ok((about.len(), [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()]))
+}
+
+/// Whether an error says that what is in the file is wrong.
+fn is_of_content(error: &rusqlite::Error) -> bool {
+    let codes = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase, ErrorCode::Unknown];
+    error.sqlite_error_code().is_none_or(|code| codes.contains(&code))
 }
 
 impl InPlace {

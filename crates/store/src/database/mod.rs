@@ -9,7 +9,7 @@ mod copy;
 mod in_place;
 mod log;
 
-pub(crate) use in_place::{InPlace, Stamp};
+pub(crate) use in_place::{Content, InPlace, Marks, Moved};
 
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;

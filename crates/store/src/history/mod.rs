@@ -68,7 +68,7 @@ pub use records::{KeptRecord, RECORDS_MAX};
 pub use view::View;
 pub use waiting::Dropped;
 
-use crate::database::{InPlace, Stamp};
+use crate::database::{Content, InPlace, Marks};
 use crate::{Error, Result};
 use findings::Board;
 use lock::Lock;
@@ -188,11 +188,14 @@ pub struct History {
     in_doubt: bool,
     /// Which files these are; `None` in memory.
     in_place: Option<InPlace>,
-    /// The database as this process wrote it last; `None` in memory.
-    stamp: Option<Stamp>,
+    /// What the file says of its content; `None` in memory.
+    content: Option<Content>,
     /// Whether the file at the path is another one by now.
     is_gone: bool,
 }
+
+/// Where a history's file says which one it is.
+const MARKS: Marks = Marks { table: "state", number: "value" };
 
 impl History {
     /// Opens the history, or creates it, readable by its owner alone.
@@ -211,8 +214,15 @@ impl History {
         let in_place = InPlace::of(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
         let mut history = History::of(connection, path, limits, Some(lock), None)?;
         history.in_place = Some(in_place);
-        history.stamp = Stamp::of(&history.path).ok();
+        history.mark();
         Ok(history)
+    }
+
+    /// Lets the file say which one it is. On a full disk that waits for the next commit.
+    fn mark(&mut self) {
+        if self.content.is_none() && self.in_place.is_some() {
+            self.content = MARKS.id(&self.connection).ok().map(|id| Content::of(&self.path, &MARKS, id));
+        }
     }
 
     /// Makes an empty history in the memory of this process, without any file; it is gone when this and all of its views are.
@@ -269,7 +279,7 @@ impl History {
             in_memory,
             in_doubt: false,
             in_place: None,
-            stamp: None,
+            content: None,
             is_gone: false,
         };
         history.newest_before_ns =

@@ -6,8 +6,8 @@ use super::records;
 use super::rollup;
 use super::sums::CoreSum;
 use super::waiting::Waiting;
-use super::{History, sqlite_error, stored};
-use crate::database::{InPlace, Stamp};
+use super::{History, MARKS, sqlite_error, stored};
+use crate::database::{Content, InPlace};
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, Statement, Transaction, TransactionBehavior, params};
@@ -49,10 +49,8 @@ impl History {
         let all = self.waiting.all();
         let committed = self.commit_waiting();
         self.last_commit_passed = committed.is_ok();
-        if let (Some(stamp), Ok(now)) = (&mut self.stamp, Stamp::of(&self.path)) {
-            *stamp = now;
-        }
         if committed.is_ok() {
+            self.mark();
             // It may have gone while it was written to.
             self.refuse_where_gone().inspect_err(|_| self.waiting.dropped.add(&all))?;
         }
@@ -64,7 +62,7 @@ impl History {
         let moved = self.in_place.as_ref().and_then(InPlace::moved).filter(|moved| moved.is_certain);
         let what = match moved {
             Some(moved) => moved.what,
-            None if self.is_gone || self.stamp.is_some_and(|stamp| stamp.is_overwritten(&self.path)) => {
+            None if self.is_gone || self.content.as_mut().is_some_and(Content::is_overwritten) => {
                 format!("{} was overwritten by another program", self.path.display())
             }
             None => return Ok(()),
@@ -147,6 +145,7 @@ impl History {
             if waiting.has_strays {
                 board.close_strays(&transaction)?;
             }
+            MARKS.count(&transaction)?;
             transaction.commit()?;
             pruned.gaps_for_longer += gaps_for_longer;
             *repeated_records += repeated;

@@ -126,6 +126,70 @@ fn a_store_whose_files_are_deleted_or_replaced_takes_nothing_more_and_is_saved_o
     }
 }
 
+/// A backup that is copied over the file while it is open, another store, or nothing: what is there then stays as it is, with nothing of
+/// the former file's log in it.
+#[test]
+fn a_store_that_is_overwritten_in_place_takes_nothing_more_and_what_was_put_there_stays_as_it_is() {
+    for what in ["backup", "other", "empty"] {
+        let home = tempfile::tempdir().unwrap();
+        let [path, backup, other] = ["cases.db", "backup", "other"].map(|name| home.path().join(name));
+        let address = |path: &std::path::Path| format!("sqlite:{}", path.display()).parse().unwrap();
+        let keys = |number: u64| [alert("a", &format!("k{number}"), 5 + number, true)];
+        // The last connection that closes folds the log in.
+        CaseStore::open(&address(&path), None).unwrap().take(&keys(0)).unwrap();
+        std::fs::copy(&path, &backup).unwrap();
+        let mut much = CaseStore::open(&address(&other), None).unwrap();
+        (0..90).for_each(|number| _ = much.take(&keys(number)).unwrap());
+        drop(much);
+        std::fs::write(home.path().join("empty"), "").unwrap();
+
+        let opening = Opening::create();
+        let open = || CaseStore::open_as(&address(&path), None, &opening);
+        open().unwrap().take(&keys(1)).unwrap();
+        let [mut store, mut beside] = [open().unwrap(), open().unwrap()];
+        store.take(&keys(2)).unwrap();
+        assert_eq!(beside.counts().unwrap().alerts, 3, "{what}");
+        std::fs::copy(home.path().join(what), &path).unwrap();
+        let put = std::fs::read(&path).unwrap();
+        let refused = store.take(&keys(3)).unwrap_err();
+        assert!(refused.to_string().contains("was overwritten by another program"), "{refused}");
+        let others = [store.take(&keys(4)).unwrap_err(), beside.counts().unwrap_err(), open().unwrap_err()];
+        assert!(others.iter().all(|other| other.to_string() == refused.to_string()), "{what}: {others:?}");
+        drop((store, beside));
+        assert_eq!(std::fs::read(&path).unwrap(), put, "{what}: it was written to");
+        assert!(!home.path().join("cases.db-wal").exists(), "{what}: the log of the former file is left");
+        let mut anew = CaseStore::open(&address(&path), None).unwrap();
+        let alerts = match what {
+            "backup" => 1,
+            "other" => 90,
+            _ => 0,
+        };
+        assert_eq!(anew.counts().unwrap().alerts, alerts, "{what}");
+    }
+}
+
+/// A file that is touched, or whose log another process folds in, is the same one.
+#[test]
+fn a_store_that_is_touched_or_tidied_by_others_is_used_on() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("cases.db");
+    let address = format!("sqlite:{}", path.display()).parse().unwrap();
+    let mut store = CaseStore::open(&address, None).unwrap();
+    for number in 0..20 {
+        store.take(&[alert("a", &format!("k{number}"), 5, true)]).unwrap();
+        if number % 2 == 0 {
+            let file = std::fs::File::options().append(true).open(&path).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+            // Closing it drops SQLite's locks of this process, as no other process's program would.
+            std::mem::forget(file);
+        } else {
+            let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+            rusqlite::Connection::open(&path).unwrap().query_row(fold, [], |_| Ok(())).unwrap();
+        }
+    }
+    assert_eq!(store.counts().unwrap().alerts, 20);
+}
+
 /// Longer than any test.
 const LOOK_BACK_NS: u64 = 3_600_000_000_000;
 
