@@ -7,6 +7,7 @@ use super::strangers;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use surefoot_model::{Alert, AlertOrigin, Room, Severity, one_line};
+use surefoot_store::cases::FindingName;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -52,8 +53,10 @@ struct Told {
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) alerts: Vec<Alert>,
-    /// Alerts of what this server knows itself: findings of agents, and cases.
+    /// Alerts of cases, which this server knows itself.
     pub(super) own: u64,
+    /// What says that an agent found it, which is then known here, with the alert's name.
+    pub(super) of_agents: Vec<(FindingName, String)>,
     /// Alerts that are none of ours, and those that Alertmanager itself left out because of its `max_alerts`.
     pub(super) refused: Refused,
 }
@@ -94,6 +97,10 @@ pub(super) fn read(body: &[u8], now_ns: u64) -> Result<Taken, String> {
                 continue;
             }
         };
+        if let Some(finding) = of_agent(&told.labels) {
+            taken.of_agents.push(finding);
+            continue;
+        }
         if is_own(&told.labels) {
             taken.own += 1;
             continue;
@@ -113,11 +120,22 @@ pub(super) fn read(body: &[u8], now_ns: u64) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// What this server knows already: what agents told it, and its own cases, which people may want to be told of. A case that waits for a
-/// person must open no other case, about which Prometheus would tell in turn.
+/// What the alert of a finding says of itself, as [`super::silences::labels_of`] wrote it.
+fn of_agent(labels: &BTreeMap<String, String>) -> Option<(FindingName, String)> {
+    let label = |name: &str| labels.get(name).map_or("", String::as_str);
+    let fault = match (label("room"), label("rule")) {
+        ("", _) => label("alertname").to_owned(),
+        (room, "") => room.to_owned(),
+        (room, rule) => format!("{room}/{rule}"),
+    };
+    let finding = FindingName { host: label("host").to_owned(), fault, subject: label("subject").to_owned() };
+    (label(ORIGIN.0) == ORIGIN.1).then(|| (finding, strangers::name(label("alertname"))))
+}
+
+/// What this server knows already: its own cases, which people may want to be told of. A case that waits for a person must open no other case, about which Prometheus would tell in turn.
 fn is_own(labels: &BTreeMap<String, String>) -> bool {
     let is = |name: &str, value: &str| labels.get(name).is_some_and(|label| label == value);
-    is(ORIGIN.0, ORIGIN.1) || is("room", Room::Remedy.as_str()) && is("rule", CASE_RULE)
+    is("room", Room::Remedy.as_str()) && is("rule", CASE_RULE)
 }
 
 fn alert(told: Told, now_ns: u64) -> Result<Alert, (Reason, String)> {
@@ -318,7 +336,7 @@ mod tests {
     fn what_this_server_told_alertmanager_is_not_taken_for_another_alert() {
         let own = told("firing", json!({"host": "a", "surefoot_origin": "agent"}));
         let taken = read(&message(json!([own, told("firing", json!({"host": "a"}))]))).unwrap();
-        assert_eq!((taken.alerts.len(), taken.own, taken.refused.count()), (1, 1, 0));
+        assert_eq!((taken.alerts.len(), taken.of_agents.len(), taken.refused.count()), (1, 1, 0));
     }
 
     /// As the rules of contrib/prometheus tell of the findings of a watch.

@@ -25,6 +25,8 @@ pub struct Book {
 pub(super) struct Health {
     /// Calls that failed.
     pub(super) failed: AtomicU64,
+    /// Alerts that the last decisions could not read.
+    pub(super) alerts_unread: AtomicU64,
     /// Why the last one failed; `None` once something was written after it.
     refusing: Mutex<Option<String>>,
 }
@@ -137,18 +139,22 @@ impl Casebook for Book {
         look_back_ns: u64,
         decision: &mut dyn FnMut(&World) -> Vec<(Change, AuditEntry)>,
     ) -> Result<Vec<Case>> {
+        let health = Arc::clone(&self.health);
+        let count = |store: &CaseStore| health.alerts_unread.store(store.alerts_unread(), Ordering::Relaxed);
         let Some(silences) = self.silences.clone() else {
-            return self.with(|store| store.decide(look_back_ns, decision));
+            return self.with(|store| store.decide(look_back_ns, decision).inspect(|_| count(store)));
         };
         let mut lines = Vec::new();
         let changed = self.with(|store| {
-            store.decide(look_back_ns, &mut |world| match silences.left(&world.alerts, world.now_realtime_ns) {
-                None => decision(world),
-                Some((alerts, newly)) => {
-                    lines = newly;
-                    decision(&World { alerts, ..world.clone() })
-                }
-            })
+            store
+                .decide(look_back_ns, &mut |world| match silences.left(&world.alerts, world.now_realtime_ns) {
+                    None => decision(world),
+                    Some((alerts, newly)) => {
+                        lines = newly;
+                        decision(&World { alerts, ..world.clone() })
+                    }
+                })
+                .inspect(|_| count(store))
         })?;
         // What cannot be noted now is left out: the silence holds all the same.
         lines.iter().for_each(|line| _ = self.note(line));

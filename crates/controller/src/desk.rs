@@ -10,7 +10,7 @@ use surefoot_http::ApiError;
 use surefoot_model::{AuditEntry, Case, MachineId, one_line};
 use surefoot_remedy::decide::{Request, request, waits_for_approval};
 use surefoot_remedy::{Casebook, Error};
-use surefoot_store::cases::{CasePage, CaseQuery, Counts, FleetNow, KeptOrder, MachineLimits};
+use surefoot_store::cases::{CasePage, CaseQuery, Counts, FindingName, FleetNow, KeptOrder, MachineLimits};
 use tokio::sync::Semaphore;
 
 /// Questions at one time: each has a connection to the store.
@@ -104,6 +104,20 @@ impl Desk {
         let outcome = self.ask(move |book| Ok(release(book, &host, &actor, &reason)?)).await;
         *surefoot_http::lock(&self.counts) = None;
         outcome
+    }
+
+    /// Those alerts that say that an agent found them, and none did.
+    pub(super) async fn never_found(
+        self: &Arc<Self>,
+        named: &[(FindingName, String)],
+    ) -> Told<Vec<(FindingName, String)>> {
+        if named.is_empty() {
+            return Ok(Vec::new());
+        }
+        let findings = named.iter().map(|(finding, _)| finding.clone()).collect();
+        let strange: HashSet<FindingName> =
+            self.ask(move |book| Ok(book.with(|store| store.never_found(findings))?)).await?.into_iter().collect();
+        Ok(named.iter().filter(|(finding, _)| strange.contains(finding)).cloned().collect())
     }
 
     pub(super) async fn note(self: &Arc<Self>, entry: AuditEntry) -> Told<()> {

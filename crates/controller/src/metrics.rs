@@ -49,6 +49,11 @@ pub(super) fn registry(served: &Served, counts: Option<&Counts>) -> Registry {
     series.counter("decisions", "Decisions", read(&engine.decided));
     series.counter("attempts", "Steps started, continued or checked", read(&engine.attempts));
     series.counter("attempts_lost", "Attempts whose lease was lost", read(&engine.lost));
+    series.gauge(
+        "alerts_unread",
+        "Alerts that cannot be read and get no case; the audit trail names them",
+        read(&served.store.alerts_unread),
+    );
     series.counter("store_errors", "Store calls that failed", read(&served.store.failed));
     series.gauge("steps_running", "Steps running here", read(&engine.running));
     let held = Family::<[(&str, &str); 1], Gauge<u64, AtomicU64>>::default();

@@ -26,6 +26,8 @@ pub(super) enum Reason {
     Time,
     /// It has too many labels, or one that cannot be kept.
     Labels,
+    /// It says that an agent found it, and none did.
+    Origin,
     /// Alertmanager left it out of its message.
     Truncated,
     /// A report had more findings or parts than there is room for.
@@ -33,12 +35,13 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    pub(super) const ALL: [Reason; 7] = [
+    pub(super) const ALL: [Reason; 8] = [
         Reason::Format,
         Reason::Host,
         Reason::Status,
         Reason::Time,
         Reason::Labels,
+        Reason::Origin,
         Reason::Truncated,
         Reason::Findings,
     ];
@@ -50,6 +53,7 @@ impl Reason {
             Reason::Status => "status",
             Reason::Time => "time",
             Reason::Labels => "labels",
+            Reason::Origin => "origin",
             Reason::Truncated => "truncated",
             Reason::Findings => "findings",
         }

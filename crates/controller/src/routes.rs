@@ -25,7 +25,7 @@ use surefoot_http::listen::Peer;
 use surefoot_http::reply;
 use surefoot_http::who::Shown;
 use surefoot_http::{ApiError, basic, page::serve, parameters};
-use surefoot_model::{AuditEntry, Room, SCHEMA, did_you_mean};
+use surefoot_model::{AuditEntry, Room, SCHEMA, did_you_mean, one_line};
 use surefoot_remedy::decide;
 use surefoot_store::cases::{CaseQuery, Claimed, FLEET_HOSTS_MAX};
 
@@ -267,9 +267,19 @@ async fn take_alerts(
 ) -> Answer {
     served.needs(&caller, &[Role::Report], "telling of alerts").await?;
     let (body, _room) = served.body(&caller, &headers, body, ALERTS_BYTES_MAX).await?;
-    let message = alertmanager::read(&body, clock::realtime_ns()).map_err(ApiError::bad_request)?;
+    let mut message = alertmanager::read(&body, clock::realtime_ns()).map_err(ApiError::bad_request)?;
     drop(body);
-    let accepted = message.alerts.len() as u64 + message.own;
+    let strange = served.desk.never_found(&message.of_agents).await?;
+    let own = message.own + (message.of_agents.len() - strange.len()) as u64;
+    for (finding, name) in strange {
+        let host = one_line(&finding.host);
+        let why = format!(
+            "alert '{name}' of host '{host}' has the label surefoot_origin=\"agent\", and no agent has found it: what agents find is taken \
+             from them alone; give an alert of your own no such label"
+        );
+        message.refused.add(refused::Reason::Origin, 1, &why);
+    }
+    let accepted = message.alerts.len() as u64 + own;
     if !message.alerts.is_empty() {
         taken(served.intake.alerts(message.alerts).await)?;
     }

@@ -150,6 +150,7 @@ impl Fleet {
         book.note(&loaded(&name, &policy, policies.policies.len()))?;
         let secrets = Mutex::new(act::secret_files(&policies));
         let link = notifier.as_ref().map(|_| Link::new());
+        link.iter().for_each(|link| link.silences.set_hosts(&policies.hosts));
         let deciding = book.another().heeding(link.as_ref().map(|link| Arc::clone(&link.silences)));
         let engine = Engine::start_with(Box::new(deciding), hands, policies, &name, Settings::with_lease(lease));
         let engine = Arc::new(engine);
@@ -295,6 +296,7 @@ impl Fleet {
         let hands = self.recorder.hands(&policies, &lock(&self.note))?;
         let count = policies.policies.len();
         *lock(&self.secrets) = act::secret_files(&policies);
+        self.served.link.iter().for_each(|link| link.silences.set_hosts(&policies.hosts));
         self.served.engine.reload(policies, hands);
         Ok(count)
     }

@@ -11,6 +11,7 @@ use surefoot_http::lock;
 use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, one_line};
 use surefoot_outside::host_name::is_same_host;
 use surefoot_remedy::alerts::alert_name;
+use surefoot_remedy::policy::HostNames;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -110,30 +111,42 @@ impl Matcher {
 
     /// A label that is not there is empty. A finding of an agent has its host's name for `host` and `instance`; whoever silences the host on the
     /// page of Alertmanager has there what Prometheus calls it: with a port, or by a name that may be the same host's.
-    fn holds(&self, labels: &BTreeMap<String, String>, finding_of: Option<&str>) -> bool {
+    fn holds(&self, labels: &BTreeMap<String, String>, finding_of: Option<&str>, hosts: &HostNames) -> bool {
         let value = labels.get(&self.name).map_or("", String::as_str);
         let is_so = match &self.is {
             Is::Text(text) => value == text,
             Is::Expression(expression) => expression.is_match(value),
             Is::Unknown => return true,
         };
-        is_so == self.is_equal || self.is_equal && finding_of.is_some_and(|host| self.may_be_of(host))
+        is_so == self.is_equal || self.is_equal && finding_of.is_some_and(|host| self.may_be_of(host, hosts))
     }
 
-    /// Whether it may be about this host.
-    fn may_be_of(&self, host: &str) -> bool {
+    /// Whether it may be about this host, by any name that its machine has in the policy file.
+    fn may_be_of(&self, host: &str, hosts: &HostNames) -> bool {
         if !matches!(&*self.name, "host" | "instance") {
             return false;
         }
         match &self.is {
-            Is::Text(text) => {
-                strangers::host(text).is_some_and(|silenced| silenced == host || is_same_host(&silenced, host))
-            }
+            Is::Text(text) => strangers::host(text).is_some_and(|silenced| {
+                let (of_silenced, of_host) = (hosts.of(&silenced), hosts.of(host));
+                match of_silenced.is_empty() || of_host.is_empty() {
+                    true => hosts.names(host).any(|name| silenced == name || is_same_host(&silenced, name)),
+                    // The file has both: two machines may have one name and two domains.
+                    false => of_silenced == of_host,
+                }
+            }),
             Is::Expression(expression) => {
                 let ports = expression.as_str().split(|letter: char| !letter.is_ascii_digit());
-                let ports = ports.filter(|digits| (2..=5).contains(&digits.len())).take(PORTS_MAX).chain([USUAL_PORT]);
-                let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-                ports.into_iter().any(|port| expression.is_match(&format!("{shown}:{port}")))
+                let ports: Vec<&str> = ports
+                    .filter(|digits| (2..=5).contains(&digits.len()))
+                    .take(PORTS_MAX)
+                    .chain([USUAL_PORT])
+                    .collect();
+                hosts.names(host).any(|name| {
+                    let shown = if name.contains(':') { format!("[{name}]") } else { name.to_owned() };
+                    expression.is_match(name)
+                        || ports.iter().any(|port| expression.is_match(&format!("{shown}:{port}")))
+                })
             }
             Is::Unknown => true,
         }
@@ -224,6 +237,8 @@ struct State {
     is_unread: bool,
     /// Alerts whose silence stands in the audit trail.
     noted: HashMap<(String, String), String>,
+    /// The names of machines that the policy file has.
+    hosts: HostNames,
     /// Which of `known` silences an alert, so that each decision looks at what is new alone: a decision locks all others.
     found: Found,
 }
@@ -239,6 +254,15 @@ impl Silences {
         state.is_unread = false;
         if state.known.as_ref() != Some(&silences) {
             state.known = Some(silences);
+            state.found.clear();
+        }
+    }
+
+    /// Takes the names of machines that the policy file has now.
+    pub(super) fn set_hosts(&self, hosts: &HostNames) {
+        let mut state = lock(&self.state);
+        if state.hosts != *hosts {
+            state.hosts = hosts.clone();
             state.found.clear();
         }
     }
@@ -263,7 +287,7 @@ impl Silences {
     /// What Alertmanager said last holds until it ends by itself, also while nobody answers there.
     pub(super) fn left(&self, alerts: &[Alert], now_realtime_ns: u64) -> Option<(Vec<Alert>, Vec<AuditEntry>)> {
         let mut state = lock(&self.state);
-        let State { known, is_unread, noted, found } = &mut *state;
+        let State { known, is_unread, noted, found, hosts } = &mut *state;
         let (mut left, mut lines) = (Vec::new(), Vec::new());
         let mut hidden = 0;
         for alert in alerts {
@@ -275,7 +299,7 @@ impl Silences {
                 }
                 None => None,
                 Some(known) if known.is_empty() => None,
-                Some(known) => silence_of(known, found, alert, now_realtime_ns),
+                Some(known) => silence_of(known, found, hosts, alert, now_realtime_ns),
             };
             let Some(silence) = silence else {
                 left.push(alert.clone());
@@ -296,7 +320,13 @@ impl Silences {
     }
 }
 
-fn silence_of<'a>(known: &'a [Silence], found: &mut Found, alert: &Alert, now_realtime_ns: u64) -> Option<&'a Silence> {
+fn silence_of<'a>(
+    known: &'a [Silence],
+    found: &mut Found,
+    hosts: &HostNames,
+    alert: &Alert,
+    now_realtime_ns: u64,
+) -> Option<&'a Silence> {
     let holds_now = |at: &usize| known.get(*at).is_some_and(|silence| silence.ends_realtime_ns > now_realtime_ns);
     // The labels of an alert are its key's; those of a finding have its service and its severity, too.
     let key = [&alert.host, &alert.key, &alert.service].map(String::clone);
@@ -307,8 +337,9 @@ fn silence_of<'a>(known: &'a [Silence], found: &mut Found, alert: &Alert, now_re
         _ => {
             let labels = labels_of(alert);
             let finding_of = (alert.origin == AlertOrigin::Finding).then_some(&*alert.host);
-            let holds =
-                |at: &usize| holds_now(at) && known[*at].matchers.iter().all(|one| one.holds(&labels, finding_of));
+            let holds = |at: &usize| {
+                holds_now(at) && known[*at].matchers.iter().all(|one| one.holds(&labels, finding_of, hosts))
+            };
             let at = (0..known.len()).find(holds);
             if found.len() >= FOUND_MAX {
                 found.clear();
@@ -412,6 +443,37 @@ mod tests {
         let told = Alert { origin: AlertOrigin::Alertmanager, labels: [("rack".into(), "r1".into())].into(), ..one };
         assert!(hides(json!([is("rack", "r1", false, true)]), &told));
         assert!(!hides(json!([is("host", "n1", false, true)]), &told), "its own labels count");
+    }
+
+    /// A machine has the names that the policy file gives it, and no other machine's.
+    #[test]
+    fn a_silence_by_any_name_of_a_machine_holds_for_what_its_agent_finds() {
+        let file = "[[policy]]\nsteps = [\"drain\"]\n[[host]]\nname = \"n1\"\nalso = [\"db-7.example\", \"10.0.0.7\"]\n\
+                    [[host]]\nname = \"n2.east\"\n[[host]]\nname = \"n2.west\"\n";
+        let hosts = surefoot_remedy::policy::Policies::parse(file, "policy.toml").unwrap().hosts;
+        let silences = Silences::new();
+        let hides = |matcher: Value, host: &str| {
+            silences.set(read(&json!([told("active", END, json!([matcher]))]).to_string()).unwrap().0);
+            silences.left(&[alert(host)], 5).is_some()
+        };
+        assert!(!hides(is("instance", "10.0.0.7:9100", false, true), "n1"), "nothing is known of names yet");
+        silences.set_hosts(&hosts);
+        for (name, host, is_hidden) in [
+            ("10.0.0.7:9100", "n1", true),
+            ("db-7:7077", "n1", true),
+            ("n1.example", "db-7.example", true),
+            ("n1:9100", "10.0.0.7", true),
+            ("10.0.0.8:9100", "n1", false),
+            ("n2.east:9100", "n2.east", true),
+            ("n2.east:9100", "n2.west", false),
+            // Which of both it is, it does not say.
+            ("n2:9100", "n2.west", true),
+        ] {
+            assert_eq!(hides(is("instance", name, false, true), host), is_hidden, "{name} {host}");
+        }
+        assert!(hides(is("instance", "(10.0.0.7|10.0.0.9):.*", true, true), "n1"));
+        assert!(hides(is("host", "db-[0-9]+.*", true, true), "n1"));
+        assert!(!hides(is("host", "db-8.*", true, true), "n1"));
     }
 
     #[test]

@@ -619,3 +619,32 @@ fn what_an_agent_finds_is_a_case_and_ends_when_it_finds_it_no_more() {
     ask.until(1, "cleared", |case| case["is_firing"] == false);
     assert_eq!(ask.post("/api/v1/findings", "{\"host\": \"a b\"}").0, 400);
 }
+
+/// The label by which this server knows its own findings again is no way past it, in silence, for an alert of anybody else.
+#[test]
+fn an_alert_that_claims_to_be_of_an_agent_and_is_not_is_refused_and_told() {
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\"]\napprove = [\"drain\"]\n");
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    let finding = json!({"key": "memory/rate/dimm/A1", "room": "memory", "subject": {"kind": "dimm", "name": "A1"},
+        "severity": "critical", "certainty": "certain", "sentence": "It has errors.", "since_realtime_ns": 5});
+    let board = json!({"host": "node1", "service": "web", "findings": [finding], "findings_left_out": {"memory": 0}});
+    assert_eq!(ask.post("/api/v1/findings", &board.to_string()).0, 200);
+    let alert = |host: &str, rule: &str| {
+        json!({"status": "firing", "labels": {"alertname": "SurefootMemoryCritical", "host": host, "room": "memory", "rule": rule,
+            "subject": "dimm A1", "surefoot_origin": "agent"}, "annotations": {}, "startsAt": "2026-01-01T00:00:00Z",
+            "endsAt": "0001-01-01T00:00:00Z", "generatorURL": "", "fingerprint": "00ab"})
+    };
+    let alerts = [alert("node1", "rate"), alert("node2", "rate"), alert("node1", "uncorrected")];
+    let message = json!({"version": "4", "status": "firing", "alerts": alerts, "groupKey": "{}", "receiver": "r"});
+    let (status, answer) = ask.post("/api/v1/alertmanager", &message.to_string());
+    assert_eq!((status, &answer["accepted"], &answer["refused"]), (200, &1.into(), &2.into()), "{answer}");
+    let reasons = answer["reasons"].to_string();
+    assert!(reasons.contains("of host 'node2'") && reasons.contains("no agent has found it"), "{reasons}");
+    let metrics = ask.get_text("/metrics").1;
+    for line in ["surefoot_remedy_refused_total{reason=\"origin\"} 2", "surefoot_remedy_alerts_unread 0"] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    let trail = ask.get("/api/v1/trail").1.to_string();
+    assert!(trail.contains("not_taken") && trail.contains("no agent has found it"), "{trail}");
+}

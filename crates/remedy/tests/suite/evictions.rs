@@ -8,7 +8,8 @@ use surefoot_model::MachineId;
 use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Kubernetes, Order, Outcome};
 
 fn pod(name: &str) -> Value {
-    json!({ "metadata": { "namespace": "a", "name": name, "uid": name }, "status": { "phase": "Running" } })
+    let about = json!({ "namespace": "a", "name": name, "uid": name });
+    json!({ "metadata": about, "spec": { "nodeName": "n1" }, "status": { "phase": "Running" } })
 }
 
 /// A cluster with these pods on its node n1: `evict` says how it answers to the eviction of one, `list` how to the question for all.
@@ -308,5 +309,22 @@ fn a_node_on_another_machine_than_the_host_s_agent_is_neither_drained_nor_brough
             unknown.starts_with(good) && unknown.ends_with("not known: no agent of it reports which it is"),
             "{unknown}"
         );
+    }
+}
+
+/// Something on the way dropped the field selector, or the server does not know it: the list is of the whole cluster.
+#[test]
+fn pods_of_another_node_are_not_evicted_whatever_was_asked_for() {
+    for node in [json!("n2"), json!(""), Value::Null] {
+        let of_others = move |mut pods: Vec<Value>| {
+            pods[1]["spec"]["nodeName"] = node.clone();
+            whole(pods)
+        };
+        let service = cluster(&["first", "second"], |_| (201, json!({})), of_others);
+        match drain(&service) {
+            Outcome::Failed { detail, .. } => assert!(detail.contains("none is evicted"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(evictions(&service), 0);
     }
 }

@@ -2,11 +2,12 @@
 
 use super::fleet::{self, HostView};
 use super::sql::{Answer, Row, Sql, Value, in_pieces};
+use super::trail::add;
 use super::{CaseStore, Connected, parts};
 use crate::Result;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use surefoot_model::{Alert, AlertOrigin, Part, Room};
+use surefoot_model::{Alert, AlertOrigin, AuditEntry, Part, Room, one_line};
 
 /// The alerts that one decision is told of, the oldest first. The next one is told of those that follow, and so on from the beginning: many
 /// that wait, for the end of a cool-down or of a silence, must not hide the others.
@@ -313,18 +314,68 @@ pub(super) struct Unsettled {
 /// Where the next decision goes on among the alerts: after this time, host and key.
 pub(super) type Place = (u64, String, String);
 
+/// Lines of the audit trail that one decision adds of alerts that it cannot read, and those that are remembered.
+const UNREAD_LINES_MAX: usize = 20;
+const UNREAD_MAX: usize = 20_000;
+
+/// Alerts to be decided on that cannot be read, with the number of their change, by host and key: they are counted, and each is told once.
+pub(super) type UnreadAlerts = HashMap<(String, String), u64>;
+
 /// The alerts without an open case that are to be decided on, the oldest first, from a place on.
-pub(super) fn unsettled(sql: &mut dyn Sql, after: &mut Option<Place>) -> Answer<Vec<Unsettled>> {
+pub(super) fn unsettled(
+    sql: &mut dyn Sql,
+    after: &mut Option<Place>,
+    unread: &mut UnreadAlerts,
+    now_ns: u64,
+) -> Answer<Vec<Unsettled>> {
+    let is_first = after.is_none();
     let (since_ns, host, key) = after.take().unwrap_or_default();
     let rows = sql
         .rows(UNSETTLED, &[(ALERTS_PER_DECISION_MAX as u64).into(), since_ns.into(), (*host).into(), (*key).into()])?;
     if rows.len() == ALERTS_PER_DECISION_MAX {
         *after = rows.last().map(|row| (row.number(2), row.text(3).to_owned(), row.text(4).to_owned()));
     }
-    // What a newer release wrote and this one cannot read stays for that one.
-    let alert =
-        |row: &Row| Some(Unsettled { alert: serde_json::from_str(row.text(0)).ok()?, change_number: row.number(1) });
-    Ok(rows.iter().filter_map(alert).collect())
+    let (mut alerts, mut found, mut lines) = (Vec::new(), UnreadAlerts::new(), Vec::new());
+    for row in &rows {
+        let change_number = row.number(1);
+        match serde_json::from_str(row.text(0)) {
+            Ok(alert) => alerts.push(Unsettled { alert, change_number }),
+            // What a newer release wrote and this one cannot read stays for that one.
+            Err(why) => {
+                let key = (row.text(3).to_owned(), row.text(4).to_owned());
+                let is_told = unread.get(&key) == Some(&change_number);
+                let is_due = !is_told && lines.len() < UNREAD_LINES_MAX;
+                if is_due {
+                    lines.push(unread_line(&key, &why));
+                }
+                // One for which there was no line is told by a later decision.
+                found.insert(key, if is_told || is_due { change_number } else { 0 });
+            }
+        }
+    }
+    match is_first && after.is_none() {
+        true => *unread = found,
+        // A part of them.
+        false => unread.extend(found),
+    }
+    if unread.len() > UNREAD_MAX {
+        unread.clear();
+    }
+    add(sql, lines, now_ns)?;
+    Ok(alerts)
+}
+
+fn unread_line((host, key): &(String, String), why: &serde_json::Error) -> AuditEntry {
+    AuditEntry {
+        at_realtime_ns: 0,
+        case: 0,
+        actor: "store".into(),
+        action: "alert_unread".into(),
+        target: one_line(&format!("{host} {key}")),
+        reason: one_line(&format!(
+            "it cannot be read ({why}): no case is opened for it; a newer release may have written it, or it is damaged"
+        )),
+    }
 }
 
 /// Notes that these alerts were decided on, as they were then.
@@ -341,7 +392,50 @@ pub(super) fn settle(sql: &mut dyn Sql, decided: Vec<Vec<Value>>) -> Answer<()> 
     })
 }
 
+/// What an alert says that it is of, where it names an agent as its origin.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FindingName {
+    /// The host.
+    pub host: String,
+    /// The fault, as `memory/rate`.
+    pub fault: String,
+    /// The part; empty for none.
+    pub subject: String,
+}
+
 impl CaseStore {
+    /// Alerts of the last decisions that could not be read: they open no case.
+    pub fn alerts_unread(&self) -> u64 {
+        self.unread_alerts.len() as u64
+    }
+
+    /// Those of these findings that no agent has told of, as far as is known: what is over is kept for some days.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn never_found(&mut self, named: Vec<FindingName>) -> Result<Vec<FindingName>> {
+        let hosts: BTreeSet<&str> = named.iter().map(|one| &*one.host).collect();
+        let hosts: Vec<Vec<Value>> = hosts.into_iter().map(|host| vec![host.into()]).collect();
+        let (mut found, mut unread) = (HashSet::new(), HashSet::new());
+        self.connected.ask("looking for findings", |sql| {
+            in_pieces("$", hosts, |rows, values| {
+                let words = format!(
+                    "SELECT body, host FROM remedy_alert WHERE alert_key NOT LIKE 'alertmanager/%' AND host IN ({rows})"
+                );
+                for row in sql.rows(&words, values)? {
+                    match serde_json::from_str::<Alert>(row.text(0)) {
+                        Ok(Alert { host, fault, subject, .. }) => {
+                            _ = found.insert(FindingName { host, fault, subject })
+                        }
+                        Err(_) => _ = unread.insert(row.text(1).to_owned()),
+                    }
+                }
+                Ok(())
+            })
+        })?;
+        Ok(named.into_iter().filter(|one| !found.contains(one) && !unread.contains(&one.host)).collect())
+    }
+
     /// What agents find and holds now, the worst first, at most so many.
     ///
     /// # Errors

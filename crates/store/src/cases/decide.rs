@@ -23,10 +23,10 @@ impl CaseStore {
     /// [`Error::Cases`] and [`Error::CaseConflict`]; then nothing of it is written.
     pub fn decide(&mut self, look_back_ns: u64, decision: &mut Decision<'_>) -> Result<Vec<Case>> {
         let (known, services, after) = (&mut self.known, &mut self.services, &mut self.unsettled_after);
-        let known_machines = &mut self.machines;
+        let (known_machines, unread_alerts) = (&mut self.machines, &mut self.unread_alerts);
         self.connected.transaction("deciding", true, |sql| {
             let now_ns = sql.now_ns()?;
-            let waiting = unsettled(sql, after)?;
+            let waiting = unsettled(sql, after, unread_alerts, now_ns)?;
             let read::OfDecision { open, closed, unread } =
                 read::of_decision(sql, known, now_ns.saturating_sub(look_back_ns))?;
             let machines = machines(sql, &open, &unread, known_machines)?;

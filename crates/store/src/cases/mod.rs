@@ -49,7 +49,7 @@ mod sqlite;
 mod trail;
 
 pub use address::Address;
-pub use alerts::{ALERTS_PER_DECISION_MAX, HostBoard};
+pub use alerts::{ALERTS_PER_DECISION_MAX, FindingName, HostBoard};
 pub use fleet::{FLEET_HOSTS_MAX, FleetHost, FleetNow, HostView, Worst};
 pub use machines::{Claim, Claimed, MachineLimits};
 pub use opening::Opening;
@@ -81,6 +81,8 @@ pub struct CaseStore {
     machines: Option<(Instant, KnownMachines)>,
     /// Where the next decision goes on among alerts, where there are more than one decision is told of.
     unsettled_after: Option<alerts::Place>,
+    /// Alerts that the last decisions could not read.
+    unread_alerts: alerts::UnreadAlerts,
     /// When the audit trail told last of a machine beyond the second one of a name.
     others_told: HashMap<(String, MachineId), u64>,
 }
@@ -123,6 +125,7 @@ impl CaseStore {
             services: None,
             machines: None,
             unsettled_after: None,
+            unread_alerts: HashMap::new(),
             others_told: HashMap::new(),
         })
     }

@@ -1010,3 +1010,41 @@ fn a_store_without_machines_gets_them_and_keeps_what_it_has() {
     assert_eq!(store.fetch_orders("h1", &updated.machine, 10).unwrap()[0].token, "t1");
     assert!(matches!(store.claim(&[claim("h1", "b")], &limits).unwrap()[..], [Claimed::Refused { .. }]));
 }
+
+/// A newer release wrote it, or it is damaged: nobody would hear of what it says.
+#[test]
+fn an_alert_that_cannot_be_read_is_counted_and_told_once_and_the_others_are_decided_on() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("cases.db");
+    let mut store = CaseStore::open(&format!("sqlite:{}", path.display()).parse().unwrap(), None).unwrap();
+    store.take(&[alert("a", "k1", 5, true), alert("b", "k2", 6, true)]).unwrap();
+    let spoil = |body: &str| {
+        let words = "UPDATE remedy_alert SET body = ?1, change_number = change_number + 1 WHERE host = 'a'";
+        rusqlite::Connection::open(&path).unwrap().execute(words, [body]).unwrap();
+    };
+    let told = |store: &mut CaseStore| {
+        let mut hosts = Vec::new();
+        store
+            .decide(LOOK_BACK_NS, &mut |world| {
+                hosts = world.alerts.iter().map(|alert| alert.host.clone()).collect();
+                Vec::new()
+            })
+            .unwrap();
+        let trail = store.trail(0, 100).unwrap();
+        let lines: Vec<&AuditEntry> = trail.iter().filter(|line| line.action == "alert_unread").collect();
+        assert!(
+            lines.iter().all(|line| line.target == "a k1" && line.reason.contains("no case is opened")),
+            "{lines:?}"
+        );
+        (hosts, store.alerts_unread(), lines.len())
+    };
+    assert_eq!(told(&mut store), (vec!["a".to_owned(), "b".to_owned()], 0, 0));
+    spoil("{\"severity\": \"dire\"}");
+    for _ in 0..3 {
+        assert_eq!(told(&mut store), (vec!["b".to_owned()], 1, 1));
+    }
+    spoil("junk");
+    assert_eq!(told(&mut store), (vec!["b".to_owned()], 1, 2), "it is another one now");
+    store.take(&[alert("a", "k1", 9, true)]).unwrap();
+    assert_eq!(told(&mut store), (vec!["b".to_owned(), "a".to_owned()], 0, 2));
+}

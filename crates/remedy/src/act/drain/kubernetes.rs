@@ -257,6 +257,18 @@ impl Kubernetes {
                 return Err(failed(format!("the API server answers with a {} for a list of pods", said["kind"]), true));
             }
             for pod in items {
+                // Something between here and the server may drop what was asked for: the list is then of the whole cluster.
+                match pod["spec"]["nodeName"].as_str() {
+                    Some(node) if node == host => {}
+                    node => {
+                        let node =
+                            node.map_or_else(|| "none that it names".to_owned(), |node| format!("node {}", cut(node)));
+                        let why = format!(
+                            "asked for the pods of node {host}, the API server lists one of {node}: none is evicted"
+                        );
+                        return Err(failed(why, false));
+                    }
+                }
                 pods.extend(holding(pod)?);
             }
             let (more, remaining) = (&said["metadata"]["continue"], &said["metadata"]["remainingItemCount"]);
@@ -498,7 +510,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
         let serving = std::thread::spawn(move || {
-            let pod = |name: &str, kind: &str| json!({ "metadata": { "namespace": "a", "name": name, "uid": name, "ownerReferences": [{ "kind": kind }] } });
+            let pod = |name: &str, kind: &str| json!({ "spec": { "nodeName": "n1" }, "metadata": { "namespace": "a", "name": name, "uid": name, "ownerReferences": [{ "kind": kind }] } });
             let pages = [
                 json!({ "metadata": { "continue": "e30=" }, "items": [pod("p1", "ReplicaSet"), pod("d1", "DaemonSet")] }),
                 json!({ "metadata": {}, "items": [pod("p2", "Job")] }),
