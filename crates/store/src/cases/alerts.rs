@@ -1,7 +1,7 @@
 //! Alerts as they come in, and those that are to be decided on.
 
 use super::fleet::{self, HostView};
-use super::sql::{Answer, Row, Sql, Value, in_pieces};
+use super::sql::{Answer, Sql, Value, in_pieces};
 use super::trail::add;
 use super::{CaseStore, Connected, parts};
 use crate::Result;
