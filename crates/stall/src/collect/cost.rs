@@ -65,14 +65,16 @@ impl OwnCost {
             let of_program = |of: fn(&ProgramRuns) -> u64| {
                 now.program.number.map_or(0, |number| rise(&spans, |slot| of(&slot.programs[number])))
             };
-            let before = self.missed.insert(now.program.name, now.missed).unwrap_or(0);
+            let before = self.missed.insert(now.program.name, now.missed);
+            let is_first = before.is_none();
             let one = ProbeCost {
                 name: now.program.name.to_owned(),
                 count: of_program(|runs| runs.count),
                 total_ns: of_program(|runs| runs.sampled_ns).saturating_mul(SAMPLE_EVERY),
-                missed: now.missed.saturating_sub(before),
+                missed: now.missed.saturating_sub(before.unwrap_or(0)),
             };
-            if one.count > 0 || one.missed > 0 {
+            // That it is attached, and has seen nothing yet, is told once.
+            if is_first || one.count > 0 || one.missed > 0 {
                 cost.probes.push(one);
             }
         }
