@@ -44,7 +44,11 @@ fn the_report_has_the_promised_fields_and_adds_up() {
         assert_eq!(of_type(&lines, "host").len(), 1);
         let cost = of_type(&lines, "cost");
         assert!(number(cost[0], "resident_bytes") < RESIDENT_MAX, "{}", cost[0]);
-        assert!(!cost[0]["probes"].as_array().unwrap().is_empty(), "{}", cost[0]);
+        let probes = cost[0]["probes"].as_array().unwrap();
+        assert!(!probes.is_empty(), "{}", cost[0]);
+        // A program that never ran, as that of the spurious interrupts, is told as well: what it counts is 0, and not unknown.
+        let is_told = probes.iter().any(|probe| probe["count"] == 0);
+        assert!(is_told || !cfg!(target_arch = "x86_64"), "{}", cost[0]);
     }
 }
 

@@ -168,9 +168,10 @@ pub fn expect_possible(options: &WatchOptions, root: &Root) -> anyhow::Result<()
     let listening = options.listen.listening().map(drop).and_then(|()| {
         let is_served = !options.no_page || options.listen.listen.is_empty();
         anyhow::ensure!(is_served, "--listen serves what page.served = false or --no-page switches off");
-        Ok(())
+        Ok(options.listen.listening()?.check()?)
     });
-    of(&["page.served", "listen.addresses", "listen.certificate", "listen.key", "listen.roles"], listening)
+    let files = ["listen.certificate", "listen.key", "listen.client_authority", "listen.roles"];
+    of(&[&["page.served", "listen.addresses"], &files[..]].concat(), listening)
 }
 
 /// Refuses a history that cannot be one, or whose directory is not there: a name that was typed wrongly makes no directory.

@@ -23,7 +23,6 @@ use surefoot_http::bodies;
 use surefoot_http::guard::{dress, is_local, is_of_another_site, readable};
 use surefoot_http::listen::Peer;
 use surefoot_http::reply;
-use surefoot_http::who::Shown;
 use surefoot_http::{ApiError, basic, page::serve, parameters};
 use surefoot_model::{AuditEntry, Room, SCHEMA, did_you_mean, one_line};
 use surefoot_remedy::decide;
@@ -142,8 +141,7 @@ async fn identify(
     next: middleware::Next,
 ) -> Response {
     let token = basic::token(request.headers());
-    let shown = Shown { uid: peer.uid, common_name: peer.common_name.as_deref(), token: token.as_deref() };
-    let caller = served.access().caller(&shown);
+    let caller = peer.shown(token.as_deref()).and_then(|shown| served.access().caller(&shown));
     match caller {
         Ok(caller) if served.rates.may(&caller.name, Instant::now()) => {
             request.extensions_mut().insert(caller);
@@ -158,6 +156,8 @@ async fn identify(
             let mut response = ApiError::new(StatusCode::UNAUTHORIZED, why).into_response();
             let headers = response.headers_mut();
             headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            // Another certificate is shown on another connection alone.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             // A browser asks its user for a token, and shows it with whatever the page asks for.
             if is_of_page(&request) {
                 headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(ASK_USER));

@@ -263,7 +263,7 @@ impl Fleet {
     fn try_reload(&self) -> Result<usize, Error> {
         // A right that was taken away must not last until the policies are mended. A certificate that cannot be read ends nothing: the one
         // before is shown.
-        let certificate = self.tls.as_ref().map_or(Ok(()), |tls| tls.reload());
+        let certificate = self.tls.as_ref().map_or(Ok(()), |tls| tls.reload().map(drop));
         let certificate = certificate.map_err(|error| going_on(&error.into(), "the certificate from before is shown"));
         let rights = self.reload_rights().and(certificate);
         let policies = self.reload_policies();
@@ -317,7 +317,7 @@ impl Fleet {
 
     fn serve(&mut self, doors: Vec<Door>, tls: Option<Arc<Tls>>) -> Result<(), Error> {
         let name = "surefoot-fleet";
-        let open = || listen::doors(doors, tls);
+        let open = || listen::doors(doors, tls, Arc::default());
         let router = routes::router(Arc::clone(&self.served));
         self.threads.push(serving::serve::<_, Peer>(name, QUERIES_MAX, open, router, &self.stop)?);
         Ok(())

@@ -1,3 +1,5 @@
+use crate::Error;
+use crate::http::far::Far;
 use crate::http::series::Extent;
 use crate::rooms;
 use crate::sources::Statistics;
@@ -66,6 +68,18 @@ pub struct Listening {
     pub tls: Option<TlsFiles>,
     /// The file with the roles of tokens, certificates and users.
     pub roles: Option<PathBuf>,
+}
+
+impl Listening {
+    /// Whether a server could listen so, as far as that can be told without opening anything: whether the certificate, its key and the
+    /// roles can be used, and whether anybody would be let in.
+    ///
+    /// # Errors
+    /// What is wrong with which file or place.
+    pub fn check(&self) -> Result<(), Error> {
+        Far::read(self)?;
+        Ok(())
+    }
 }
 
 /// What a [`Server`](crate::Server) needs to know.

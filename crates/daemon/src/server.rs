@@ -77,10 +77,12 @@ impl Reloader {
     /// finding.
     pub fn reload(&self, read: Result<Effective, surefoot_settings::Error>) -> Reload {
         let reload = self.0.settings.reload(read);
-        self.0.notice(settings::said(&reload));
-        for wrong in self.1.iter().flat_map(|far| far.reload()) {
-            self.0.notice(wrong);
+        let of_places: Vec<String> = self.1.iter().flat_map(|far| far.reload()).collect();
+        // That nothing changed would not be true.
+        if reload != Reload::default() || of_places.is_empty() {
+            self.0.notice(settings::said(&reload));
         }
+        of_places.into_iter().for_each(|told| self.0.notice(told));
         reload
     }
 }
@@ -140,6 +142,9 @@ impl Server {
             history: None,
             threads: Vec::new(),
         };
+        if let Some(far) = &server.far {
+            _ = server.shared.refused.set(far.refused());
+        }
         // If one of the threads cannot be started, dropping the server ends the others.
         server.start_fold()?;
         server.start_history()?;
@@ -162,8 +167,9 @@ impl Server {
             server.start_http(listener, beside)?;
         }
         if let (Some(far), Some(doors)) = (server.far.clone(), doors) {
-            let (tls, router) = (far.tls(), far::router(Arc::clone(&server.shared), far));
-            let open = || listen::doors(doors, tls);
+            let (tls, refused) = (far.tls(), far.refused());
+            let router = far::router(Arc::clone(&server.shared), far);
+            let open = || listen::doors(doors, tls, refused);
             let serving =
                 serving::serve::<_, listen::Peer>("surefoot-listen", QUERIES_MAX, open, router, &server.stop)?;
             server.threads.push(serving);

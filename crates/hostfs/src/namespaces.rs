@@ -6,8 +6,8 @@
 use crate::settings::TEXT_LIMIT_BYTES;
 use crate::tasks::TaskStat;
 use crate::{Root, Unsupported};
-use std::collections::BTreeSet;
 use std::fmt;
+use std::fs::DirEntry;
 use std::sync::OnceLock;
 use surefoot_model::Digits;
 
@@ -233,13 +233,16 @@ fn place_of_proc(root: &Root) -> Place {
 pub fn sys_shows_our_network(root: &Root) -> Option<bool> {
     let is_alike = || {
         let table = root.read_up_to(root.proc("self/net/dev"), TEXT_LIMIT_BYTES).ok()?;
-        let own: BTreeSet<&str> = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
+        let mut own: Vec<&str> = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
         let entries = std::fs::read_dir(root.sys("class/net")).ok()?;
         // Files such as bonding_masters stand there, too.
-        let is_interface = |name: &String| root.sys("class/net").join(name).join("ifindex").exists();
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let shown: Vec<String> = names.filter(is_interface).collect();
-        Some(shown.len() == own.len() && shown.iter().all(|name| own.contains(name.as_str())))
+        let is_interface = |entry: &DirEntry| entry.path().join("ifindex").exists();
+        // A name may be any bytes, and the table was read as text.
+        let name = |entry: DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let mut shown: Vec<String> = entries.flatten().filter(is_interface).map(name).collect();
+        own.sort_unstable();
+        shown.sort_unstable();
+        Some(shown == own)
     };
     // One may come or go between the two readings.
     Some(is_alike()? || is_alike()?)
@@ -270,6 +273,8 @@ fn read_offsets(root: &Root) -> Option<Offsets> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use surefoot_testkit::HostTree;
 
     const KTHREADD: &str =
@@ -356,6 +361,16 @@ mod tests {
         let tree = sys(tree, "eth1");
         assert_eq!(ours(&tree), Some(false), "one more");
         assert_eq!(ours(&tree.without("proc/self/net/dev")), None);
+        // Two names that are no text, and differ in what no text holds.
+        let table = b"Inter-|   Receive  |\n face |bytes |\n    lo:  1 2\n  \xffa:  3 4\n  \xfea:  3 4\n";
+        let tree = sys(HostTree::new().file("proc/self/net/dev", table), "lo");
+        assert_eq!(ours(&tree), Some(false));
+        for name in [&b"\xffa"[..], b"\xfea"] {
+            let folder = tree.path().join("sys/class/net").join(OsStr::from_bytes(name));
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("ifindex"), "3\n").unwrap();
+        }
+        assert_eq!(ours(&tree), Some(true));
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub enum Holder {
     OfRoot,
     /// Everybody from here on who is neither in /etc/passwd nor in /etc/subuid: nobody says whose they are.
     Unlisted,
+    /// One of another machine whom a server knows by a name of its own, which this number stands for.
+    Named(u64),
 }
 
 impl Holder {

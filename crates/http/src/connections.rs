@@ -35,6 +35,11 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 const STALLED_TIME_MAX: Duration = Duration::from_secs(20);
 /// Bytes that give a second of that time back: the slowest client that is waited for.
 const STALLED_BYTES_PER_S: u64 = 64 << 10;
+/// The longest head of a request. Nobody is known before its end, so this is what a stranger may have in memory for each connection.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// What a client with a longer one is told.
+const TOO_LONG: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: application/json\r\n\
+    Connection: close\r\nContent-Length: 74\r\n\r\n{\"error\":\"the head of the request is longer than 64 KiB; send less in it\"}";
 /// After a failed accept, for want of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -195,10 +200,40 @@ impl Listener for BoundedListener {
     }
 }
 
+/// How much of the head of a request has come.
+#[derive(Debug, Default)]
+struct Head {
+    bytes: usize,
+    /// Whether a line has come; empty ones before it are none of the head's.
+    has_line: bool,
+    /// Whether the line that is being read has anything in it.
+    is_in_line: bool,
+    has_ended: bool,
+}
+
+impl Head {
+    /// Takes in what was read. Whether the head is too long.
+    fn is_too_long(&mut self, read: &[u8]) -> bool {
+        for &byte in read {
+            if self.has_ended {
+                return false;
+            }
+            self.bytes += 1;
+            match byte {
+                b'\n' => self.has_ended = self.has_line && !std::mem::take(&mut self.is_in_line),
+                b'\r' => {}
+                _ => (self.is_in_line, self.has_line) = (true, true),
+            }
+        }
+        !self.has_ended && self.bytes > HEAD_BYTES_MAX
+    }
+}
+
 /// One client, on whichever way, who has a place for as long as it lasts.
 pub struct Connection<S = Client, P = Place> {
     stream: S,
     times: Times,
+    head: Head,
     /// Ends when the connection is cut, unless something happens before.
     alarm: Pin<Box<Sleep>>,
     /// When the request that is being read or answered must have its answer begun; `None` between requests.
@@ -215,7 +250,16 @@ impl<S, P> Connection<S, P> {
     pub fn new(stream: S, times: Times, place: P) -> Self {
         let answer_by = Some(Instant::now() + times.request);
         let alarm = Box::pin(sleep(times.silence.min(times.request)));
-        Connection { stream, times, alarm, answer_by, stalled_since: None, stalled: Duration::ZERO, _place: place }
+        Connection {
+            stream,
+            times,
+            head: Head::default(),
+            alarm,
+            answer_by,
+            stalled_since: None,
+            stalled: Duration::ZERO,
+            _place: place,
+        }
     }
 
     /// Something went over the connection: its silence begins anew, other times go on.
@@ -234,6 +278,7 @@ impl<S, P> Connection<S, P> {
 
     fn has_written(&mut self, count: usize) {
         self.answer_by = None;
+        self.head = Head::default();
         if let Some(since) = self.stalled_since.take() {
             self.stalled += since.elapsed();
         }
@@ -282,7 +327,7 @@ impl AsyncWrite for Client {
     }
 }
 
-impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for Connection<S, P> {
+impl<S: AsyncRead + AsyncWrite + Unpin, P: Unpin> AsyncRead for Connection<S, P> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -293,6 +338,11 @@ impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for Connection<S, P> {
         match read {
             Poll::Ready(result) => {
                 self.has_read(buffer.filled().len() - before);
+                if self.head.is_too_long(&buffer.filled()[before..]) {
+                    // What does not fit now is not told: the client has not read what it was told before.
+                    let _ = Pin::new(&mut self.stream).poll_write(context, TOO_LONG);
+                    return Poll::Ready(Err(io::Error::from(io::ErrorKind::InvalidData)));
+                }
                 // Whoever drips a byte now and then is never pending when its time is over.
                 match self.answer_by.is_some_and(|by| by <= Instant::now()) {
                     true => Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut))),
@@ -407,6 +457,46 @@ mod tests {
             };
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
+    }
+
+    #[test]
+    fn a_head_without_an_end_is_refused_before_it_takes_much_memory() {
+        for begin in [&b"GET / HTTP/1.1\r\nX: "[..], b"\r\n\r\nGET / HTTP/1.1\nX: "] {
+            with_connection(times(LONG, LONG, LONG), |mut connection, mut client| async move {
+                assert_eq!(write(&mut client, begin).await.unwrap(), begin.len());
+                let (mut taken, mut said) = (0, Vec::new());
+                let error = loop {
+                    let mut context = Context::from_waker(std::task::Waker::noop());
+                    let _ = Pin::new(&mut client).poll_write(&mut context, &[b'a'; 4096]);
+                    match tokio::time::timeout(LONG, read(&mut connection)).await.unwrap() {
+                        Ok(count) => taken += count,
+                        Err(error) => break error,
+                    }
+                    assert!(taken <= HEAD_BYTES_MAX + 4096, "{taken}");
+                };
+                assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+                while said.len() < TOO_LONG.len() {
+                    let mut bytes = [0; 16];
+                    let mut buffer = ReadBuf::new(&mut bytes);
+                    poll_fn(|context| Pin::new(&mut client).poll_read(context, &mut buffer)).await.unwrap();
+                    said.extend_from_slice(buffer.filled());
+                }
+                assert_eq!(said, TOO_LONG);
+            });
+        }
+        let (head, body) = std::str::from_utf8(TOO_LONG).unwrap().split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
+    }
+
+    #[test]
+    fn a_body_and_the_heads_of_later_requests_have_limits_of_their_own() {
+        let long = vec![b'a'; HEAD_BYTES_MAX];
+        let mut head = Head::default();
+        assert!(!head.is_too_long(b"POST / HTTP/1.1\r\nHost: a\r\n\r") && !head.has_ended);
+        assert!(!head.is_too_long(b"\n") && head.has_ended);
+        assert!(!head.is_too_long(&long) && !head.is_too_long(&long), "the body");
+        let mut head = Head::default();
+        assert!(!head.is_too_long(&long) && head.is_too_long(b"a"));
     }
 
     #[test]

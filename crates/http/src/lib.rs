@@ -3,7 +3,7 @@
 //!
 //! - Listeners: [`connections`] on 127.0.0.1 with a [`socket`] in the run directory; [`listen`] at several places, over the network
 //!   with [`tls`] only. [`serving`] runs one of them on a thread.
-//! - Limits: [`shares`] of connections per user, [`rates`] of requests, [`bodies`] in memory.
+//! - Limits: [`shares`] of connections per user, [`rates`] of requests, [`bodies`] in memory; who is [`refused`] is counted.
 //! - Who asks: [`who`] reads the file of tokens, certificates and users with their roles.
 //! - Requests: [`guard`] refuses what the page of another site sends, [`parameters`] reads a query, [`basic`] and [`own_files`] read
 //!   tokens.
@@ -37,6 +37,7 @@ pub mod own_files;
 pub mod page;
 mod question;
 pub mod rates;
+pub mod refused;
 pub mod reply;
 pub mod serving;
 pub mod shares;

@@ -2,9 +2,11 @@
 
 use crate::Error;
 use crate::connections::{Connection, Times};
+use crate::refused::{Refused, Why};
 use crate::shares::{self, Limits, Shares};
 use crate::socket::SocketFile;
-use crate::tls::{self, Tls};
+use crate::tls::{ClientCertificate, Tls};
+use crate::who::Shown;
 use crate::{lock, own_files};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -20,6 +22,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use surefoot_foreign::said;
 use surefoot_hostfs::{Root, peer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -73,16 +76,30 @@ impl fmt::Display for Listen {
 }
 
 /// The other end of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Peer {
     /// The user on this machine; `None` over the network, and where the kernel does not say.
     pub uid: Option<u32>,
-    /// The common name of its certificate, where it showed one that was checked.
-    pub common_name: Option<Arc<str>>,
+    /// Its certificate, where it showed one that has a common name and was checked.
+    pub certificate: Option<ClientCertificate>,
     /// Whether the requests must name this machine: over loopback, where a browser may be made to ask.
     pub is_loopback: bool,
     /// Where it is, for counting.
     pub address: Option<IpAddr>,
+}
+
+impl Peer {
+    /// By what it is known, with the token that its request shows.
+    ///
+    /// # Errors
+    /// That its certificate is not valid any more.
+    pub fn shown<'a>(&'a self, token: Option<&'a [u8]>) -> Result<Shown<'a>, &'static str> {
+        // A token counts alone.
+        let certificate = self.certificate.as_ref().filter(|_| token.is_none());
+        let over = "the client's certificate has expired, or its authority is not trusted any more";
+        let common_name = certificate.map(|one| one.common_name().ok_or(over)).transpose()?;
+        Ok(Shown { uid: self.uid, common_name, token })
+    }
 }
 
 /// The ways in.
@@ -255,7 +272,7 @@ impl Listener for Doors {
     }
 
     fn local_addr(&self) -> io::Result<Peer> {
-        Ok(Peer { uid: None, common_name: None, is_loopback: false, address: None })
+        Ok(Peer { uid: None, certificate: None, is_loopback: false, address: None })
     }
 }
 
@@ -274,27 +291,45 @@ pub enum Door {
 }
 
 impl Door {
-    /// Opens a place. Anything but loopback needs TLS.
+    /// Whether a place may be opened at all: anything but loopback needs TLS, and no other user may replace a socket. Opens nothing.
     ///
     /// # Errors
     /// [`Error::Unusable`].
-    pub fn open(listen: &Listen, has_tls: bool) -> Result<Door, Error> {
+    pub fn check(listen: &Listen, has_tls: bool) -> Result<(), Error> {
         let failed = |why: String| Error::Unusable { what: format!("--listen {listen}"), why };
         match listen {
             Listen::Tcp(address) if !address.ip().is_loopback() && !has_tls => Err(failed(
                 "only TLS is spoken over the network: name a certificate and its key, or listen on 127.0.0.1".into(),
             )),
-            Listen::Tcp(address) => {
-                let listener = std::net::TcpListener::bind(address).map_err(|error| failed(error.to_string()))?;
-                listener.set_nonblocking(true).map_err(|error| failed(error.to_string()))?;
-                let address = listener.local_addr().map_err(|error| failed(error.to_string()))?;
-                Ok(Door::Tcp(listener, address))
-            }
+            Listen::Tcp(_) => Ok(()),
             Listen::Unix(path) => {
                 // Whoever may replace the file chooses which one everybody may then write to.
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                own_files::expect_own(folder).map_err(failed)?;
-                let (listener, file) = socket(path).map_err(|error| failed(error.to_string()))?;
+                if !folder.is_dir() {
+                    return Err(failed(format!("{} is no directory; create it first", folder.display())));
+                }
+                own_files::expect_own(folder).map_err(failed)
+            }
+        }
+    }
+
+    /// Opens a place.
+    ///
+    /// # Errors
+    /// As [`Door::check`], and where another process has it or no interface has its address.
+    pub fn open(listen: &Listen, has_tls: bool) -> Result<Door, Error> {
+        Door::check(listen, has_tls)?;
+        let failed =
+            |error: io::Error| Error::Unusable { what: format!("--listen {listen}"), why: words(listen, &error) };
+        match listen {
+            Listen::Tcp(address) => {
+                let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                let address = listener.local_addr().map_err(failed)?;
+                Ok(Door::Tcp(listener, address))
+            }
+            Listen::Unix(path) => {
+                let (listener, file) = socket(path).map_err(failed)?;
                 Ok(Door::Unix(listener, file))
             }
         }
@@ -306,6 +341,28 @@ impl Door {
             Door::Tcp(_, address) => Listen::Tcp(*address),
             Door::Unix(_, file) => Listen::Unix(file.path().to_owned()),
         }
+    }
+}
+
+/// Why a place cannot be opened, and what to do about it.
+fn words(listen: &Listen, error: &io::Error) -> String {
+    let said = said(error);
+    match (listen, error.kind()) {
+        (Listen::Tcp(address), io::ErrorKind::AddrNotAvailable) => {
+            let all = if address.is_ipv6() { "[::]" } else { "0.0.0.0" };
+            format!(
+                "no interface has this address now; listen on {all}:{} to serve whichever there are",
+                address.port()
+            )
+        }
+        (Listen::Tcp(SocketAddr::V6(address)), io::ErrorKind::InvalidInput) if address.scope_id() == 0 => {
+            format!(
+                "{said}; a link-local address needs the number of its interface, as `ip link` shows it: [{}%2]:{}",
+                address.ip(),
+                address.port()
+            )
+        }
+        _ => said,
     }
 }
 
@@ -330,20 +387,20 @@ fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFi
 ///
 /// # Errors
 /// When the system has no place for them in its event queue.
-pub fn doors(doors: Vec<Door>, tls: Option<Arc<Tls>>) -> io::Result<Doors> {
+pub fn doors(doors: Vec<Door>, tls: Option<Arc<Tls>>, refused: Arc<Refused>) -> io::Result<Doors> {
     let (send, ready) = mpsc::channel(HANDSHAKES_MAX);
     let places = Places::new();
     for door in doors {
         let send = send.clone();
-        let places = places.clone();
+        let (places, refused) = (places.clone(), Arc::clone(&refused));
         match door {
             Door::Tcp(listener, address) => {
                 let listener = TcpListener::from_std(listener)?;
-                tokio::spawn(accept_tcp(listener, address, tls.clone(), places, send));
+                tokio::spawn(accept_tcp(listener, address, tls.clone(), places, refused, send));
             }
             Door::Unix(listener, file) => {
                 let listener = UnixListener::from_std(listener)?;
-                tokio::spawn(accept_unix(listener, file, places, send));
+                tokio::spawn(accept_unix(listener, file, places, refused, send));
             }
         }
     }
@@ -355,6 +412,7 @@ async fn accept_tcp(
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     places: Places,
+    refused: Arc<Refused>,
     send: mpsc::Sender<(Client, Peer)>,
 ) {
     let root = Root::host();
@@ -366,11 +424,14 @@ async fn accept_tcp(
         let is_near = client.ip().to_canonical().is_loopback();
         let uid = if is_near { peer::user_of(&root, client, stream.local_addr().unwrap_or(address)) } else { None };
         let place = if is_near { places.near(uid) } else { places.far(client.ip()) };
-        let Some(place) = place else { continue };
+        let Some(place) = place else {
+            refused.count(Why::NoPlace);
+            continue;
+        };
         // Small answers go out at once; without it they only come later.
         let _ = stream.set_nodelay(true);
         let mut peer =
-            Peer { uid: None, common_name: None, is_loopback: address.ip().is_loopback(), address: Some(client.ip()) };
+            Peer { uid: None, certificate: None, is_loopback: address.ip().is_loopback(), address: Some(client.ip()) };
         match &tls {
             None => {
                 peer.uid = uid;
@@ -380,14 +441,17 @@ async fn accept_tcp(
                 }
             }
             Some(tls) => {
-                let Some(turn) = places.handshake(is_near, uid, client.ip()) else { continue };
-                let (acceptor, send) = (tls.acceptor(), send.clone());
+                let Some(turn) = places.handshake(is_near, uid, client.ip()) else {
+                    refused.count(Why::NoPlace);
+                    continue;
+                };
+                let (tls, refused, send) = (Arc::clone(tls), Arc::clone(&refused), send.clone());
                 tokio::spawn(async move {
                     // One that does not shake hands in time, or shows a certificate of others, is gone.
-                    let shaken = tokio::time::timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await;
+                    let shaken = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.acceptor().accept(stream)).await;
                     drop(turn);
-                    let Ok(Ok(stream)) = shaken else { return };
-                    peer.common_name = tls::common_name_of(&stream).map(Into::into);
+                    let Ok(Ok(stream)) = shaken else { return refused.count(Why::Handshake) };
+                    peer.certificate = tls.certificate_of(&stream);
                     peer.is_loopback = false;
                     let connection = Connection::new(Stream::Tls(Box::new(stream)), Times::default(), place);
                     let _ = send.send((connection, peer)).await;
@@ -397,15 +461,24 @@ async fn accept_tcp(
     }
 }
 
-async fn accept_unix(listener: UnixListener, _file: SocketFile, places: Places, send: mpsc::Sender<(Client, Peer)>) {
+async fn accept_unix(
+    listener: UnixListener,
+    _file: SocketFile,
+    places: Places,
+    refused: Arc<Refused>,
+    send: mpsc::Sender<(Client, Peer)>,
+) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let uid = peer::credentials(stream.as_fd()).map(|peer| peer.uid);
-        let Some(place) = places.near(uid) else { continue };
-        let peer = Peer { uid, common_name: None, is_loopback: false, address: None };
+        let Some(place) = places.near(uid) else {
+            refused.count(Why::NoPlace);
+            continue;
+        };
+        let peer = Peer { uid, certificate: None, is_loopback: false, address: None };
         if send.send((Connection::new(Stream::Unix(stream), Times::default(), place), peer)).await.is_err() {
             return;
         }
@@ -425,8 +498,13 @@ mod tests {
         for wrong in ["", "7078", "unix:", "example.org:80", "127.0.0.1"] {
             assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
         }
-        let error = Door::open(&"0.0.0.0:0".parse().unwrap(), false).err().unwrap().to_string();
-        assert!(error.contains("only TLS is spoken"), "{error}");
+        let error = |place: &str, has_tls| Door::open(&place.parse().unwrap(), has_tls).err().unwrap().to_string();
+        assert!(error("0.0.0.0:0", false).contains("only TLS is spoken"));
+        // Of the block for documentation, which no interface has.
+        let absent = error("192.0.2.1:7079", true);
+        assert!(absent.contains("no interface has this address now; listen on 0.0.0.0:7079"), "{absent}");
+        let error = error("unix:/no/such/folder/s", false);
+        assert!(error.ends_with("/no/such/folder is no directory; create it first"), "{error}");
     }
 
     #[test]

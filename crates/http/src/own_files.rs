@@ -1,7 +1,7 @@
 //! Files that only the server's own user and root may change: who may do what, policies, and secrets.
 
 use std::path::Path;
-use surefoot_foreign::way;
+use surefoot_foreign::{said, way};
 
 /// The longest secret.
 const SECRET_BYTES_MAX: u64 = 4 << 10;
@@ -11,7 +11,7 @@ const SECRET_BYTES_MAX: u64 = 4 << 10;
 /// # Errors
 /// What is wrong with the file, in words.
 pub fn secret(path: &Path) -> Result<String, String> {
-    let text = text_of(path, SECRET_BYTES_MAX, true).map_err(|why| format!("{}: {why}", path.display()))?;
+    let text = secret_text(path, SECRET_BYTES_MAX).map_err(|why| format!("{}: {why}", path.display()))?;
     match text.lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
         _ => Err(format!("{}: it is empty", path.display())),
@@ -31,7 +31,7 @@ pub fn expect_own(path: &Path) -> Result<(), String> {
         )),
         // Whoever reads it says so.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(format!("could not check who can change it: {error}")),
+        Err(error) => Err(format!("could not check who can change it: {}", said(&error))),
     }
 }
 
@@ -40,23 +40,53 @@ pub fn expect_own(path: &Path) -> Result<(), String> {
 /// # Errors
 /// What is wrong with the file, in words.
 pub fn text(path: &Path, bytes_max: u64) -> Result<String, String> {
-    text_of(path, bytes_max, false)
+    text_of(path, bytes_max, Kept::Own)
 }
 
-fn text_of(path: &Path, bytes_max: u64, is_secret: bool) -> Result<String, String> {
-    let file = surefoot_foreign::hold(path).and_then(|held| held.regular()).map_err(|error| error.to_string())?;
+/// The whole of a file that holds a secret; refused where others may read it.
+///
+/// # Errors
+/// What is wrong with the file, in words.
+pub fn secret_text(path: &Path, bytes_max: u64) -> Result<String, String> {
+    text_of(path, bytes_max, Kept::Secret)
+}
+
+/// The text of a file that others may change, such as a certificate that everybody is shown.
+///
+/// # Errors
+/// What is wrong with the file, in words.
+pub fn text_of_anybody(path: &Path, bytes_max: u64) -> Result<String, String> {
+    text_of(path, bytes_max, Kept::Open)
+}
+
+/// From whom a file must be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// From nobody.
+    Open,
+    /// From others who would change it.
+    Own,
+    /// Also from others who would read it.
+    Secret,
+}
+
+fn text_of(path: &Path, bytes_max: u64, kept: Kept) -> Result<String, String> {
+    // What waits when it is opened, such as a FIFO, is none of these files.
+    let file = surefoot_foreign::hold(path).and_then(|held| held.regular()).map_err(|error| said(&error))?;
     let about = *file.about();
     // A group may read it, because a service often gets its secrets so.
-    if is_secret && about.mode & 0o007 != 0 {
+    if kept == Kept::Secret && about.mode & 0o007 != 0 {
         let mode = about.mode & 0o777;
         return Err(format!(
             "it holds a secret that any user can read or change (mode {mode:03o}); change its mode to 600"
         ));
     }
-    expect_own(path)?;
+    if kept != Kept::Open {
+        expect_own(path)?;
+    }
     let bytes = file.read(bytes_max).map_err(|error| match error.kind() {
         std::io::ErrorKind::FileTooLarge => format!("it has more than {bytes_max} bytes"),
-        _ => error.to_string(),
+        _ => said(&error),
     })?;
     String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
 }
@@ -82,11 +112,13 @@ mod tests {
             let path = file(home.path(), name, "", mode);
             let wanted = format!("mode {mode:o}");
             assert!(expect_own(&path).unwrap_err().contains(&wanted), "{mode:o}");
-            assert!(text_of(&path, 100, false).unwrap_err().contains(&wanted), "{mode:o}");
+            assert!(text(&path, 100).unwrap_err().contains(&wanted), "{mode:o}");
         }
         // A group may read a secret, and not write to it.
-        assert!(text_of(&file(home.path(), "read", "x", 0o640), 100, true).is_ok());
-        assert!(text_of(&file(home.path(), "written", "x", 0o660), 100, true).unwrap_err().contains("mode 660"));
+        assert!(secret_text(&file(home.path(), "read", "x", 0o640), 100).is_ok());
+        let written = file(home.path(), "written", "x", 0o660);
+        assert!(secret_text(&written, 100).unwrap_err().contains("mode 660"));
+        assert_eq!(text_of_anybody(&written, 100).as_deref(), Ok("x"));
         let open = home.path().join("directory");
         std::fs::create_dir(&open).unwrap();
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o770)).unwrap();

@@ -39,8 +39,12 @@ impl Shares {
 
     /// A place for one more of this user, if there is one; `None` are those whom the kernel does not know.
     pub fn place(&self, uid: Option<u32>) -> Option<Place> {
+        self.place_of(Holder::of(&self.root, uid))
+    }
+
+    /// A place for one more of this holder, if there is one.
+    pub fn place_of(&self, holder: Holder) -> Option<Place> {
         let Limits { all: all_max, of_user, kept } = self.limits;
-        let holder = Holder::of(&self.root, uid);
         let mut holders = lock(&self.holders);
         let all: usize = holders.values().sum();
         let own = holders.get(&holder).copied().unwrap_or(0);

@@ -1,19 +1,26 @@
 //! TLS with certificates of clients.
 
 use crate::{Error, lock, own_files};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 /// The longest common name that is taken.
 const NAME_BYTES_MAX: usize = 253;
+/// The longest file of certificates: some hundred of them.
+const CERTIFICATES_BYTES_MAX: u64 = 1 << 20;
+/// The longest file of a key, with certificates beside it.
+const KEY_BYTES_MAX: u64 = 64 << 10;
 
 /// The files of TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +36,42 @@ pub struct TlsFiles {
 /// What shakes hands with clients, by the files as they were read last.
 pub struct Tls {
     files: TlsFiles,
-    now: Mutex<TlsAcceptor>,
+    now: Mutex<Now>,
+}
+
+/// The files as they were read.
+#[derive(Clone)]
+struct Now {
+    acceptor: TlsAcceptor,
+    /// What checks the certificates of clients; `None` without an authority.
+    checks: Option<Arc<dyn ClientCertVerifier>>,
+    /// Stands for what the files say.
+    content: u64,
+}
+
+/// The certificate that a client showed when hands were shaken. A connection lasts as long as its client likes, so it is checked again
+/// whenever it counts: its time may be over by then, or its authority's.
+#[derive(Clone)]
+pub struct ClientCertificate {
+    name: String,
+    chain: Arc<[CertificateDer<'static>]>,
+    tls: Arc<Tls>,
+}
+
+impl ClientCertificate {
+    /// The common name of its subject; `None` where the certificate is not valid any more.
+    pub fn common_name(&self) -> Option<&str> {
+        let checks = lock(&self.tls.now).checks.clone()?;
+        let (first, between) = self.chain.split_first()?;
+        checks.verify_client_cert(first, between, UnixTime::now()).ok()?;
+        Some(&self.name)
+    }
+}
+
+impl fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClientCertificate").field(&self.name).finish()
+    }
 }
 
 impl Tls {
@@ -38,18 +80,21 @@ impl Tls {
     /// # Errors
     /// [`Error::Unusable`] with what is wrong with which file.
     pub fn read(files: TlsFiles) -> Result<Tls, Error> {
-        let now = Mutex::new(acceptor(&files)?);
+        let now = Mutex::new(Now::read(&files)?);
         Ok(Tls { files, now })
     }
 
-    /// Reads the files again: a certificate lasts for months and a server for years. Connections that are open stay.
+    /// Reads the files again: a certificate lasts for months and a server for years. Connections that are open stay, and their clients'
+    /// certificates are checked by what was read now. Whether anything changed.
     ///
     /// # Errors
     /// As [`Tls::read`]; the files as they were read before go on then.
-    pub fn reload(&self) -> Result<(), Error> {
-        let read = acceptor(&self.files)?;
-        *lock(&self.now) = read;
-        Ok(())
+    pub fn reload(&self) -> Result<bool, Error> {
+        let read = Now::read(&self.files)?;
+        let mut now = lock(&self.now);
+        let has_changed = read.content != now.content;
+        *now = read;
+        Ok(has_changed)
     }
 
     /// The files.
@@ -58,49 +103,64 @@ impl Tls {
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        lock(&self.now).clone()
+        lock(&self.now).acceptor.clone()
+    }
+
+    /// The certificate that the client showed; `None` for one who showed none, or one without a common name.
+    pub(crate) fn certificate_of(self: &Arc<Self>, stream: &TlsStream<TcpStream>) -> Option<ClientCertificate> {
+        let (_, connection) = stream.get_ref();
+        let chain = connection.peer_certificates()?;
+        let name = common_name(chain.first()?)?;
+        let chain = chain.iter().map(|one| one.clone().into_owned()).collect();
+        Some(ClientCertificate { name, chain, tls: Arc::clone(self) })
     }
 }
 
-fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
-    let failed = |path: &Path, why: String| Error::Unusable { what: path.display().to_string(), why };
-    let chain = certificates(&files.certificate)?;
-    own_files::secret(&files.key).map_err(|why| failed(&files.key, why))?;
-    let key =
-        PrivateKeyDer::from_pem_file(&files.key).map_err(|error| failed(&files.key, format!("no key: {error}")))?;
-    let provider = Arc::new(ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| failed(&files.certificate, error.to_string()))?;
-    let builder = match &files.client_authority {
-        None => builder.with_no_client_auth(),
-        Some(path) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in certificates(path)? {
-                roots.add(certificate).map_err(|error| failed(path, error.to_string()))?;
+impl Now {
+    fn read(files: &TlsFiles) -> Result<Now, Error> {
+        let failed = |path: &Path, why: String| Error::Unusable { what: path.display().to_string(), why };
+        let mut content = DefaultHasher::new();
+        let mut read = |path: &Path, text: Result<String, String>| {
+            let text = text.map_err(|why| failed(path, why))?;
+            text.hash(&mut content);
+            Ok(text)
+        };
+        let text = read(&files.certificate, own_files::text_of_anybody(&files.certificate, CERTIFICATES_BYTES_MAX))?;
+        let chain = certificates(&files.certificate, &text)?;
+        let key = read(&files.key, own_files::secret_text(&files.key, KEY_BYTES_MAX))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+            .map_err(|error| failed(&files.key, format!("no key in PEM: {error}")))?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| failed(&files.certificate, error.to_string()))?;
+        let (builder, checks) = match &files.client_authority {
+            None => (builder.with_no_client_auth(), None),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                // Whoever can change this file lets in whom he likes.
+                let text = read(path, own_files::text(path, CERTIFICATES_BYTES_MAX))?;
+                for certificate in certificates(path, &text)? {
+                    roots.add(certificate).map_err(|error| failed(path, error.to_string()))?;
+                }
+                let checks = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let checks = checks.allow_unauthenticated().build();
+                let checks = checks.map_err(|error| failed(path, error.to_string()))?;
+                (builder.with_client_cert_verifier(Arc::clone(&checks)), Some(checks))
             }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            let verifier = verifier.allow_unauthenticated().build();
-            builder.with_client_cert_verifier(verifier.map_err(|error| failed(path, error.to_string()))?)
-        }
-    };
-    let mut config =
-        builder.with_single_cert(chain, key).map_err(|error| failed(&files.certificate, error.to_string()))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+        };
+        let mut config =
+            builder.with_single_cert(chain, key).map_err(|error| failed(&files.certificate, error.to_string()))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Now { acceptor: TlsAcceptor::from(Arc::new(config)), checks, content: content.finish() })
+    }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+fn certificates(path: &Path, text: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let failed = |why: String| Error::Unusable { what: path.display().to_string(), why };
-    let read = CertificateDer::pem_file_iter(path).map_err(|error| failed(format!("no certificate: {error}")))?;
-    let all = read.collect::<Result<Vec<_>, _>>().map_err(|error| failed(format!("no certificate: {error}")))?;
+    let all = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let all = all.map_err(|error| failed(format!("no certificate: {error}")))?;
     if all.is_empty() { Err(failed("it holds no certificate in PEM".into())) } else { Ok(all) }
-}
-
-/// The common name of the client's certificate, which was checked when hands were shaken.
-pub fn common_name_of(stream: &TlsStream<TcpStream>) -> Option<String> {
-    let (_, connection) = stream.get_ref();
-    common_name(connection.peer_certificates()?.first()?)
 }
 
 /// The common name of a certificate's subject: the last one, which is the most specific. DER as RFC 5280 lays it out.

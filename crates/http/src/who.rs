@@ -79,7 +79,7 @@ enum Proof {
     Uid(u32),
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Known<R> {
     name: String,
     roles: Vec<R>,
@@ -289,6 +289,18 @@ impl<R: Copy> Access<R> {
             return Ok(Caller { name: format!("user {uid}"), roles: self.own_roles.clone(), hosts: Vec::new() });
         }
         Err("this user has no role here; name it in the file of roles, or show a bearer token")
+    }
+}
+
+impl<R: PartialEq> Access<R> {
+    /// Whether the same users have the same rights by the same proofs.
+    pub fn is_same(&self, other: &Access<R>) -> bool {
+        self.known == other.known
+    }
+
+    /// How many users the file gives rights to.
+    pub fn known_count(&self) -> usize {
+        self.known.len()
     }
 }
 

@@ -124,6 +124,27 @@ fn a_text_that_its_user_cannot_read_is_wrong_where_it_stands() {
     }
 }
 
+/// `config check` finds what would keep a watch from listening, without listening.
+#[test]
+fn a_place_where_a_watch_would_not_listen_is_wrong_where_it_stands() {
+    for (text, said) in [
+        ("addresses = [\"0.0.0.0:0\"]", "s.toml:2: listen.addresses: --listen 0.0.0.0:0: only TLS is spoken"),
+        (
+            "addresses = [\"unix:/no/such/s\"]",
+            "s.toml:2: listen.addresses: --listen unix:/no/such/s: /no/such is no directory",
+        ),
+        (
+            "addresses = [\"127.0.0.1:0\"]\nroles = \"/no/such\"",
+            "s.toml:2: listen.addresses, s.toml:3: listen.roles: /no/such: No such file or directory",
+        ),
+    ] {
+        let plain = watch(&[]);
+        let options = applied(&plain, &held(&format!("[listen]\n{text}\n"), &plain)).unwrap();
+        let error = crate::watch::expect_possible(&options, &Root::host()).unwrap_err();
+        assert!(format!("{error:#}").starts_with(said), "{error:#}");
+    }
+}
+
 #[test]
 fn a_file_that_is_named_must_be_there_and_the_default_one_need_not() {
     let question = Question::new(Some("/none/s.toml".as_ref()), true, Vec::new());

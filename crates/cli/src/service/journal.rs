@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use surefoot_console::units;
 use surefoot_hostfs::Root;
@@ -27,7 +27,7 @@ pub const INFO: u8 = 6;
 #[derive(Debug)]
 pub struct Journal {
     /// `None`: lines go to standard output.
-    socket: Option<UnixDatagram>,
+    socket: Option<(UnixDatagram, PathBuf)>,
     changes: Changes,
     start: Instant,
     /// Lines for which its socket had no room.
@@ -49,10 +49,11 @@ impl Journal {
     fn at(socket: &Path) -> Self {
         let connected = || {
             let opened = UnixDatagram::unbound()?;
-            opened.connect(socket)?;
+            UnixDatagram::unbound()?.connect(socket)?;
             // A journal that takes nothing must not hold up the watch.
             opened.set_nonblocking(true)?;
-            io::Result::Ok(opened)
+            // Not connected: a journal that starts again has another socket there.
+            io::Result::Ok((opened, socket.to_owned()))
         };
         Journal { socket: connected().ok(), changes: Changes::default(), start: Instant::now(), lost: 0 }
     }
@@ -97,7 +98,7 @@ impl Journal {
         };
         let lost = std::mem::take(&mut self.lost);
         if lost > 0 {
-            let text = format!("{lost} lines were lost: the journal had no room for them.");
+            let text = format!("{lost} lines were lost: the journal had no room for them, or was not there.");
             self.lost += u64::from(!sent(socket, NOTICE, &text, &[])) * lost;
         }
         self.lost += u64::from(!sent(socket, priority, text, fields));
@@ -105,13 +106,13 @@ impl Journal {
     }
 }
 
-fn sent(socket: &UnixDatagram, priority: u8, text: &str, fields: &[(&str, String)]) -> bool {
+fn sent((socket, path): &(UnixDatagram, PathBuf), priority: u8, text: &str, fields: &[(&str, String)]) -> bool {
     let mut entry = format!("PRIORITY={priority}\nSYSLOG_IDENTIFIER=surefoot\nMESSAGE={}\n", one_line(text));
     for (name, value) in fields {
         // On one line, so that no value can begin a field of its own.
         entry += &format!("{name}={}\n", one_line(value));
     }
-    socket.send(entry.as_bytes()).is_ok()
+    socket.send_to(entry.as_bytes(), path).is_ok()
 }
 
 fn fields(change: Change, finding: &Finding) -> [(&'static str, String); 7] {
@@ -206,6 +207,22 @@ mod tests {
         journal.line(NOTICE, "There is room again.").unwrap();
         let told = entries(&socket);
         assert!(told[0].contains("MESSAGE=1 lines were lost") && told[1].contains("There is room again"), "{told:?}");
+    }
+
+    #[test]
+    fn a_journal_that_started_again_gets_its_lines_and_is_told_of_those_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        let mut journal = Journal::at(&path);
+        drop(socket);
+        journal.line(NOTICE, "Nobody listens.").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        journal.line(NOTICE, "Nor is there a socket.").unwrap();
+        let socket = UnixDatagram::bind(&path).unwrap();
+        journal.line(NOTICE, "It is back.").unwrap();
+        let told = entries(&socket);
+        assert!(told[0].contains("MESSAGE=2 lines were lost") && told[1].contains("It is back."), "{told:?}");
     }
 
     #[test]

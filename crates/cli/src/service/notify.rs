@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What systemd is told of this process; nothing where systemd did not ask.
 #[derive(Debug, Default)]
 pub struct Notify {
-    socket: Option<UnixDatagram>,
+    socket: Option<Socket>,
     /// The longest time between two signs of life before systemd ends this process.
     watchdog: Option<Duration>,
     pinged: Option<Instant>,
@@ -36,7 +36,7 @@ impl Notify {
 
     fn of(variable: &dyn Fn(&str) -> Option<OsString>, process: u32) -> anyhow::Result<Self> {
         let Some(address) = variable("NOTIFY_SOCKET") else { return Ok(Notify::default()) };
-        let socket = connected(&address).map_err(|error| {
+        let socket = reached(&address).map_err(|error| {
             anyhow::anyhow!("NOTIFY_SOCKET: {} cannot be reached: {error}", one_line(&address.to_string_lossy()))
         })?;
         let number = |name: &str| {
@@ -57,7 +57,7 @@ impl Notify {
 
     /// A way to say from another thread that settings are read again; nothing where nobody asked for it.
     pub fn reloading(&self) -> Reloading {
-        Reloading(self.socket.as_ref().and_then(|socket| socket.try_clone().ok()))
+        Reloading(self.socket.as_ref().and_then(Socket::another))
     }
 
     /// It ends, as it was asked to.
@@ -88,17 +88,31 @@ impl Notify {
 
     /// Whether it was sent. What is not sent is sent again when it is due again; systemd ends a process whose silence lasts.
     fn send(&self, text: &str) -> bool {
-        self.socket.as_ref().is_some_and(|socket| socket.send(text.as_bytes()).is_ok())
+        self.socket.as_ref().is_some_and(|socket| socket.send(text))
+    }
+}
+
+/// systemd's socket. Not connected: one that systemd made anew has the same address.
+#[derive(Debug)]
+struct Socket(UnixDatagram, SocketAddr);
+
+impl Socket {
+    fn send(&self, text: &str) -> bool {
+        self.0.send_to_addr(text.as_bytes(), &self.1).is_ok()
+    }
+
+    fn another(&self) -> Option<Socket> {
+        Some(Socket(self.0.try_clone().ok()?, self.1.clone()))
     }
 }
 
 /// Says that settings are read again, and that this is done.
-pub struct Reloading(Option<UnixDatagram>);
+pub struct Reloading(Option<Socket>);
 
 impl Reloading {
     /// Does it, between both.
     pub fn around(&self, reload: impl FnOnce()) {
-        let send = |text: &str| self.0.as_ref().is_some_and(|socket| socket.send(text.as_bytes()).is_ok());
+        let send = |text: &str| self.0.as_ref().is_some_and(|socket| socket.send(text));
         // systemd tells an answer to this wish from one to a wish before it by the time.
         let began_us = surefoot_hostfs::clock::monotonic_ns() / 1_000;
         send(&format!("RELOADING=1\nMONOTONIC_USEC={began_us}"));
@@ -107,17 +121,17 @@ impl Reloading {
     }
 }
 
-/// A socket by its path, or by its abstract name after an `@`.
-fn connected(address: &OsStr) -> io::Result<UnixDatagram> {
+/// A socket by its path, or by its abstract name after an `@`; one to which nobody listens now is an error.
+fn reached(address: &OsStr) -> io::Result<Socket> {
     let address = match address.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         [b'/', ..] => SocketAddr::from_pathname(address)?,
         _ => return Err(io::Error::other("neither a path nor an abstract name")),
     };
+    UnixDatagram::unbound()?.connect_addr(&address)?;
     let socket = UnixDatagram::unbound()?;
-    socket.connect_addr(&address)?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    Ok(socket)
+    Ok(Socket(socket, address))
 }
 
 #[cfg(test)]
@@ -167,6 +181,24 @@ mod tests {
             "STOPPING=1",
         ];
         assert_eq!(received(&systemd), expected);
+    }
+
+    #[test]
+    fn a_socket_that_systemd_made_anew_gets_the_signs_of_life() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let before = UnixDatagram::bind(&path).unwrap();
+        let mut notify = of(&[("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "30000000")]).unwrap();
+        let (start, reloading) = (Instant::now(), notify.reloading());
+        drop(before);
+        std::fs::remove_file(&path).unwrap();
+        notify.alive(start);
+        let systemd = UnixDatagram::bind(&path).unwrap();
+        // What was not sent is due at once.
+        notify.alive(start);
+        reloading.around(|| ());
+        let told = received(&systemd);
+        assert!(told.len() == 3 && told[0] == "WATCHDOG=1" && told[2] == "READY=1", "{told:?}");
     }
 
     #[test]

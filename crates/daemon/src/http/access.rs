@@ -16,6 +16,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use surefoot_hostfs::peer::Holder;
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, clock, peer};
 use surefoot_http::connections::Peer;
@@ -40,12 +41,34 @@ pub(crate) struct Viewer {
     pub(crate) uid: Option<u32>,
     /// Whether everything is shown.
     pub(crate) sees_all: bool,
+    /// Stands for the name of one of another machine.
+    pub(crate) named: Option<u64>,
+}
+
+/// Asks again what the one who asks may see; `None` where that is nothing any more. For answers that go on: a token, a certificate, a
+/// role, a group or a cookie may be taken back meanwhile.
+#[derive(Clone)]
+pub(crate) struct Again(Arc<dyn Fn() -> Option<Viewer> + Send + Sync>);
+
+impl Again {
+    pub(crate) fn new(viewer: impl Fn() -> Option<Viewer> + Send + Sync + 'static) -> Self {
+        Again(Arc::new(viewer))
+    }
+
+    pub(crate) fn viewer(&self) -> Option<Viewer> {
+        (self.0)()
+    }
 }
 
 impl Viewer {
     /// One who may see everything.
     #[cfg(test)]
-    pub(crate) const ALL: Viewer = Viewer { uid: None, sees_all: true };
+    pub(crate) const ALL: Viewer = Viewer { uid: None, sees_all: true, named: None };
+
+    /// With whom it shares what there is little of.
+    pub(crate) fn holder(&self) -> Holder {
+        self.named.map_or_else(|| Holder::of(&Root::host(), self.uid), Holder::Named)
+    }
 
     /// Whether what rests on this user's files may be shown; `None` is the host's own.
     pub(crate) fn may_see(&self, uid: Option<u32>) -> bool {
@@ -167,7 +190,7 @@ impl Access {
             uid == 0 || Some(uid) == self.own || self.group.as_ref().is_some_and(is_member)
         };
         let sees_all = self.is_made_up || peer.uid.is_some_and(is_of_user) || self.has_cookie(peer, headers);
-        Viewer { uid: peer.uid, sees_all }
+        Viewer { uid: peer.uid, sees_all, named: None }
     }
 
     /// Whether a cookie of ours came from the user to whom it was given: browsers send cookies to every port of this
@@ -269,8 +292,11 @@ mod tests {
         );
         let one = |uid, of: &(String, String)| (uid, of.0.clone(), of.1.clone());
         assert_eq!(seen(Viewer::ALL), [one(None, &named), one(Some(1000), &named), one(Some(1001), &named)]);
-        assert_eq!(seen(Viewer { uid: Some(1000), sees_all: false }), [one(None, &bare), one(Some(1000), &named)]);
-        assert_eq!(seen(Viewer { uid: None, sees_all: false }), [one(None, &bare)]);
+        assert_eq!(
+            seen(Viewer { uid: Some(1000), sees_all: false, named: None }),
+            [one(None, &bare), one(Some(1000), &named)]
+        );
+        assert_eq!(seen(Viewer { uid: None, sees_all: false, named: None }), [one(None, &bare)]);
     }
 
     #[test]
@@ -279,7 +305,7 @@ mod tests {
         let sees_all = |uid| access.viewer(peer(uid), &HeaderMap::new()).sees_all;
         assert!(sees_all(Some(0)) && sees_all(Some(effective_user())));
         assert!(!sees_all(Some(65_533)) && !sees_all(None));
-        assert!(access.view(Viewer { uid: None, sees_all: false }).why.contains("Stacks"));
+        assert!(access.view(Viewer { uid: None, sees_all: false, named: None }).why.contains("Stacks"));
     }
 
     #[test]

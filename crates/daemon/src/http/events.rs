@@ -1,4 +1,4 @@
-use super::access::Viewer;
+use super::access::{Again, Viewer};
 use crate::keep::shared::{LIVE_CLIENTS, LiveEvent, News, Shared};
 use crate::rooms::stall::{WindowView, public};
 use axum::http::{HeaderMap, StatusCode};
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surefoot_http::shares::{Limits, Place};
 use surefoot_http::{ApiError, json};
 use surefoot_model::{ClockChange, Event, Gap, GapCorrection, Headline, Notice};
@@ -24,10 +24,12 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How long a browser waits before it connects again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long it is believed that a client may still see what it could before.
+const BELIEVED: Duration = Duration::from_secs(1);
 
-/// The events from now on. A client that comes back is told how many it missed in between.
-pub(crate) fn events(shared: &Arc<Shared>, viewer: Viewer, headers: &HeaderMap) -> Response {
-    let Some(place) = shared.live_clients.place(viewer.uid) else {
+/// The events from now on, for as long as the client may see the same. One that comes back is told how many it missed in between.
+pub(crate) fn events(shared: &Arc<Shared>, viewer: Viewer, again: Again, headers: &HeaderMap) -> Response {
+    let Some(place) = shared.live_clients.place_of(viewer.holder()) else {
         let Limits { all, of_user, .. } = LIVE_CLIENTS;
         let text = format!(
             "too many clients listen already ({of_user} of one user, {all} in all is the limit); close one of them and \
@@ -50,6 +52,8 @@ pub(crate) fn events(shared: &Arc<Shared>, viewer: Viewer, headers: &HeaderMap) 
         events: BroadcastStream::new(receiver),
         shared: Arc::clone(shared),
         viewer,
+        again,
+        asked: Instant::now(),
         greeting: Some(Message::default().retry(RETRY).comment("surefoot live events")),
         missed,
         told: newest,
@@ -65,6 +69,9 @@ struct LiveStream {
     events: BroadcastStream<LiveEvent>,
     shared: Arc<Shared>,
     viewer: Viewer,
+    again: Again,
+    /// When that was asked last.
+    asked: Instant,
     greeting: Option<Message>,
     missed: u64,
     /// The number of the newest event that the client has, or was told that it missed.
@@ -91,6 +98,7 @@ impl Stream for LiveStream {
         loop {
             match std::task::ready!(Pin::new(&mut self.events).poll_next(context)) {
                 None => return Poll::Ready(None),
+                Some(Ok(_)) if self.is_over() => return Poll::Ready(None),
                 Some(Ok(live)) => {
                     let missed = self.missed_before(live.sequence);
                     let message = message(&live, self.viewer);
@@ -111,6 +119,15 @@ impl Stream for LiveStream {
 }
 
 impl LiveStream {
+    /// Whether the client may not see any more what it could when it came, so that it has to come again.
+    fn is_over(&mut self) -> bool {
+        if self.asked.elapsed() < BELIEVED {
+            return false;
+        }
+        self.asked = Instant::now();
+        self.again.viewer() != Some(self.viewer)
+    }
+
     /// How many events went by since the one before.
     fn missed_before(&mut self, sequence: Option<u64>) -> u64 {
         let Some(sequence) = sequence else { return 0 };
@@ -211,12 +228,16 @@ mod tests {
     use crate::keep::board::Findings;
     use surefoot_model::{Finding, Room, Severity, Subject};
 
+    fn always(viewer: Viewer) -> Again {
+        Again::new(move || Some(viewer))
+    }
+
     #[test]
     fn news_of_findings_do_not_count_as_events_that_a_slow_client_missed() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _inside = runtime.enter();
         let shared = Arc::new(Shared::new(&Config::default(), None));
-        let response = events(&shared, Viewer::ALL, &HeaderMap::new());
+        let response = events(&shared, Viewer::ALL, always(Viewer::ALL), &HeaderMap::new());
         // The client reads nothing while more comes than is kept for it.
         for at_ns in 0..1_000 {
             shared.fold(Event::Notice(Notice { at_ns, text: String::new() }));
@@ -244,8 +265,8 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _inside = runtime.enter();
         let shared = Arc::new(Shared::new(&Config::default(), None));
-        let viewer = Viewer { uid: Some(1000), sees_all: false };
-        let response = events(&shared, viewer, &HeaderMap::new());
+        let viewer = Viewer { uid: Some(1000), sees_all: false, named: None };
+        let response = events(&shared, viewer, always(viewer), &HeaderMap::new());
         shared.fold(Event::Notice(Notice { at_ns: 1, text: "SECRET".to_owned() }));
         let told = Finding::new(Room::Stall, "a", Subject::host(), Severity::Notice, "SECRET took it.");
         let public = Finding::new(Room::Stall, "a", Subject::host(), Severity::Notice, "A task took it.");
@@ -263,9 +284,21 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _inside = runtime.enter();
         let shared = Arc::new(Shared::new(&Config::default(), None));
-        let listen = |uid| events(&shared, Viewer { uid: Some(uid), sees_all: false }, &HeaderMap::new());
+        let listen = |uid| {
+            let viewer = Viewer { uid: Some(uid), sees_all: false, named: None };
+            events(&shared, viewer, always(viewer), &HeaderMap::new())
+        };
         let of_one: Vec<Response> = (0..40).map(|_| listen(1000)).collect();
         assert_eq!(of_one.iter().filter(|response| response.status().is_success()).count(), LIVE_CLIENTS.of_user);
         assert!([1001, 0].into_iter().all(|uid| listen(uid).status().is_success()));
+        drop(of_one);
+        // Nor does one of another machine, where users are nobody and callers have names.
+        let named = |name| {
+            let viewer = Viewer { uid: None, sees_all: false, named: Some(name) };
+            events(&shared, viewer, always(viewer), &HeaderMap::new())
+        };
+        let of_one: Vec<Response> = (0..40).map(|_| named(1)).collect();
+        assert_eq!(of_one.iter().filter(|response| response.status().is_success()).count(), LIVE_CLIENTS.of_user);
+        assert!(named(2).status().is_success());
     }
 }

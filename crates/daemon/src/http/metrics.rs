@@ -33,6 +33,11 @@ pub(crate) fn answer(shared: &Shared, viewer: Viewer, asked: &HeaderMap) -> Resu
     }
     series.of_room(Room::Watch);
     findings(shared, &shared.findings_for(&moment, viewer), &mut series);
+    if let Some(refused) = shared.refused.get() {
+        let help = "Connections and requests at --listen that were turned away, by why.";
+        let family = series.counter("watch_listen_refused", help);
+        refused.by_reason().for_each(|(why, count)| family.add(&[("why", why.as_str())], count));
+    }
     let build = series.info("build", "The version of Surefoot.");
     let version = ("version", env!("CARGO_PKG_VERSION"));
     match moment.mode {

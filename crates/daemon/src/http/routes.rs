@@ -1,4 +1,4 @@
-use super::access::{self, Viewer};
+use super::access::{self, Again, Viewer};
 use super::guard::guard;
 use super::overview::Overview;
 use super::page::ASSETS;
@@ -125,6 +125,8 @@ async fn identify(
 ) -> Response {
     let viewer = shared.access.viewer(peer, request.headers());
     request.extensions_mut().insert(viewer);
+    let headers = request.headers().clone();
+    request.extensions_mut().insert(Again::new(move || Some(shared.access.viewer(peer, &headers))));
     next.run(request).await
 }
 
@@ -159,7 +161,7 @@ const TURN_TIME: Duration = Duration::from_secs(5);
 impl Shared {
     /// Waits a moment until one more large answer may be in memory; those of one user are never all of them.
     pub(crate) async fn large_answer(&self, viewer: Viewer) -> Result<Turn, ApiError> {
-        let of_user = self.turns_of(viewer.uid);
+        let of_user = self.turns_of(viewer.holder());
         let both = async {
             let own = of_user.acquire_owned().await.ok()?;
             let all = Arc::clone(&self.large_answers).acquire_owned().await.ok()?;
@@ -203,8 +205,13 @@ async fn history(State(shared): State<Arc<Shared>>, Extension(viewer): Extension
     past::answer(shared, viewer, &uri).await
 }
 
-async fn live(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, headers: HeaderMap) -> Response {
-    events::events(&shared, viewer, &headers)
+async fn live(
+    State(shared): State<Arc<Shared>>,
+    Extension(viewer): Extension<Viewer>,
+    Extension(again): Extension<Again>,
+    headers: HeaderMap,
+) -> Response {
+    events::events(&shared, viewer, again, &headers)
 }
 
 async fn scraped(

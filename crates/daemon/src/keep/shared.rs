@@ -9,10 +9,11 @@ use crate::rooms::{self, Room, Taken};
 use crate::sources::Statistics;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use surefoot_hostfs::peer::Holder;
 use surefoot_hostfs::privilege::effective_user;
-use surefoot_hostfs::{Root, peer::Holder};
 use surefoot_http::lock;
+use surefoot_http::refused::Refused;
 use surefoot_http::shares::{Limits, Shares};
 use surefoot_model::{Event, Finding, Headline, Notice};
 use surefoot_settings::Live;
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     turns: Mutex<BTreeMap<Holder, Arc<Semaphore>>>,
     /// Who may see what.
     pub(crate) access: Access,
+    /// Who was turned away at the places beside 127.0.0.1, where there are any.
+    pub(crate) refused: OnceLock<Arc<Refused>>,
     pub(crate) history: Option<History>,
     pub(crate) sources: Statistics,
     /// What is set.
@@ -97,6 +100,7 @@ impl Shared {
             large_answers: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
             turns: Mutex::default(),
             access: Access::new(config),
+            refused: OnceLock::new(),
             history,
             sources: config.sources.clone(),
             settings: config.rooms.settings.clone(),
@@ -221,14 +225,10 @@ impl Shared {
     }
 
     /// The turns of one user; those that nobody has or waits for are forgotten.
-    pub(crate) fn turns_of(&self, uid: Option<u32>) -> Arc<Semaphore> {
+    pub(crate) fn turns_of(&self, holder: Holder) -> Arc<Semaphore> {
         let mut turns = lock(&self.turns);
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(
-            turns
-                .entry(Holder::of(&Root::host(), uid))
-                .or_insert_with(|| Arc::new(Semaphore::new(LARGE_ANSWERS_OF_USER_MAX))),
-        )
+        Arc::clone(turns.entry(holder).or_insert_with(|| Arc::new(Semaphore::new(LARGE_ANSWERS_OF_USER_MAX))))
     }
 
     /// Tells the live clients if findings came, went or changed since this was called last.

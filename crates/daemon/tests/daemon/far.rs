@@ -1,9 +1,14 @@
 //! Places beside 127.0.0.1: roles of certificates, tokens and users, by TLS and by a socket.
 
+use crate::client::PATIENCE;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use surefoot_daemon::{Config, Listen, Listening, Server, TlsFiles};
+use surefoot_model::{Event, Notice};
 use surefoot_testkit::certificates::{authority, can_be_made, curl, signed};
 use surefoot_testkit::not_run::not_run;
 
@@ -65,8 +70,48 @@ fn start(listen: Listening) -> Server {
     Server::start(Config { listen, ..Config::default() }).unwrap()
 }
 
+/// Why a server does not start so, which [`Listening::check`] says beforehand.
 fn why_not(listen: Listening) -> String {
-    Server::start(Config { listen, ..Config::default() }).err().map(|error| error.to_string()).unwrap_or_default()
+    let said = listen.check().err().map(|error| error.to_string());
+    let why = Server::start(Config { listen, ..Config::default() }).err().map(|error| error.to_string());
+    assert_eq!(said, why);
+    why.unwrap_or_default()
+}
+
+/// Live events as curl gets them.
+struct Stream(Child);
+
+impl Stream {
+    fn open(home: &Home, server: &Server, shown: &[&str]) -> Stream {
+        let Listen::Tcp(address) = &server.places()[0] else { panic!("no address") };
+        let url = format!("https://127.0.0.1:{}/api/v1/events", address.port());
+        let mut command = Command::new("curl");
+        command.args(["-sN", "--cacert", "ca.pem"]).args(shown).arg(url).current_dir(home.path());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut first = [0];
+        child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        Stream(child)
+    }
+
+    /// Whether it ends while things go on happening.
+    fn ends(&mut self, server: &Server, patience: Duration) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < patience {
+            server.publish(Event::Notice(Notice { at_ns: 1, text: "It happened.".to_owned() }));
+            if self.0.try_wait().unwrap().is_some() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        false
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 const PROMETHEUS: &[&str] = &["--cert", "prometheus.pem", "--key", "prometheus.key"];
@@ -173,16 +218,109 @@ fn a_renewed_certificate_is_shown_after_a_reload() {
 }
 
 #[test]
+fn live_events_end_with_the_right_to_see_them() {
+    let Some(home) = Home::new("far::live_events_end_with_the_right_to_see_them") else { return };
+    let token = home.file("token", TOKEN);
+    let roles = format!(
+        "[[who]]\nname = \"operators\"\nroles = [\"all\"]\ntoken_file = \"{}\"\n\
+         [[who]]\nname = \"anna\"\nroles = [\"all\"]\ncertificate = \"anna\"\n\
+         [[who]]\nname = \"prometheus\"\nroles = [\"page\"]\ncertificate = \"prometheus\"\n",
+        token.display()
+    );
+    let server = start(home.listening(Some(&roles)));
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let mut by_token = Stream::open(&home, &server, &["-H", &bearer]);
+    let (mut anna, mut prometheus) = (Stream::open(&home, &server, ANNA), Stream::open(&home, &server, PROMETHEUS));
+    assert!(!anna.ends(&server, Duration::from_secs(3)), "a right that lasts");
+    fs::remove_file(&token).unwrap();
+    assert!(by_token.ends(&server, PATIENCE), "a token that was deleted");
+    let reloader = server.reloader();
+    let reload = || reloader.reload(surefoot_settings::Effective::of(None, &[], &[]));
+    home.file("roles", &roles.replace("[\"page\"]", "[\"metrics\"]"));
+    reload();
+    assert!(prometheus.ends(&server, PATIENCE), "a role that does not show them");
+    assert!(!anna.ends(&server, Duration::from_secs(2)), "a right that lasts");
+    // The connection was made while the authority was trusted.
+    fs::copy(home.path().join("other.pem"), home.path().join("ca.pem")).unwrap();
+    reload();
+    assert!(anna.ends(&server, PATIENCE), "a certificate of an authority that was replaced");
+    server.stop();
+}
+
+#[test]
+fn a_reload_says_what_changed_and_waits_for_no_file() {
+    let Some(home) = Home::new("far::a_reload_says_what_changed_and_waits_for_no_file") else { return };
+    let roles = "[[who]]\nname = \"anna\"\nroles = [\"all\"]\ncertificate = \"anna\"\n";
+    let server = start(home.listening(Some(roles)));
+    let told = || {
+        server.take_notices();
+        let reloader = server.reloader();
+        let done = std::thread::spawn(move || drop(reloader.reload(surefoot_settings::Effective::of(None, &[], &[]))));
+        let begun = Instant::now();
+        while !done.is_finished() {
+            assert!(begun.elapsed() < PATIENCE, "it waits");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server.take_notices().into_iter().map(|notice| notice.text).collect::<Vec<_>>().join("|")
+    };
+    assert_eq!(told(), "The settings were read again; nothing that is in use changed.");
+    home.file("roles", &roles.replace("anna", "prometheus"));
+    let path = home.path().join("roles").display().to_string();
+    assert_eq!(told(), format!("The roles at --listen changed; {path} has 1 entry."));
+    home.file("roles", "");
+    let none = "no entry: only root and the user of this server have rights";
+    assert_eq!(told(), format!("The roles at --listen changed; {path} has {none}."));
+    fs::copy(home.path().join("other.pem"), home.path().join("ca.pem")).unwrap();
+    assert_eq!(told(), "The certificate or the clients' authority of --listen changed.");
+    // Whoever can change this file lets in whom he likes.
+    fs::set_permissions(home.path().join("ca.pem"), fs::Permissions::from_mode(0o666)).unwrap();
+    let open = told();
+    assert!(open.contains("ca.pem") && open.contains("other users can write"), "{open}");
+    fs::set_permissions(home.path().join("ca.pem"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::remove_file(home.path().join("server.pem")).unwrap();
+    assert!(Command::new("mkfifo").arg(home.path().join("server.pem")).status().unwrap().success());
+    let fifo = told();
+    assert!(fifo.contains("server.pem: it is not a regular file but a FIFO"), "{fifo}");
+    server.stop();
+}
+
+#[test]
+fn who_is_turned_away_is_counted_from_the_start() {
+    let Some(home) = Home::new("far::who_is_turned_away_is_counted_from_the_start") else { return };
+    let server = start(home.listening(None));
+    let counts = || {
+        let Listen::Tcp(address) = &server.places()[0] else { panic!("no address") };
+        let url = format!("https://127.0.0.1:{}/metrics", address.port());
+        let text = curl(home.path(), &url, PROMETHEUS, None).1;
+        let of = |why: &str| {
+            let name = format!("surefoot_watch_listen_refused_total{{why=\"{why}\"}} ");
+            let line = text.lines().find_map(|line| line.strip_prefix(name.as_str()));
+            line.unwrap_or_else(|| panic!("{why}: {text}")).parse::<u64>().unwrap()
+        };
+        ["no_place", "handshake", "unknown", "role", "rate"].map(of)
+    };
+    assert_eq!(counts(), [0; 5]);
+    home.status(&server, "/metrics", STRANGER);
+    home.status(&server, "/metrics", &[]);
+    home.status(&server, "/", PROMETHEUS);
+    assert_eq!(counts(), [0, 1, 1, 1, 0]);
+    server.stop();
+}
+
+#[test]
 fn a_place_that_would_be_open_or_let_nobody_in_is_refused() {
     let Some(home) = Home::new("far::a_place_that_would_be_open_or_let_nobody_in_is_refused") else { return };
     let listening = home.listening(None);
     let open = why_not(Listening { tls: None, ..listening.clone() });
     assert!(open.contains("--listen 0.0.0.0:0: only TLS is spoken over the network"), "{open}");
     let shut = why_not(Listening { tls: Some(home.tls(false)), ..listening.clone() });
-    assert!(shut.contains("no client of the network would be let in"), "{shut}");
+    assert!(shut.contains("no client would be let in by TLS"), "{shut}");
+    let near = Listening { places: vec!["127.0.0.1:0".parse().unwrap()], ..listening.clone() };
+    let shut = why_not(Listening { tls: Some(home.tls(false)), ..near });
+    assert!(shut.contains("no client would be let in by TLS"), "{shut}");
     let of_users = home.file("roles", "[[who]]\nname = \"x\"\nroles = [\"all\"]\nuid = 1\n");
     let shut = why_not(Listening { roles: Some(of_users), ..listening.clone() });
-    assert!(shut.contains("no client of the network would be let in"), "{shut}");
+    assert!(shut.contains("no client would be let in by TLS"), "{shut}");
     let roles = home.file("roles", "[[who]]\nname = \"x\"\nroles = [\"all\"]\ncertificate = \"*\"\n");
     fs::set_permissions(&roles, fs::Permissions::from_mode(0o666)).unwrap();
     let unsafe_file = why_not(Listening { roles: Some(roles), ..listening.clone() });

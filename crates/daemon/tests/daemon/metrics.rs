@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use surefoot_daemon::{Config, Detail, Extent, Server};
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_model::{CauseKind, Certainty, Event, Verdict};
+use surefoot_model::{CauseKind, Certainty, Event, ProbeCost, Verdict};
 use surefoot_testkit::not_run::not_run;
 
 /// Samples by name and labels, as they stand in the text.
@@ -173,6 +173,28 @@ fn the_sums_are_those_of_all_windows() {
         .map(|edge| samples[&format!("surefoot_stall_gap_duration_seconds_bucket{{le=\"{edge}\"}}")])
         .collect();
     assert!(buckets.is_sorted(), "{buckets:?}");
+    server.stop();
+}
+
+/// A rate over a counter sees the first occurrence only where there was a 0 before it.
+#[test]
+fn what_happens_seldom_is_counted_from_the_start_and_only_where_it_is_counted() {
+    let server = Server::start(Config::default()).unwrap();
+    let mut quiet = window(2 * SECOND_NS, vec![core(0, 500, Vec::new(), 0)]);
+    let seldom = |name: &str| ProbeCost { name: name.to_owned(), count: 0, total_ns: 0, missed: 0 };
+    quiet.cost.probes = vec![seldom("nmi_handler"), seldom("threshold_apic_entry")];
+    server.publish(Event::Window(quiet));
+    let (_, samples) = scrape(&server, 1);
+    for kind in ["nmi", "machine_check"] {
+        for name in ["lost_seconds", "lost_events"] {
+            assert_eq!(samples[&format!("surefoot_stall_{name}_total{{kind=\"{kind}\"}}")], 0.0, "{kind}");
+        }
+        let longest = format!("surefoot_stall_lost_max_seconds{{kind=\"{kind}\"}}");
+        assert!(!samples.contains_key(&longest), "there is no longest one");
+    }
+    // Nothing says that firmware was looked for.
+    assert!(!samples.keys().any(|name| name.contains("\"smi\"")), "{samples:?}");
+    assert_eq!(samples["surefoot_watch_all_deeds_total{outcome=\"failed\"}"], 0.0);
     server.stop();
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct OwnCost {
     /// Of each core the slot that was read last: one that is torn now counts from there when it can be read again.
     slots: Slots,
     missed: HashMap<&'static str, u64>,
+    /// Whether every program was told, those without a run too.
+    has_listed: bool,
     process_cpu_ns: u64,
 }
 
@@ -44,6 +46,11 @@ impl OwnCost {
         let mut cost = OwnCost::default();
         cost.since(read, watched, &Root::host());
         cost
+    }
+
+    /// Tells every program at the next call, those without a run too: what they count is 0 so far, and not unknown.
+    pub(crate) fn listing(self) -> Self {
+        OwnCost { has_listed: false, ..self }
     }
 
     /// What it cost since the last call: in the programs on all cores, in interrupts and lost ends on the watched ones, in this
@@ -61,6 +68,7 @@ impl OwnCost {
         let Some((probes, slots)) = read else { return cost };
         cost.map_bytes = probes.map_bytes();
         let spans = self.advance(slots);
+        let is_first = !std::mem::replace(&mut self.has_listed, true);
         for now in probes.runs(spans.iter().map(|(_, _, is)| &*is.slot)) {
             let of_program = |of: fn(&ProgramRuns) -> u64| {
                 now.program.number.map_or(0, |number| rise(&spans, |slot| of(&slot.programs[number])))
@@ -72,7 +80,8 @@ impl OwnCost {
                 total_ns: of_program(|runs| runs.sampled_ns).saturating_mul(SAMPLE_EVERY),
                 missed: now.missed.saturating_sub(before),
             };
-            if one.count > 0 || one.missed > 0 {
+            // That it is attached, and has seen nothing yet, is told once.
+            if is_first || one.count > 0 || one.missed > 0 {
                 cost.probes.push(one);
             }
         }

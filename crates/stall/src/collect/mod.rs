@@ -212,7 +212,7 @@ impl Collector {
             self.start_ns = ebpf.restart(&self.config.cpus);
         }
         self.interrupts = Interrupts::read(&self.root)?;
-        self.cost = OwnCost::start(self.source.read(), &self.config.cpus);
+        self.cost = OwnCost::start(self.source.read(), &self.config.cpus).listing();
         self.gaps.begin(self.start_ns);
         Ok(())
     }

@@ -474,7 +474,7 @@ pub(super) mod tests {
     #[test]
     fn the_list_has_no_copy_of_what_only_an_experiment_that_is_asked_for_shows() {
         let state = folded(&[told("a", None), told("b", None)].concat());
-        let seen = state.seen_by(Viewer { uid: Some(1000), sees_all: true }, Some("b"));
+        let seen = state.seen_by(Viewer { uid: Some(1000), sees_all: true, named: None }, Some("b"));
         let [a, b] = ["a", "b"].map(|name| seen.experiment(name).unwrap());
         assert_eq!((a.runs.len(), a.stalls.len(), a.runs_done(), a.stalls_left_out), (0, 0, 1, 3));
         assert_eq!(b, state.experiment("b").unwrap());
@@ -504,7 +504,7 @@ pub(super) mod tests {
         (0..ROWS_MAX).for_each(|_| state.take(&row));
         let one = state.experiment("a").unwrap();
         assert_eq!((one.rows.len(), one.rows_left_out), (ROWS_MAX, 2));
-        let seen = state.seen_by(Viewer { uid: Some(1001), sees_all: false }, Some("a"));
+        let seen = state.seen_by(Viewer { uid: Some(1001), sees_all: false, named: None }, Some("a"));
         let one = seen.experiment("a").unwrap();
         let ended = one.ended.as_ref().unwrap();
         assert!(one.rows.is_empty() && one.began.series.is_empty(), "{one:?}");
@@ -514,12 +514,13 @@ pub(super) mod tests {
     #[test]
     fn what_root_does_to_the_cores_is_for_everybody_and_a_users_journal_for_himself() {
         let of_user = folded(&told("a", Some(ExperimentOutcome::Finished)));
-        let shows =
-            |uid, sees_all| of_user.seen_by(Viewer { uid: Some(uid), sees_all }, None).experiment("a").is_some();
+        let shows = |uid, sees_all| {
+            of_user.seen_by(Viewer { uid: Some(uid), sees_all, named: None }, None).experiment("a").is_some()
+        };
         assert_eq!([shows(1000, false), shows(1001, false), shows(1001, true)], [true, false, true]);
         let state = folded(&of(0, told("a", Some(ExperimentOutcome::Finished))));
         let seen = |uid, sees_all| {
-            let state = state.seen_by(Viewer { uid: Some(uid), sees_all }, Some("a"));
+            let state = state.seen_by(Viewer { uid: Some(uid), sees_all, named: None }, Some("a"));
             let one = state.experiment("a").unwrap().clone();
             let effect = one.ended.unwrap().effect.unwrap();
             (one.began.workload.is_empty(), effect.workload.is_empty(), effect.ratio, one.began.cores.len())

@@ -75,7 +75,7 @@ mod tests {
         let mut state = State::default();
         state.seen(&InterfaceEvent::Look(InterfaceLook { interfaces, ..InterfaceLook::default() }));
         let carried = |sees_all| {
-            let state = state.seen_by(Viewer { uid: Some(1000), sees_all });
+            let state = state.seen_by(Viewer { uid: Some(1000), sees_all, named: None });
             state.look.unwrap().interfaces[0].carries.len()
         };
         assert_eq!((carried(true), carried(false)), (3, 1));

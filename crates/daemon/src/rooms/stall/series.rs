@@ -98,7 +98,10 @@ fn kinds<'a>(rows: impl Iterator<Item = (&'a surefoot_model::Cause, &'a LostSum)
 }
 
 fn lost(totals: &Totals, series: &mut Series) {
-    let host = kinds(totals.cores.values().flat_map(|core| &core.lost));
+    let mut host = kinds(totals.cores.values().flat_map(|core| &core.lost));
+    // A rate sees the first occurrence only where there was a 0 before it.
+    let none = Lost { has_max: false, ..Lost::default() };
+    totals.counted.iter().for_each(|&kind| _ = host.entry(kind).or_insert(none));
     let rows = || host.iter().map(|(kind, lost)| ([("kind", kind.as_str())], lost));
     let help = "Time taken from all cores by each kind of cause, while tasks ran or waited and while idle; nested causes count once.";
     rows()
@@ -190,9 +193,12 @@ fn untimed(totals: &Totals, series: &mut Series) {
     }
 }
 
+/// How sure it can be who raised an interrupt.
+const RAISERS: [&str; 4] = ["certain", "probable", "cannot_tell_apart_here", "unknown"];
+
 fn raisers(totals: &Totals, series: &mut Series) {
     let Some(lost) = totals.raisers_lost() else { return };
-    let mut by_raiser: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut by_raiser: BTreeMap<&str, u64> = RAISERS.map(|raiser| (raiser, 0)).into();
     for ((_, _, raiser), count) in totals.raised() {
         let sum = by_raiser.entry(raiser).or_default();
         *sum = sum.saturating_add(count);

@@ -43,6 +43,8 @@ pub(crate) const GAP_EDGES_NS: [u64; 18] = [
 pub(crate) struct Totals {
     pub(crate) cores: BTreeMap<CpuId, LedgerSum<Cause, LostSum>>,
     names: BTreeMap<CauseKind, BTreeSet<String>>,
+    /// Kinds that are counted, those that took nothing yet too.
+    pub(crate) counted: BTreeSet<CauseKind>,
     pub(crate) gaps: BTreeMap<GapKey, u64>,
     /// Gaps by duration: one count per edge, and one for the longer ones.
     pub(crate) gap_buckets: [u64; GAP_EDGES_NS.len() + 1],
@@ -85,6 +87,23 @@ impl Risen {
     }
 }
 
+/// The kinds of cause whose times a program of the ledger takes (`crates/probes/bpf`).
+fn counted_by(program: &str) -> &'static [CauseKind] {
+    match program {
+        "irq_handler_entry" => &[CauseKind::DeviceInterrupt],
+        "softirq_entry" => &[CauseKind::Softirq],
+        "sched_switch" => &[CauseKind::KernelThread],
+        "nmi_handler" => &[CauseKind::Nmi],
+        "local_timer_entry" => &[CauseKind::Timer],
+        "reschedule_entry" => &[CauseKind::Reschedule],
+        "call_function_entry" | "call_function_single_entry" => &[CauseKind::CallFunction],
+        "csd_function_entry" => &[CauseKind::CallFunction, CauseKind::TlbShootdown],
+        "irq_work_entry" => &[CauseKind::IrqWork],
+        "threshold_apic_entry" | "deferred_error_apic_entry" => &[CauseKind::MachineCheck],
+        _ => &[],
+    }
+}
+
 /// What gaps are counted by, in the words of the JSON form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GapKey {
@@ -96,6 +115,7 @@ pub(crate) struct GapKey {
 
 impl Totals {
     pub(crate) fn add_window(&mut self, window: &Window) {
+        self.counted.extend(window.cost.probes.iter().flat_map(|probe| counted_by(&probe.name)));
         for core in &window.cores {
             if self.cores.len() < CORES_MAX || self.cores.contains_key(&core.cpu) {
                 self.add_core(core);

@@ -114,7 +114,7 @@ mod tests {
         let [campaign, movie] = &routes(&room)[..] else { panic!("two addresses") };
         let ask = |route: &Route, sees_all, query: &str| {
             let uri: Uri = format!("{}{query}", route.path).parse().unwrap();
-            let answer = (route.answer)(&shared, Viewer { uid: Some(1000), sees_all }, &uri);
+            let answer = (route.answer)(&shared, Viewer { uid: Some(1000), sees_all, named: None }, &uri);
             answer.map(|text| String::from_utf8(text.to_vec()).unwrap()).map_err(|error| format!("{error:?}"))
         };
         let hidden = ask(campaign, false, "").unwrap();

@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use surefoot_model::{Actor, CheckpointEvent, Deed, DeedAction, DeedOutcome, Event, Room, SCHEMA, SubjectKind};
 
+/// The words of [`DeedOutcome`].
+const OUTCOMES: [&str; 9] =
+    ["planned", "withheld", "begun", "goes_on", "done", "not_needed", "taken_back", "failed", "in_doubt"];
 /// Deeds that are kept of each user in each room: the newest.
 const KEPT_MAX: usize = 64;
 /// Users of a room that have a list of their own; those beyond share one. The host's and root's always has its own.
@@ -135,7 +138,13 @@ impl State {
     /// # Errors
     /// Never in practice: the text goes to memory.
     pub(crate) fn encode(&self, series: &mut Series) {
-        let help = "Actions of Surefoot on this host by outcome, including those of the 30 days before the start that the journal still has.";
+        let help = "All actions of Surefoot on this host by outcome, including those of the 30 days before the start that the journal still has.";
+        let family = series.counter("watch_all_deeds", help);
+        for outcome in OUTCOMES {
+            let count = self.counts.iter().filter(|((.., of), _)| *of == outcome).map(|(_, count)| count).sum::<u64>();
+            family.add(&[("outcome", outcome)], count);
+        }
+        let help = "The same by room and action.";
         let family = series.counter("watch_deeds", help);
         for (place, ((room, action, outcome), &count)) in self.counts.iter().enumerate() {
             let labels = [("room", room.as_str()), ("action", action.as_str()), ("outcome", outcome)];
@@ -240,8 +249,8 @@ mod tests {
         ExperimentOutcome, JournalEntry, JournalEvent, Subject, Withheld,
     };
 
-    const ROOT: Viewer = Viewer { uid: Some(0), sees_all: true };
-    const USER: Viewer = Viewer { uid: Some(1000), sees_all: false };
+    const ROOT: Viewer = Viewer { uid: Some(0), sees_all: true, named: None };
+    const USER: Viewer = Viewer { uid: Some(1000), sees_all: false, named: None };
 
     fn deed(at_realtime_ns: u64, room: Room) -> Event {
         Event::Deed(Box::new(Deed {
@@ -269,14 +278,14 @@ mod tests {
         let mut state = State::default();
         (0..70).for_each(|at| assert!(state.take(&deed(at, Room::Nic))));
         state.take(&deed(0, Room::Memory));
-        let answer = Answer::of(&state, Viewer { uid: None, sees_all: true }, None, 0);
+        let answer = Answer::of(&state, Viewer { uid: None, sees_all: true, named: None }, None, 0);
         assert_eq!((answer.deeds.len(), answer.left_out_count, answer.why), (65, 6, None));
         assert_eq!(answer.deeds[0].deed.at_realtime_ns, 69);
         assert_eq!(state.counts.values().sum::<u64>(), 71);
-        let none = Answer::of(&State::default(), Viewer { uid: None, sees_all: true }, None, 0);
+        let none = Answer::of(&State::default(), Viewer { uid: None, sees_all: true, named: None }, None, 0);
         assert_eq!(none.why.as_deref(), Some(NONE_YET));
         // What others did is not denied to who may not see it.
-        let hidden = Answer::of(&State::default(), Viewer { uid: Some(1000), sees_all: false }, None, 0);
+        let hidden = Answer::of(&State::default(), Viewer { uid: Some(1000), sees_all: false, named: None }, None, 0);
         assert_eq!(hidden.why.as_deref(), Some(NONE_SHOWN));
     }
 
@@ -285,7 +294,7 @@ mod tests {
         let mut state = State::default();
         [Room::Nic, Room::Checkpoint].into_iter().for_each(|room| _ = state.take(&deed(1, room)));
         let text = |sees_all| {
-            let answer = Answer::of(&state, Viewer { uid: Some(1000), sees_all }, None, 0);
+            let answer = Answer::of(&state, Viewer { uid: Some(1000), sees_all, named: None }, None, 0);
             (answer.deeds.len(), serde_json::to_string(&answer).unwrap())
         };
         let (all, said) = text(true);
