@@ -197,7 +197,9 @@ fn problems(survey: &Survey) -> Vec<(PathBuf, String)> {
 /// Where an error is, and what it says.
 fn split(error: Error) -> (PathBuf, String) {
     match error {
-        Error::Storage { action, path, source } => (path, format!("cannot {action} it: {source}")),
+        Error::Storage { action, path, source } => {
+            (path, format!("cannot {action} it: {}", surefoot_foreign::said(&source)))
+        }
         other => (PathBuf::new(), other.to_string()),
     }
 }
