@@ -95,7 +95,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
             let (path, why) = (people::path(path), one_line(why));
             writeln!(
                 out,
-                "{path}: repairable: one of the two copies of the manifest: {why}; `checkpoint scrub` writes it anew"
+                "{path}: repairable: one of the two copies of the manifest: {why}; `checkpoint scrub` rewrites it"
             )?;
         }
         for (path, why) in &problems {
