@@ -49,7 +49,9 @@ fn two_demos_of_nobody_fill_every_room_and_leave_nothing() {
     let (other_address, _) = opened(&mut other);
     assert_ne!(address, other_address);
     assert!(printed[0].starts_with("Demo data: a made-up day of a made-up host."), "{printed:?}");
-    assert!(printed[1].starts_with("Demo data: "), "{printed:?}");
+    // The address and how long it goes on come before the day is there.
+    assert!(printed[1].starts_with("page: ") && printed[2].contains("five minutes"), "{printed:?}");
+    assert!(printed[3].starts_with("Demo data: "), "{printed:?}");
 
     let overview = json(&address, "/api/v1/overview");
     assert_eq!((overview["mode"].as_str(), overview["access"]["sees_all"].as_bool()), (Some("demo"), Some(true)));

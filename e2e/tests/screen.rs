@@ -163,9 +163,12 @@ fn the_demo_on_a_small_screen_shows_its_host_every_room_and_where_to_look() {
         }
         terminal.shows(words);
     }
-    // Hours ago there was another headline.
-    terminal.send("t-18h\r");
-    terminal.shows("l goes on live");
+    // Hours and minutes ago there was another headline, which the history knows.
+    for ago in ["t-18h\r", "lt-10m\r"] {
+        terminal.send(ago);
+        terminal.shows("from the history");
+        assert!(!terminal.text().contains("is not known here"), "{}", terminal.text());
+    }
     terminal.send("q");
     terminal.is_as_before("q");
 }

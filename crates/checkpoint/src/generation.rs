@@ -134,7 +134,9 @@ impl Manifest {
     /// # Errors
     /// One sentence about what is wrong with it.
     pub(crate) fn of_file(file: &dyn StoredFile) -> Result<Self, String> {
-        Manifest::from_bytes(&framed_bytes(file).map_err(|error| format!("cannot read it: {error}"))?)
+        Manifest::from_bytes(
+            &framed_bytes(file).map_err(|error| format!("cannot read it: {}", surefoot_foreign::said(&error)))?,
+        )
     }
 
     /// The geometry of its image.
@@ -206,7 +208,10 @@ impl Commit {
     /// # Errors
     /// One sentence about what is wrong with it.
     pub(crate) fn of_file(file: &dyn StoredFile) -> Result<Self, String> {
-        unframe(Commit::MAGIC, &framed_bytes(file).map_err(|error| format!("cannot read it: {error}"))?)
+        unframe(
+            Commit::MAGIC,
+            &framed_bytes(file).map_err(|error| format!("cannot read it: {}", surefoot_foreign::said(&error)))?,
+        )
     }
 }
 

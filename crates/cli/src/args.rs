@@ -12,7 +12,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surefoot_console::units::{parse_duration, parse_ns, parse_time};
+use surefoot_console::units::{Per, parse_ns, parse_time, parse_whole_rate};
 use surefoot_daemon::{Detail, Listen, Listening, SERIES_MAX, SERIES_MIN, TlsFiles};
 use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::{Root, cpus};
@@ -321,7 +321,7 @@ pub struct WatchOptions {
     #[arg(skip)]
     pub given: Vec<surefoot_settings::Chosen>,
     /// Window length
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     pub interval: Duration,
     /// Stop after this time [default: run until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -454,7 +454,7 @@ pub struct RecordOptions {
     #[command(flatten)]
     pub filter: Filter,
     /// Window length
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     pub interval: Duration,
     /// Keep the command lines of experiments, which are left out otherwise
     #[arg(long)]
@@ -527,8 +527,8 @@ pub struct WhoOptions {
     /// Take no stacks of the raisers: cheaper for them
     #[arg(long)]
     pub no_stacks: bool,
-    /// Stacks that each raising core takes per second at most; raisers beyond that are only named
-    #[arg(long, value_name = "NUMBER", default_value_t = STACKS_PER_S)]
+    /// Stacks that each raising core takes at most; raisers beyond that are only named
+    #[arg(long = "stacks", alias = "stacks-per-s", value_name = "RATE", default_value = "5000/s", value_parser = stacks_per_s)]
     pub stacks_per_s: u64,
     /// Write the raisers' stacks into this file, folded, for flame-graph tools
     #[arg(long, value_name = "FILE")]
@@ -554,6 +554,11 @@ pub struct WhoOptions {
     /// JSON lines: what to fix first, then one per kind of interrupt and core
     #[arg(long)]
     pub json: bool,
+}
+
+/// A whole number in a second; a number alone, as before, is one.
+fn stacks_per_s(text: &str) -> Result<u64, String> {
+    parse_whole_rate(text, Per::Second)
 }
 
 #[derive(Args)]

@@ -27,7 +27,7 @@ const EVIDENCE_SHOWN: usize = 3;
 const TAKERS_SHOWN: usize = 5;
 const FROM_CORES_SHOWN: usize = 3;
 
-/// A part of a wait from before the look that is told of: below, it is the two clocks' difference.
+/// The shortest part of a wait from before the look that is reported: less is the two clocks' difference.
 const TOLD_BEFORE_NS: u64 = 1_000_000;
 
 /// Options of [`What`] that work here as in `surefoot watch` and are not in this command's help: it is about one answer now.
@@ -216,7 +216,7 @@ fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<Why> {
     Ok(Why::of(findings, unwatched, &cores_of(&host.unwrap_or_default(), root)))
 }
 
-/// `began_realtime_ns` is when this command began: a look of its own sees nothing begin, only that it is there.
+/// `began_realtime_ns` is when this command began: without a watch nothing was seen to begin.
 fn text(why: &Why, began_realtime_ns: u64) -> String {
     let mut text = String::new();
     match &why.finding {

@@ -35,7 +35,8 @@ pub fn stderr() -> Clean<Stderr> {
 macro_rules! tell {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!($crate::people::stderr(), "{}", $crate::people::one_line(&format!($($words)*)));
+        let words = $crate::exit::without_number(&format!($($words)*));
+        let _ = writeln!($crate::people::stderr(), "{}", $crate::people::one_line(&words));
     }};
 }
 pub use crate::tell;

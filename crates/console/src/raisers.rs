@@ -187,7 +187,7 @@ fn closing(found: &WhoReport) -> String {
     }
     if found.records_without_stack > 0 {
         text += &format!(
-            "Without a stack, because their core raised too many: {} of {} records (--stacks-per-s).\n",
+            "Without a stack, because their core raised too many: {} of {} records (--stacks).\n",
             found.records_without_stack, found.records
         );
     }

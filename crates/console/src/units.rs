@@ -1,8 +1,70 @@
 //! Durations, shares and moments, as people write and read them.
 
+use std::fmt;
 pub use surefoot_model::units::{parse_duration, parse_ns, parse_seconds, parse_seconds_or_none, parse_time};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+
+/// As [`parse_time`], in nanoseconds.
+///
+/// # Errors
+/// What is wrong with the text, and how to write it.
+pub fn parse_time_ns(text: &str) -> Result<u64, String> {
+    u64::try_from(parse_time(text)?.as_nanos()).map_err(|_| format!("'{text}' is longer than can be counted"))
+}
+
+/// What a rate is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// So many in a second.
+    Second,
+    /// So many in an hour.
+    Hour,
+}
+
+impl fmt::Display for Per {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Per::Second => "s",
+            Per::Hour => "h",
+        })
+    }
+}
+
+/// Reads `10/s`, `5/min`, `1/h`, `0.2/d`, as so many per second; 0 is a rate.
+///
+/// # Errors
+/// What is wrong with the text, and how to write it.
+pub fn parse_rate(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is not a rate, such as 10/s, 5/min, 1/h or 0.2/d");
+    let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
+    let unit_s = parse_duration(&format!("1{unit}")).map_err(|_| wrong())?.as_secs_f64();
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    if number.is_finite() && number >= 0.0 { Ok(number / unit_s) } else { Err(wrong()) }
+}
+
+/// As [`parse_rate`]; a number alone is of a second, as options that named their unit took it.
+///
+/// # Errors
+/// As [`parse_rate`].
+pub fn parse_rate_per_s(text: &str) -> Result<f64, String> {
+    if text.contains('/') { parse_rate(text) } else { parse_rate(&format!("{text}/s")) }
+}
+
+/// As [`parse_rate`], a whole number in this time; a number alone is one, as options that named their unit took it.
+///
+/// # Errors
+/// As [`parse_rate`], or that it is not whole.
+pub fn parse_whole_rate(text: &str, per: Per) -> Result<u64, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let unit_s = if per == Per::Hour { 3_600.0 } else { 1.0 };
+    let number = parse_rate(text)? * unit_s;
+    // Far below one, and far above what dividing by a unit and multiplying by it may add.
+    let is_whole = number <= u64::MAX as f64 && (number - number.round()).abs() < 1e-6;
+    if is_whole { Ok(number.round() as u64) } else { Err(format!("'{text}' is not a whole number per {per}")) }
+}
 
 /// A number and what it counts.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
@@ -59,6 +121,21 @@ pub fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_have_a_number_and_a_time() {
+        for (text, per_s) in [("10/s", 10.0), ("6/min", 0.1), ("6/m", 0.1), ("18/h", 0.005), ("0/d", 0.0)] {
+            assert_eq!(parse_rate(text), Ok(per_s));
+        }
+        for text in ["", "10", "10/", "/s", "10/fortnight", "-1/s", "nan/s", "10/2s/s", "x/h"] {
+            assert!(parse_rate(text).expect_err(text).contains("such as 10/s"), "{text}");
+        }
+        let whole = [("10/h", Per::Hour), ("240/d", Per::Hour), ("10", Per::Hour), ("600/min", Per::Second)];
+        assert_eq!(whole.map(|(text, per)| parse_whole_rate(text, per)), [Ok(10), Ok(10), Ok(10), Ok(10)]);
+        assert!(parse_whole_rate("1/d", Per::Hour).unwrap_err().contains("whole number per h"));
+        assert_eq!((parse_rate_per_s("10"), parse_rate_per_s("18/h")), (Ok(10.0), Ok(0.005)));
+        assert_eq!((parse_time_ns("2"), parse_time_ns("2us")), (Ok(2_000_000_000), Ok(2_000)));
+    }
 
     #[test]
     fn moments_keep_every_nanosecond() {

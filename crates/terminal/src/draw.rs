@@ -55,7 +55,8 @@ impl Session {
             self.draw_tabs(&mut canvas, y);
             y += 1;
             if let Some(offset) = self.help {
-                self.help = Some(draw_help(&mut canvas, y, bottom, offset));
+                let (offset, below) = draw_help(&mut canvas, y, bottom, offset);
+                (self.help, self.help_below) = (Some(offset), below);
             } else if y < bottom {
                 self.draw_panes(&mut canvas, y, bottom);
             }
@@ -243,7 +244,11 @@ impl Session {
         let text = match &self.input {
             Some(Input::Filter) => format!("/{filter}_   only rows with these words; Enter keeps, Escape forgets"),
             Some(Input::Time(text)) => format!("go to: {text}_   14:05, -10m, yesterday 03:00 (UTC)"),
-            None if self.help.is_some() => "arrows scroll, any other key ends the help".to_owned(),
+            None if self.help.is_some() => match self.help_below {
+                0 => "the end of the help: arrows scroll, any other key ends it".to_owned(),
+                1 => "1 more line below: arrows scroll, any other key ends the help".to_owned(),
+                below => format!("{below} more lines below: arrows and Space scroll, any other key ends the help"),
+            },
             None if !self.message.is_empty() => one_line(&self.message),
             None if !self.has_keys => "no keys: standard input is not this terminal; Ctrl-C ends".to_owned(),
             None if !filter.is_empty() => format!("only rows with '{}'; Escape forgets them", one_line(filter)),
@@ -259,8 +264,8 @@ fn split(length: u16, parts: u16) -> Vec<(u16, u16)> {
     (0..parts).map(|part| (at(part), at(part + 1) - at(part))).collect()
 }
 
-/// Draws the help from a line on; returns the line that it could begin with.
-fn draw_help(canvas: &mut Canvas, top: u16, bottom: u16, offset: usize) -> usize {
+/// Draws the help from a line on; returns the line that it could begin with, and how many are below those in sight.
+fn draw_help(canvas: &mut Canvas, top: u16, bottom: u16, offset: usize) -> (usize, usize) {
     let width = canvas.buffer.area.width;
     let mut lines: Vec<Styled> = Vec::new();
     let bold = Style::new().add_modifier(Modifier::BOLD);
@@ -288,5 +293,5 @@ fn draw_help(canvas: &mut Canvas, top: u16, bottom: u16, offset: usize) -> usize
     for (y, (line, style)) in (top..bottom).zip(&lines[offset..]) {
         canvas.line(0, y, width, line, *style);
     }
-    offset
+    (offset, lines.len().saturating_sub(offset + room))
 }

@@ -14,7 +14,7 @@ pub(crate) const HELP: &[&str] = &[
     ", and .    one second back and forward, beyond what is in memory through the history",
     "l    live again",
     "Ctrl-L    draw everything again",
-    "?    this help; any key ends it",
+    "?    this help; it scrolls with the same keys, and any other key ends it",
     "q, Ctrl-C    end the watch; Ctrl-Z suspends it",
     "",
     "Words:",

@@ -71,6 +71,8 @@ pub struct Session {
     pub(crate) message: String,
     /// Lines of the help above the first in sight; `None` without help.
     pub(crate) help: Option<usize>,
+    /// Lines of the help below the last in sight, as it was drawn last.
+    pub(crate) help_below: usize,
     /// Whether keys arrive.
     pub(crate) has_keys: bool,
     pub(crate) now_ns: i64,
@@ -89,6 +91,7 @@ impl Session {
             input: None,
             message: String::new(),
             help: None,
+            help_below: 0,
             has_keys: true,
             now_ns: 0,
         }
@@ -187,10 +190,12 @@ impl Session {
     fn key_in_help(&mut self, key: Key) -> Then {
         let offset = self.help.unwrap_or(0);
         self.help = match key {
-            Key::Up => Some(offset.saturating_sub(1)),
-            Key::Down => Some(offset.saturating_add(1)),
-            Key::PageUp => Some(offset.saturating_sub(10)),
-            Key::PageDown => Some(offset.saturating_add(10)),
+            Key::Up | Key::Char('k') => Some(offset.saturating_sub(1)),
+            Key::Down | Key::Char('j') => Some(offset.saturating_add(1)),
+            Key::PageUp | Key::Char('b') => Some(offset.saturating_sub(10)),
+            Key::PageDown | Key::Char(' ') => Some(offset.saturating_add(10)),
+            Key::Home | Key::Char('g') => Some(0),
+            Key::End | Key::Char('G') => Some(usize::MAX),
             _ => None,
         };
         Then::Draw

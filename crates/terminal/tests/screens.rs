@@ -299,6 +299,30 @@ fn the_help_explains_each_word_of_the_columns() {
     assert_eq!(sight.key(Key::Interrupt), Then::Quit);
 }
 
+/// The last line in sight ended in the middle of a sentence, and nothing said that there was more.
+#[test]
+fn what_of_the_help_is_out_of_sight_is_counted() {
+    let mut sight = Sight::new(kept(2, 70), (80, 24));
+    sight.key(Key::Char('?'));
+    assert!(sight.rows()[23].contains(" more lines below: "), "{}", sight.text());
+    let mut seen = 0;
+    while sight.rows()[23].contains("more line") {
+        sight.key(Key::Char(' '));
+        seen += 1;
+        assert!(seen < 100, "{}", sight.text());
+    }
+    assert!(
+        seen > 1 && sight.text().contains("the end of the help") && sight.text().contains("out of sight."),
+        "{}",
+        sight.text()
+    );
+    sight.key(Key::Home);
+    assert!(sight.text().contains("Keys:"), "{}", sight.text());
+    sight.key(Key::Char('x'));
+    assert!(!sight.text().contains("Keys:"), "{}", sight.text());
+    sight.end();
+}
+
 #[test]
 fn names_of_strangers_command_nothing_and_stay_in_their_columns() {
     let mut kept = kept(2, 3);

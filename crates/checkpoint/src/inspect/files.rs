@@ -6,14 +6,14 @@ use crate::storage::Directory;
 use crate::tier::{MANIFESTS, PENDING};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io;
 use std::os::unix::fs::MetadataExt;
+use surefoot_foreign::said;
 
 /// A file of a job, which belongs to the user whose the job is or to root: whoever can make a second name for the file of
 /// another user must not have it read as his own.
 pub(super) fn open_of(directory: &Directory, name: &str, owner: u32) -> Result<(File, Metadata), String> {
     let (file, found) =
-        directory.file(OsStr::new(name)).map_err(|error: io::Error| format!("cannot open it: {error}"))?;
+        directory.file(OsStr::new(name)).map_err(|error| format!("cannot open it: {}", said(&error)))?;
     match found.uid() == owner || found.uid() == 0 {
         true => Ok((file, found)),
         false => Err(format!("it belongs to the user with number {}, its directory to {owner}", found.uid())),
@@ -82,7 +82,7 @@ pub(super) fn of_image(
             format!("it has {length} of the {wanted} bytes that its manifest names; parts of the checkpoint are gone")
         }
         Ok(None) => "the manifest is there and the image is not".to_owned(),
-        Err(error) => format!("whether the image is there is not known: {error}"),
+        Err(error) => format!("whether the image is there is not known: {}", said(&error)),
     };
     // A job that runs may have begun another checkpoint in its place meanwhile.
     (read_manifest(directory, name, owner).0.as_ref() == Ok(manifest)).then_some(why)

@@ -18,6 +18,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use surefoot_foreign::said;
 
 /// Directories below each other that are looked into: names of jobs may have slashes.
 const DEPTH_MAX: usize = 72;
@@ -338,7 +339,7 @@ impl Walk {
             match opened {
                 Ok(directory) => levels.extend(self.visit(&path, directory, owner_above, depth)),
                 // It is gone or has become something else since it was listed, or may not be read.
-                Err(error) => self.problem(&path, owner_above, format!("it cannot be listed: {error}")),
+                Err(error) => self.problem(&path, owner_above, format!("it cannot be listed: {}", said(&error))),
             }
         }
     }
@@ -466,7 +467,7 @@ impl Walk {
             }
             ControlFlow::Continue(())
         };
-        directory.list(told).map_err(|error| format!("it cannot be listed: {error}"))?;
+        directory.list(told).map_err(|error| format!("it cannot be listed: {}", said(&error)))?;
         listed.below.sort();
         listed.names.sort();
         listed.links.sort();

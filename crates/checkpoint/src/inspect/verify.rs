@@ -12,7 +12,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use surefoot_foreign::About;
+use surefoot_foreign::{About, said};
 use surefoot_heal::limits::memory_available_bytes;
 
 /// Rows that are named where they cannot be repaired.
@@ -72,7 +72,7 @@ impl Verdict {
 pub fn verify(copy: &Copy, progress: Progress<'_>) -> Verdict {
     match held(copy) {
         Ok((_directory, held)) => read(&held, false, progress),
-        Err(error) => Verdict::of(State::Lost, format!("its directory cannot be opened: {error}")),
+        Err(error) => Verdict::of(State::Lost, format!("its directory cannot be opened: {}", said(&error))),
     }
 }
 
@@ -241,7 +241,7 @@ fn is_still(copy: &Copy, manifest: &Manifest) -> bool {
 
 fn read_image(copy: &Copy, manifest: &Manifest, mends: bool, progress: Progress<'_>) -> Result<Verdict, String> {
     let geometry = manifest.geometry().map_err(|error| error.to_string())?;
-    let file = open_image(copy, mends).map_err(|error| format!("its image cannot be opened: {error}"))?;
+    let file = open_image(copy, mends).map_err(|error| format!("its image cannot be opened: {}", said(&error)))?;
     let length = expect_enough(&geometry, &file)?;
     let mut healer = Healer::open(geometry, &file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
     let (mut rows_lost, mut named) = (0, Vec::new());
@@ -271,7 +271,7 @@ fn read_image(copy: &Copy, manifest: &Manifest, mends: bool, progress: Progress<
     if mends && !tally.is_clean() {
         healer.mend_tables();
         if let Err(error) = file.sync_all() {
-            (state, why) = (State::Lost, format!("what was repaired cannot be made durable: {error}"));
+            (state, why) = (State::Lost, format!("what was repaired cannot be made durable: {}", said(&error)));
         } else if rows_lost == 0 && tally.pages_repaired < tally.pages_bad {
             (state, why) = (State::Repairable, "some of what was repaired could not be written back".into());
         }
@@ -300,7 +300,7 @@ fn mend_manifests(copy: &Copy, manifest: &Manifest, mends: bool, verdict: &mut V
             .open(&new)
             .and_then(|file| file.write_at(&bytes, 0).and_then(|()| give(&file, copy.owner)))
             .and_then(|()| Disk.rename(&new, bad));
-        written.map_err(|error| error.to_string())
+        written.map_err(|error| said(&error))
     });
     match written {
         // What is bad in the image may be so still.
@@ -316,7 +316,7 @@ fn mend_manifests(copy: &Copy, manifest: &Manifest, mends: bool, verdict: &mut V
 /// Refuses an image before any work is done for it that its length alone condemns, or for whose tables of checksums there
 /// is no memory: a manifest can say anything. Returns the length.
 pub(super) fn expect_enough(geometry: &Geometry, image: &dyn StoredFile) -> Result<u64, String> {
-    let length = image.length().map_err(|error| error.to_string())?;
+    let length = image.length().map_err(|error| said(&error))?;
     // With less than the columns of data some row lacks more pages than there are of parity.
     if length < (COLUMNS_DATA * geometry.column_bytes()) as u64 {
         let whole = geometry.file_bytes();

@@ -95,7 +95,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
             let (path, why) = (people::path(path), one_line(why));
             writeln!(
                 out,
-                "{path}: repairable: one of the two copies of the manifest: {why}; `checkpoint scrub` writes it anew"
+                "{path}: repairable: one of the two copies of the manifest: {why}; `checkpoint scrub` rewrites it"
             )?;
         }
         for (path, why) in &problems {
@@ -197,7 +197,9 @@ fn problems(survey: &Survey) -> Vec<(PathBuf, String)> {
 /// Where an error is, and what it says.
 fn split(error: Error) -> (PathBuf, String) {
     match error {
-        Error::Storage { action, path, source } => (path, format!("cannot {action} it: {source}")),
+        Error::Storage { action, path, source } => {
+            (path, format!("cannot {action} it: {}", surefoot_foreign::said(&source)))
+        }
         other => (PathBuf::new(), other.to_string()),
     }
 }

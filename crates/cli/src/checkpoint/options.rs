@@ -8,7 +8,7 @@ use surefoot_checkpoint::config::memory_default;
 use surefoot_checkpoint::inspect;
 use surefoot_checkpoint::settings::{Settings, Surroundings, read_published};
 use surefoot_checkpoint::simulate::{ITERATIONS_MAX, Kind, Outage};
-use surefoot_console::numbers::{NUMBER_MAX, at_least_one, bytes_or_none, parse_bytes, positive, share};
+use surefoot_console::numbers::{at_least_one, bytes_or_none, parse_bytes, positive, share};
 use surefoot_console::units::{parse_seconds, parse_seconds_or_none};
 use surefoot_model::DriveReport;
 
@@ -343,12 +343,12 @@ pub struct SimulateOptions {
     /// Room that the SSD has for checkpoints [default: enough]
     #[arg(long, value_name = "BYTES", value_parser = bytes_or_none)]
     pub durable_room_bytes: Option<f64>,
-    /// Period in which memory reports uncorrected errors and is not used, in seconds since the start: 600..1200, or 600.. up
-    /// to the end
-    #[arg(long, value_name = "FROM..TO", value_parser = outage)]
+    /// Period in which memory reports uncorrected errors and is not used, by the time since the start: 10min..20min, or 10min..
+    /// up to the end
+    #[arg(long = "memory-fails", alias = "memory-fails-s", value_name = "FROM..TO", value_parser = outage)]
     pub memory_fails_s: Option<Outage>,
     /// Period in which writes to the SSD fail, as above
-    #[arg(long, value_name = "FROM..TO", value_parser = outage)]
+    #[arg(long = "durable-fails", alias = "durable-fails-s", value_name = "FROM..TO", value_parser = outage)]
     pub durable_fails_s: Option<Outage>,
     /// How old the durable copy may get, for surefoot
     #[arg(long = "staleness-max", alias = "staleness-max-s", value_name = "TIME", default_value = "1h", value_parser = parse_seconds)]
@@ -361,13 +361,14 @@ pub struct SimulateOptions {
     pub json: bool,
 }
 
-/// Reads `600..1200` and `600..`.
+/// Reads `10min..20min` and `10min..`.
 fn outage(text: &str) -> Result<Outage, String> {
-    let refuse = || format!("'{text}' is no time; write seconds since the start, such as 600..1200 or 600..");
+    let refuse = || format!("'{text}' is no period; write two times since the start, such as 10min..20min or 10min..");
     let (from, to) = text.split_once("..").ok_or_else(refuse)?;
-    let number = |text: &str| text.parse().ok().filter(|&number| (0.0..=NUMBER_MAX).contains(&number));
-    let from_s: f64 = number(from).ok_or_else(refuse)?;
-    let to_s = if to.is_empty() { f64::INFINITY } else { number(to).ok_or_else(refuse)? };
+    // The start itself has no unit.
+    let time = |text: &str| if matches!(text, "0" | "0s") { Ok(0.0) } else { parse_seconds(text) };
+    let from_s = time(from).map_err(|_| refuse())?;
+    let to_s = if to.is_empty() { f64::INFINITY } else { time(to).map_err(|_| refuse())? };
     if to_s > from_s { Ok(Outage { from_s, to_s }) } else { Err(format!("'{text}' ends before it begins")) }
 }
 
@@ -378,6 +379,7 @@ mod tests {
     #[test]
     fn times_of_failures_are_read_and_impossible_ones_are_refused() {
         assert_eq!(outage("600..1200"), Ok(Outage { from_s: 600.0, to_s: 1200.0 }));
+        assert_eq!(outage("10min..20min"), outage("600..1200"));
         assert_eq!(outage("0.."), Ok(Outage { from_s: 0.0, to_s: f64::INFINITY }));
         for text in ["", "600", "..", "x..9", "-1..9", "9..8", "nan..", "1e99..", "1..2..3"] {
             assert!(outage(text).is_err(), "{text}");

@@ -4,12 +4,13 @@ use super::options::{ProtectOptions, RepairOptions};
 use super::progress::Bar;
 use crate::account::Steps;
 use serde::Serialize;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::counted;
 use surefoot_console::words::{size, utc};
+use surefoot_heal::Error;
 use surefoot_heal::sidecar::{self, Findings, Protected, Repaired, Trust, sidecar_path};
 
 #[derive(Serialize)]
@@ -85,10 +86,11 @@ pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
         let mut bar = Bar::new(surefoot_console::people::path(path));
         let progress = &mut |done, total| bar.show(done, total);
         let (state, findings) = if options.check {
-            let findings = sidecar::check(path, progress)?;
+            let findings = sidecar::check(path, progress).map_err(|error| missing(path, error))?;
             (checked_state(&findings), findings)
         } else {
-            match sidecar::repair(path, options.force, trust(options.trust_directory_owner), progress)? {
+            let repaired = sidecar::repair(path, options.force, trust(options.trust_directory_owner), progress);
+            match repaired.map_err(|error| missing(path, error))? {
                 Repaired::Whole(findings) => ("whole", findings),
                 Repaired::Done { findings, .. } => ("repaired", findings),
                 Repaired::Lost(findings) => ("lost", findings),
@@ -103,6 +105,26 @@ pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
         }
         Ok(if matches!(state, "whole" | "repaired") { Outcome::Done } else { Outcome::Found })
     })
+}
+
+/// Says of what is not there what it is, and what would do.
+fn missing(path: &Path, error: Error) -> anyhow::Error {
+    let sidecar = sidecar_path(path);
+    let is_gone = |of: &Path| {
+        let Error::Storage { path, source, .. } = &error else { return false };
+        path == of && source.kind() == io::ErrorKind::NotFound
+    };
+    let (shown, sidecar_shown) = (surefoot_console::people::path(path), surefoot_console::people::path(&sidecar));
+    match () {
+        () if is_gone(path) && sidecar.exists() => anyhow::anyhow!(
+            "{shown}: there is no such file, only its sidecar {sidecar_shown}, which brings back no more than 18 % of a file"
+        ),
+        () if is_gone(path) => anyhow::anyhow!("{shown}: there is no such file; nothing was repaired"),
+        () if is_gone(&sidecar) => anyhow::anyhow!(
+            "{shown} is not protected: there is no {sidecar_shown}; `surefoot checkpoint protect` makes it, as long as the file is whole"
+        ),
+        () => error.into(),
+    }
 }
 
 fn trust(is_directory_owner_trusted: bool) -> Trust {

@@ -32,14 +32,17 @@ const NAME: &str = "the demo's recording";
 const PLAYED_NS: u64 = 300_000_000_000;
 /// Windows that are kept: all of the day.
 const KEEP_WINDOWS: usize = 4_000;
-/// How long the day may take to get into the page before its address is told.
+/// How long the day may take to get into the page before it is said where to look in it.
 const SETTLE: Duration = Duration::from_secs(30);
 /// How often it is looked whether the user wants the end.
 const LOOK: Duration = Duration::from_millis(50);
 
-const BANNER: &str =
-    "DEMO DATA: a made-up day of a made-up host; nothing of this host is shown. Notices say where to look";
+/// As wide as a small screen.
+const BANNER: &str = "DEMO DATA: a made-up day. Its last 5 minutes pass now, then nothing new comes";
+const WHERE: &str = "Nothing of this host is shown: the host is made up. These sentences say where to look.";
 const ENDED: &str = "The demo's day ends here, and nothing new comes. Start it again for another five minutes.";
+/// Windows of what has passed that the screen itself keeps: the newest. For the others it asks the history, which knows what was found then.
+const WINDOWS_ON_SCREEN: usize = 2;
 
 #[derive(Args)]
 pub struct DemoOptions {
@@ -58,7 +61,7 @@ pub fn run(options: &DemoOptions) -> anyhow::Result<Outcome> {
     let stop = signals::stop_flag()?;
     let start = Instant::now();
     let until = options.duration.map(|duration| start + duration);
-    let (past, played) = day(clock::realtime_ns())?;
+    let now_realtime_ns = clock::realtime_ns();
     let terminal = terminal_of(false);
     let mode = Mode::Demo { tour: tour() };
     let port = (!options.no_page).then_some(options.port);
@@ -77,13 +80,29 @@ pub fn run(options: &DemoOptions) -> anyhow::Result<Outcome> {
         None => None,
     };
     let shown = Shown { server, screen };
-    past.into_iter().for_each(|event| shown.add(event));
+    // At once: a build without optimisation takes seconds for the day.
+    if shown.screen.is_none() {
+        tell(&opening(address.as_deref()))?;
+    }
+    let (past, played) = day(now_realtime_ns)?;
+    let is_window = |event: &Event| matches!(event, Event::Window(_));
+    let mut windows_left = past.iter().filter(|event| is_window(event)).count();
+    for event in past {
+        windows_left -= usize::from(is_window(&event));
+        match is_window(&event) && windows_left >= WINDOWS_ON_SCREEN {
+            true => shown.server.publish(event),
+            false => shown.add(event),
+        }
+    }
     shown.server.settle(SETTLE);
     shown.judge();
     match &shown.screen {
         // Below the newest ones, in the order in which they are read.
-        Some(screen) => tour().iter().for_each(|stop| screen.add(&notice(stop.sentence))),
-        None => stdout().write_all(opening(&shown.server, address.as_deref()).as_bytes())?,
+        Some(screen) => {
+            let sentences = [WHERE].into_iter().chain(tour().into_iter().map(|stop| stop.sentence));
+            sentences.for_each(|sentence| screen.add(&notice(sentence)));
+        }
+        None => tell(&where_to_look(&shown.server))?,
     }
     shown.judge();
     let is_over = || stop.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
@@ -151,18 +170,25 @@ fn notice(text: &str) -> Event {
     Event::Notice(Notice { at_ns: 0, text: text.to_owned() })
 }
 
-/// What is printed when standard output is no terminal.
-fn opening(server: &Server, address: Option<&str>) -> String {
-    let mut text =
-        String::from("Demo data: a made-up day of a made-up host. Nothing of this host is shown or changed.\n");
-    text += &format!("{}\n", server.findings().0.sentence);
-    if let Some(address) = address {
-        text += &format!("page: {address} (Ctrl-C ends it)\n");
-    }
-    for stop in tour() {
-        text += &format!("- {}\n", stop.sentence);
-    }
-    text
+fn tell(text: &str) -> std::io::Result<()> {
+    let mut out = stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// What is printed at once when standard output is no terminal.
+fn opening(address: Option<&str>) -> String {
+    let page = address.map(|address| format!("page: {address} (Ctrl-C ends it)\n")).unwrap_or_default();
+    format!(
+        "Demo data: a made-up day of a made-up host. Nothing of this host is shown or changed.\n{page}\
+         Its last five minutes pass while you look; then nothing new comes.\n"
+    )
+}
+
+/// What is printed when the day is there.
+fn where_to_look(server: &Server) -> String {
+    let sentences: String = tour().iter().map(|stop| format!("- {}\n", stop.sentence)).collect();
+    format!("{}\n{sentences}", server.findings().0.sentence)
 }
 
 /// The day, moved so that its last minutes begin at this time: what has passed by then, and what is played.
@@ -186,7 +212,16 @@ fn day(now_realtime_ns: u64) -> anyhow::Result<(Vec<Event>, Vec<Event>)> {
 }
 
 /// The same event at a later time of the world's clock. `CLOCK_MONOTONIC` of a made-up host stays as it is.
+///
+/// Windows, most of the day, name no time of the world's clock.
 fn later(event: Event, shift_ns: u64) -> serde_json::Result<Event> {
+    if matches!(event, Event::Window(_)) {
+        return Ok(event);
+    }
+    moved(event, shift_ns)
+}
+
+fn moved(event: Event, shift_ns: u64) -> serde_json::Result<Event> {
     let mut value = serde_json::to_value(event)?;
     move_times(&mut value, shift_ns);
     serde_json::from_value(value)
@@ -205,5 +240,31 @@ fn move_times(value: &mut Value, shift_ns: u64) {
         }
         Value::Array(members) => members.iter_mut().for_each(|member| move_times(member, shift_ns)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_not_moved_names_no_time_of_the_world() {
+        let mut reader = Reader::of_bytes(NAME, RECORDING).unwrap();
+        let mut windows = 0;
+        for event in reader.by_ref() {
+            windows += usize::from(matches!(event, Event::Window(_)));
+            let of = |event: Event| serde_json::to_value(event).unwrap();
+            assert_eq!(of(later(event.clone(), 77).unwrap()), of(moved(event, 77).unwrap()));
+        }
+        assert!(windows > 1_000);
+    }
+
+    /// Five minutes pass and then it ends: said where it is begun, on the narrowest screen, too.
+    #[test]
+    fn it_is_said_that_the_day_passes_for_five_minutes() {
+        assert!(BANNER.chars().count() <= 80 && BANNER.contains("last 5 minutes"), "{BANNER}");
+        let opening = opening(Some("http://127.0.0.1:1/"));
+        assert!(opening.contains("last five minutes") && opening.contains("page: http://127.0.0.1:1/ "), "{opening}");
     }
 }

@@ -4,7 +4,7 @@ use crate::args::{CpuList, cpu_list};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use surefoot_console::units::parse_duration;
+use surefoot_console::units::parse_time;
 use surefoot_model::Room;
 
 /// Where `watch` keeps the history when it runs as root and no other file is named.
@@ -20,7 +20,7 @@ pub struct HistoryOptions {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<String>,
     /// Length of the range instead of --from, such as 24h or 7d
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "from")]
     pub last: Option<Duration>,
     /// The history that `surefoot watch` keeps; nothing is written to it
     #[arg(long, value_name = "FILE", default_value = FILE_DEFAULT)]
@@ -51,5 +51,54 @@ fn gap_count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if count <= MAX => Ok(count),
         _ => Err(format!("'{text}' is not a number of gaps from 0 to {MAX}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::args::Arguments;
+    use clap::Parser;
+
+    /// `--duration 1` was taken where `--last 10` was refused. What nobody means in seconds keeps its unit.
+    #[test]
+    fn one_grammar_of_times_and_rates_holds_in_every_command() {
+        let takes = |words: &str| Arguments::try_parse_from(words.split(' ')).is_ok();
+        for option in [
+            "history --last",
+            "watch --interval",
+            "why --duration",
+            "stall report --duration",
+            "nic health --over",
+            "nic health --interface eth0 --probe 10.0.0.2 --wait",
+            "nic health --recover --grace",
+            "memory watch --duration",
+            "memory tune --errors poisson:1/s --longest",
+            "checkpoint remove --older-than",
+            "checkpoint plan --size 1GB --memory-mtbf",
+        ] {
+            for time in ["10", "10s", "5min", "2h", "1500ms"] {
+                assert!(takes(&format!("surefoot {option} {time}")), "{option} {time}");
+            }
+            for wrong in ["10x", "s", "-1s"] {
+                assert!(!takes(&format!("surefoot {option} {wrong}")), "{option} {wrong}");
+            }
+        }
+        assert!(!takes("surefoot watch --min-gap 100") && takes("surefoot watch --min-gap 100us"));
+        for rate in [
+            "nic health --recover --steps 10/h",
+            "nic health --recover --per-hour 10",
+            "memory watch --rate 10/h",
+            "memory watch --rate 10",
+            "stall who --cpu 1 --stacks 100/s",
+        ] {
+            assert!(takes(&format!("surefoot {rate}")), "{rate}");
+        }
+        assert!(
+            takes("surefoot stall who --cpu 1 --stacks-per-s 100")
+                && !takes("surefoot nic health --recover --steps 61/h")
+        );
+        assert!(takes("surefoot checkpoint simulate --memory-fails 10min..20min"));
+        assert!(takes("surefoot checkpoint simulate --memory-fails-s 600..1200"));
     }
 }

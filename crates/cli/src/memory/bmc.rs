@@ -45,7 +45,7 @@ pub struct BmcOptions {
     #[arg(long, value_name = "FILE", requires = "bmc_user")]
     bmc_password_file: Option<PathBuf>,
     /// How long a management controller may take to answer
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = surefoot_console::units::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = surefoot_console::units::parse_time)]
     bmc_timeout: Duration,
 }
 

@@ -35,10 +35,10 @@ pub struct StatusOptions {
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Look a second time after this, so that the rates are those of this time; of the running host only
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     duration: Option<Duration>,
-    /// Corrected-error rate limit per DIMM, errors per second; above it the DIMM is shown as *over*
-    #[arg(long, value_name = "NUMBER", default_value_t = 10.0)]
+    /// Corrected-error rate limit per DIMM; above it the DIMM is shown as *over*
+    #[arg(long, value_name = "RATE", default_value = "10/s", value_parser = units::parse_rate_per_s)]
     rate_limit: f64,
     /// Run directory of a watch that follows reports, which tell the fault of a module [default: /run/surefoot, for this host]
     #[arg(long, value_name = "DIR")]

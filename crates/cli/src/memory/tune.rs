@@ -2,7 +2,7 @@
 
 pub mod lines;
 
-use super::simulate::errors::{Errors, Kind, rate};
+use super::simulate::errors::{Errors, Kind};
 use super::simulate::options::{ErrorOptions, PathOptions};
 use super::simulate::text::{assumed, days};
 use super::simulate::{lines as simulate_lines, load};
@@ -15,7 +15,7 @@ use surefoot_console::destination::Destination;
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::{Table, paragraph};
-use surefoot_console::units::{counted, duration, parse_ns, percent};
+use surefoot_console::units::{counted, duration, parse_ns, parse_rate, parse_time_ns, percent};
 use surefoot_hostfs::{Root, signals};
 use surefoot_journal::deeds::Record;
 use surefoot_memory::look::Looker;
@@ -37,10 +37,10 @@ pub struct TuneOptions {
     #[command(flatten)]
     pub path: PathOptions,
     /// The rate at which a module counts as faulty; it has to be seen as such
-    #[arg(long, value_name = "RATE", default_value = "10/s", value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value = "10/s", value_parser = parse_rate)]
     threshold_rate: f64,
     /// When a module that crosses it has to be known at the latest
-    #[arg(long, value_name = "T", default_value = "5m", value_parser = parse_ns)]
+    #[arg(long, value_name = "T", default_value = "5m", value_parser = parse_time_ns)]
     detect_within: u64,
     /// The longest stall that is allowed [default: any]
     #[arg(long, value_name = "TIME", value_parser = parse_ns)]
@@ -49,7 +49,7 @@ pub struct TuneOptions {
     #[arg(long, value_name = "T", default_value = "1s", value_parser = whole_seconds)]
     shortest: u64,
     /// The longest interval to look at; --apply sets none longer
-    #[arg(long, value_name = "T", default_value = "1h", value_parser = parse_ns)]
+    #[arg(long, value_name = "T", default_value = "1h", value_parser = parse_time_ns)]
     longest: u64,
     /// Keep the bounds for any phase of the polls, as on a running host; implied by --apply
     #[arg(long)]
@@ -70,7 +70,7 @@ pub struct TuneOptions {
     #[arg(long, requires = "apply")]
     yes: bool,
     /// How long to look for the effect before the old value is set back [default: twice the interval, and 2 s]
-    #[arg(long, value_name = "TIME", value_parser = parse_ns, requires = "apply")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time_ns, requires = "apply")]
     verify: Option<u64>,
     /// Journal of the changes [default: /var/lib/surefoot/deeds.jsonl]
     #[arg(long, value_name = "FILE", requires = "apply")]
@@ -90,7 +90,7 @@ enum Switch {
 }
 
 fn whole_seconds(text: &str) -> Result<u64, String> {
-    match parse_ns(text)? {
+    match parse_time_ns(text)? {
         ns if ns.is_multiple_of(SECOND_NS) => Ok(ns),
         _ => Err(format!("'{text}' is not a whole number of seconds")),
     }

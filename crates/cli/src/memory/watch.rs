@@ -39,10 +39,10 @@ pub struct WatchOptions {
     #[arg(long, value_name = "DIR")]
     host_root: Option<PathBuf>,
     /// Stop after this time [default: run until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     duration: Option<Duration>,
-    /// Corrected-error rate limit per DIMM, errors per second; above it is a finding
-    #[arg(long, value_name = "NUMBER", default_value_t = 10.0)]
+    /// Corrected-error rate limit per DIMM; above it is a finding
+    #[arg(long, value_name = "RATE", default_value = "10/s", value_parser = units::parse_rate_per_s)]
     rate: f64,
     /// File that keeps the counts between runs, through resets, reboots and moves of modules; made where it is not there
     #[arg(long, value_name = "FILE")]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
-use surefoot_console::units::parse_duration;
+use surefoot_console::units::parse_time;
 use surefoot_controller::{Config, Fleet, Listen, Notifier, TlsFiles};
 use surefoot_hostfs::roles::OfController;
 use surefoot_hostfs::{Root, signals};
@@ -59,7 +59,7 @@ pub struct ServeOptions {
     own_host: Option<String>,
     /// How long a silent controller keeps its step; then, and again a third of that later, another controller looks for the
     /// step's outcome. 1s to 10m, the same for all controllers of a store
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_time)]
     lease: Duration,
     /// The Alertmanager whose silences are heeded, and which is told what agents find
     #[arg(long, value_name = "URL")]

@@ -126,7 +126,7 @@ fn what_no_watch_answers(options: &WhoOptions) -> Option<&'static str> {
         (options.trace.is_some(), "--trace needs single arrivals, which a watch does not keep"),
         (options.duration.is_some(), "--duration asks for so long from now on"),
         (options.no_stacks, "--no-stacks changes what is taken"),
-        (options.stacks_per_s != STACKS_PER_S, "--stacks-per-s changes what is taken"),
+        (options.stacks_per_s != STACKS_PER_S, "--stacks changes what is taken"),
     ];
     reasons.into_iter().find(|(asked, _)| *asked).map(|(_, why)| why)
 }

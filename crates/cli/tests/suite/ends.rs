@@ -691,3 +691,24 @@ fn a_drain_of_one_job_leaves_those_of_near_names_alone() {
     let (code, said) = run(&["drain", "trian", "--memory", memory_text]);
     assert!(code == Some(2) && said.contains("--memory DIR") && said.contains("did you mean 'trai'?"), "{said}");
 }
+
+/// What is not there is called that; the number of the kernel's error says nothing.
+#[test]
+fn a_repair_of_what_is_not_there_says_what_is_missing() {
+    let home = tempfile::tempdir().unwrap();
+    let there = home.path().join("there");
+    fs::write(&there, "bytes").unwrap();
+    let (gone, there) = (home.path().join("gone").display().to_string(), there.display().to_string());
+    for check in [&[][..], &["--check"]] {
+        let (code, said) = run(&[&["repair", &gone], check].concat());
+        assert!(code == Some(2) && said.contains("there is no such file") && !said.contains("os error"), "{said}");
+        let (code, said) = run(&[&["repair", &there], check].concat());
+        assert!(code == Some(2) && said.contains("is not protected") && said.contains("checkpoint protect"), "{said}");
+    }
+    fs::create_dir_all(home.path().join("job/0000000001-0123456789abcdef")).unwrap();
+    fs::write(home.path().join("job/0000000001-0123456789abcdef/rank-00000.image"), "x").unwrap();
+    for command in ["list", "verify"] {
+        let (_, said) = run(&[command, home.path().to_str().unwrap(), "--json"]);
+        assert!(said.contains("rank-00000") && !said.contains("os error"), "{said}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::EVERY_LEAST;
 use clap::Args;
 use std::time::Duration;
-use surefoot_console::units::{parse_duration, parse_time};
+use surefoot_console::units::parse_time;
 use surefoot_disturb::Fault;
 use surefoot_experiment::drift::reference::ReferenceChoice;
 use surefoot_experiment::run::spec::SpecChoice;
@@ -29,7 +29,7 @@ pub struct DriftOptions {
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_time)]
     pub every: Duration,
     /// A comparison may take so long, 5s at most
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_time)]
     pub patience: Duration,
     /// Chooses the moments of the stalls
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use std::time::Duration;
-use surefoot_console::units::{parse_duration, parse_ns};
+use surefoot_console::units::{parse_ns, parse_time};
 use surefoot_disturb::disturbance::{Method, Phase, Spec, What};
 use surefoot_disturb::length::Sweep;
 use surefoot_model::CpuId;
@@ -35,7 +35,7 @@ pub struct LengthOptions {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub steps: usize,
     /// Each count takes so long at least, and 8 stalls
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     pub each: Duration,
     /// Chooses the order
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-use surefoot_console::units::parse_duration;
+use surefoot_console::units::parse_time;
 use surefoot_disturb::preset::Preset;
 use surefoot_disturb::workload::Metric;
 use surefoot_experiment::drift::reference::ReferenceChoice;
@@ -64,10 +64,10 @@ pub struct RunOptions {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// A run that takes longer is ended, and the command with it
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_time)]
     pub time_limit: Duration,
     /// All runs together may take so long
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_time)]
     pub total_limit: Duration,
     /// Disturb this host although it looks as if others needed it
     #[arg(long)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use surefoot_console::units::parse_duration;
+use surefoot_console::units::{parse_rate as rate, parse_time};
 use surefoot_memory::simulate::{Arrival, LINE_BYTES_MAX, MEAN_OVER_MEDIAN, Pattern, Trace};
 use surefoot_model::{ErrorSeverity, Event, MemoryEvent};
 use surefoot_store::recording::{End, Reader};
@@ -42,7 +42,7 @@ impl FromStr for Errors {
                 let [per_s, on, off] = parts[..] else {
                     return Err(format!("onoff has a rate, a time on and a time off, not '{rest}'; {FORM}"));
                 };
-                let time = |text: &str| parse_duration(text).map(|time| time.as_secs_f64());
+                let time = |text: &str| parse_time(text).map(|time| time.as_secs_f64());
                 Kind::Pattern(Pattern::Bursty { per_s: rate(per_s)?, on_s: time(on)?, off_s: time(off)? })
             }
             "pareto" => {
@@ -60,21 +60,6 @@ impl FromStr for Errors {
         };
         Ok(Errors { text: text.to_owned(), kind })
     }
-}
-
-/// Reads `10/s`, `5/m`, `1/h`, `0.2/d`, as errors per second.
-pub fn rate(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is not a rate, such as 10/s, 5/m, 1/h or 0.2/d");
-    let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
-    let seconds = match unit {
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    if number.is_finite() && number >= 0.0 { Ok(number / seconds) } else { Err(wrong()) }
 }
 
 /// No trace is larger; what a line of it takes is bounded as well.

@@ -3,7 +3,7 @@
 use super::errors::Errors;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use surefoot_console::units::{parse_duration, parse_ns};
+use surefoot_console::units::{parse_ns, parse_time_ns};
 use surefoot_memory::simulate::{Costs, Mechanism, Path, Scene, StormRule};
 use surefoot_memory::tune::CORES_ASSUMED;
 use surefoot_store::shards::ShardChoice;
@@ -21,7 +21,7 @@ pub struct SimulateOptions {
     #[arg(long, value_name = "N")]
     pub threshold: Option<u32>,
     /// Between polls; interrupts and SMIs do without [default: 30s]
-    #[arg(long, value_name = "T", value_parser = parse_ns)]
+    #[arg(long, value_name = "T", value_parser = parse_time_ns)]
     pub interval: Option<u64>,
     /// How the kernel holds interrupts back when they come too fast: linux-6.7 (and before), linux-6.8 (and later), or never
     /// [default: never]
@@ -250,7 +250,7 @@ fn cost(text: &str) -> Result<u64, String> {
 fn duration(text: &str) -> Result<u64, String> {
     // A week is a duration that people write, and so is a year of days.
     match text.strip_suffix('w').and_then(|weeks| weeks.parse::<u64>().ok()) {
-        Some(weeks) => parse_duration(&format!("{}d", weeks.saturating_mul(7))).map(|time| time.as_nanos() as u64),
-        None => parse_ns(text),
+        Some(weeks) => parse_time_ns(&format!("{}d", weeks.saturating_mul(7))),
+        None => parse_time_ns(text),
     }
 }

@@ -31,10 +31,10 @@ pub struct HealthOptions {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(COUNT_MAX)))]
     count: Option<u32>,
     /// Time between two probes [default: 10ms]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     every: Option<Duration>,
     /// How long the answer of a probe is waited for [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     wait: Option<Duration>,
     /// A median round trip over this is slow [default: over three times the usual one and 0.2 ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_ns)]
@@ -49,13 +49,13 @@ pub struct HealthOptions {
     #[arg(long)]
     pub watch: bool,
     /// Time between two looks of --watch [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     period: Option<Duration>,
     /// Stop --watch after this time [default: run until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub duration: Option<Duration>,
     /// Without --watch and --probe: look for so long what counters do [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     over: Option<Duration>,
     /// Show what would be done for an interface that hangs: recover by its health reporter, switch the link off and on, reset the
     /// PCI function
@@ -70,20 +70,20 @@ pub struct HealthOptions {
     /// Also where only unanswered probes say that an interface hangs
     #[arg(long, requires = "recover")]
     even_if_probable: bool,
-    /// Steps of recovery for one interface in an hour, up to 60 [default: 3]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=60))]
+    /// Steps of recovery for one interface, up to 60/h [default: 3/h]
+    #[arg(long = "steps", alias = "per-hour", value_name = "RATE", value_parser = steps_per_hour)]
     per_hour: Option<u32>,
     /// The least time between two steps of recovery for one interface [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_ns)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time_ns)]
     grace: Option<u64>,
-    /// Journal of recovery steps; --per-hour and --grace count the steps in it [default: /var/lib/surefoot/deeds.jsonl]
+    /// Journal of recovery steps; --steps and --grace count the steps in it [default: /var/lib/surefoot/deeds.jsonl]
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
     /// Answer the probes that arrive at this interface, and do nothing else
     #[arg(long, value_name = "NAME", conflicts_with_all = ["interface", "watch", "recover", "host_root"])]
     pub answer: Option<String>,
     /// Answer this much later, to see what slow looks like
-    #[arg(long, value_name = "TIME", requires = "answer", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", requires = "answer", value_parser = units::parse_time)]
     pub answer_delay: Option<Duration>,
     /// A recorded tree with proc and sys instead of this host
     #[arg(long, value_name = "DIR", conflicts_with = "probe")]
@@ -95,6 +95,13 @@ pub struct HealthOptions {
 
 /// The longest round, the longest wait, the longest delay.
 const TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// A whole number in an hour; a number alone, as before, is one.
+fn steps_per_hour(text: &str) -> Result<u32, String> {
+    let steps = units::parse_whole_rate(text, units::Per::Hour)?;
+    let possible = u32::try_from(steps).ok().filter(|steps| (1..=60).contains(steps));
+    possible.ok_or_else(|| format!("'{text}' is not from 1/h to 60/h"))
+}
 
 impl HealthOptions {
     /// What no parser of one option sees.
@@ -129,7 +136,7 @@ impl HealthOptions {
                 self.answer.is_some(),
                 "it is of --answer, which is not given",
             ),
-            ("--per-hour", self.per_hour.is_some(), self.recover, of_recovery),
+            ("--steps", self.per_hour.is_some(), self.recover, of_recovery),
             ("--grace", self.grace.is_some(), self.recover, of_recovery),
             ("--journal", self.journal.is_some(), self.recover, of_recovery),
             (

@@ -89,6 +89,7 @@ const NO_DATA: &str = "There are no data yet.";
 pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
     // What was true long ago says nothing about now; that the data are late is said by the watch itself.
     let is_stale = !moment.is_replay() && moment.now_ns.saturating_sub(kept.end_ns()) > moment.stale_ns;
+    let kept = &kept.of_last_minute();
     let (windows, gaps) = kept.last_minute();
     if windows.is_empty() || is_stale {
         return Vec::new();

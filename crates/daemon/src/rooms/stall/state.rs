@@ -194,6 +194,19 @@ impl Kept {
     }
 
     /// The windows of the last minute of data, and the gaps of the same time.
+    /// What of it is of the last minute, which findings are about: an hour of windows need not be gone through for them.
+    pub(crate) fn of_last_minute(&self) -> Kept {
+        let from_ns = self.end_ns().saturating_sub(FINDINGS_SPAN_NS);
+        let is_late = |event: &&Arc<Event>| match &***event {
+            Event::Window(window) => window.end_ns > from_ns,
+            Event::Gap(gap) => gap.start_ns.saturating_add(gap.duration_ns) > from_ns,
+            _ => true,
+        };
+        let of = |events: &[Arc<Event>]| events.iter().filter(is_late).cloned().collect();
+        Kept { windows: of(&self.windows), gaps: of(&self.gaps), who: self.who.clone(), taken: self.taken.clone() }
+    }
+
+    /// Those of the last minute.
     pub(crate) fn last_minute(&self) -> (Vec<&Window>, Vec<&Gap>) {
         let from_ns = self.end_ns().saturating_sub(FINDINGS_SPAN_NS);
         let windows = self.windows().filter(|window| window.end_ns > from_ns).collect();
