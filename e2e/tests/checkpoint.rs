@@ -321,7 +321,9 @@ fn files_that_cannot_be_protected_are_refused_and_the_others_are_done() {
     checkpoint("protect").arg(foreign.home.path()).run().expect_refusal(2, &["not a regular file"]);
     checkpoint("protect /dev/zero").run().expect_refusal(2, &["/dev/zero", "not a regular file"]);
     let other = Foreign::new(10);
-    other.run("repair").expect_refusal(2, &["is not protected", "model.safetensors.surefoot", "surefoot checkpoint protect"]);
+    other
+        .run("repair")
+        .expect_refusal(2, &["is not protected", "model.safetensors.surefoot", "surefoot checkpoint protect"]);
     fs::write(other.home.path().join("model.safetensors.surefoot"), vec![7; 9000]).unwrap();
     other.run("repair --check").expect_refusal(2, &["not a label of a sidecar"]);
     other.run("protect").expect_refusal(2, &["--force"]);

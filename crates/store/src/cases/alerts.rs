@@ -516,6 +516,7 @@ mod tests {
             whole: Room::ALL.into(),
             fine: Vec::new(),
             parts: Vec::new(),
+            view: None,
         };
         let fires = || board(vec![alert(0, true, AlertOrigin::Finding)]);
         for _ in 0..2 {
