@@ -124,7 +124,7 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
         )?;
     } else {
         drained.refused.iter().try_for_each(|refused| writeln!(out, "Not taken: {refused}"))?;
-        drained.replaced.iter().try_for_each(|replaced| writeln!(out, "Written anew: {replaced}"))?;
+        drained.replaced.iter().try_for_each(|replaced| writeln!(out, "Rewritten: {replaced}"))?;
         let written = match drained.bytes {
             0 => "was there already".to_owned(),
             bytes => format!("{} written", size(bytes as f64)),
