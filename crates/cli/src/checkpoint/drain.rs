@@ -143,7 +143,7 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
         )?;
     }
     if drained.is_older && !options.json {
-        writeln!(out, "Lost: it is not the newest that the job had; memory has a newer one that cannot be drained")?;
+        writeln!(out, "Lost: memory has a checkpoint that cannot be drained and is newer, or may be")?;
     }
     out.flush()?;
     Ok(if drained.is_older { Outcome::Found } else { Outcome::Done })

@@ -191,7 +191,11 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         restored.refused.iter().try_for_each(|refused| writeln!(out, "Refused: {refused}"))?;
         let (number, taken) = (restored.generation.number, utc(restored.taken_realtime_ns));
         newer.iter().try_for_each(|newer| write!(out, "{}", newer.text(&restored)))?;
-        let older = if newer.is_empty() { "" } else { "; it is not the newest that the job had" };
+        let older = match newer.iter().any(|newer| newer.generation.is_some()) {
+            true => "; it is not the newest that the job had",
+            false if newer.is_empty() => "",
+            false => "; whether it is the newest that the job had is not known",
+        };
         writeln!(
             out,
             "Generation {number} of {taken} UTC is in {}{older}",

@@ -210,8 +210,10 @@ impl Writer<'_> {
             match result {
                 Ok(()) if self.troubled => {
                     // An event is taken in long before it is on the disk; only a commit shows that all is well.
-                    if open.commit().is_ok() {
-                        self.succeeded();
+                    match open.commit() {
+                        Ok(()) => self.succeeded(),
+                        // How much waits by now, and why.
+                        Err(error) => self.failed(&error),
                     }
                 }
                 // The latter is the word of a caller who sent events before the host's; it is counted.
