@@ -178,9 +178,10 @@ impl Content {
             }
             match read {
                 Ok(mark) if self.follows(mark) => self.seen = Some((before, mark)),
-                // It cannot be read now, for a reason of this process's.
-                Err(error) if !is_of_content(&error) => {}
-                Ok(_) | Err(_) => foreign += 1,
+                // It cannot be read now. A log that was folded in half, because the disk is full, looks damaged without its log, and is ours.
+                Err(error) if !is_other(&error) => {}
+                Ok(None) => {}
+                Ok(Some(_)) | Err(_) => foreign += 1,
             }
             self.is_foreign = foreign >= FOREIGN_MIN;
         }
@@ -202,10 +203,9 @@ fn stamp(path: &Path) -> io::Result<Stamp> {
     Ok((about.len(), [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()]))
 }
 
-/// Whether an error says that what is in the file is wrong.
-fn is_of_content(error: &rusqlite::Error) -> bool {
-    let codes = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase, ErrorCode::Unknown];
-    error.sqlite_error_code().is_none_or(|code| codes.contains(&code))
+/// Whether an error says that the file is no database at all.
+fn is_other(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::NotADatabase)
 }
 
 impl InPlace {
