@@ -180,8 +180,7 @@ impl Content {
                 Ok(mark) if self.follows(mark) => self.seen = Some((before, mark)),
                 // It cannot be read now. A log that was folded in half, because the disk is full, looks damaged without its log, and is ours.
                 Err(error) if !is_other(&error) => {}
-                Ok(None) => {}
-                Ok(Some(_)) | Err(_) => foreign += 1,
+                Ok(_) | Err(_) => foreign += 1,
             }
             self.is_foreign = foreign >= FOREIGN_MIN;
         }
