@@ -180,7 +180,7 @@ impl Content {
                 Ok(mark) if self.follows(mark) => self.seen = Some((before, mark)),
                 // It cannot be read now. A log that was folded in half, because the disk is full, looks damaged without its log, but no
                 // shorter, and is ours.
-                Err(error) if !is_other(&error) && self.seen.is_none_or(|(seen, _)| before.0 >= seen.0) => {}
+                Err(error) if !is_other(&error) && self.seen.is_none_or(|(seen, _)| before.0 >= seen.0) => break,
                 Ok(_) | Err(_) => foreign += 1,
             }
             self.is_foreign = foreign >= FOREIGN_MIN;
