@@ -161,13 +161,12 @@ fn lost_time_names_the_experiment_that_takes_the_cores() {
     let Some(_turn) = turn(TEST, Need::Nothing) else { return };
     let folder = tempfile::tempdir().unwrap();
     let journals = folder.path().join("journals");
-    let words = "disturb run --disturbance timer:rate=20,cores=0 --even-if-in-use --repetitions 400 --json --journals";
-    let mut running = surefoot(words).arg(&journals).arg("--workload").arg("sleep 0.5").start();
+    let words = "disturb run --disturbance timer:rate=20,cores=0 --even-if-in-use --repetitions 200 --json --journals";
+    let mut running = surefoot(words).arg(&journals).arg("--workload").arg("sleep 1").start();
     if running.line().is_none_or(|line| !line.contains("stream")) {
-        return surefoot_testkit::not_run::not_run(
-            TEST,
-            &format!("cores cannot be disturbed here: {}", running.stderr()),
-        );
+        let ended = running.finish();
+        ended.expect_code(3);
+        return surefoot_testkit::not_run::not_run(TEST, &format!("cores cannot be disturbed here: {}", ended.stderr));
     }
     let words = "watch --port 0 --no-history --source counters --interval 200ms --run-directory";
     let watch = surefoot(words).arg(folder.path().join("run")).arg("--experiments").arg(&journals);

@@ -660,7 +660,10 @@ fn what_is_not_the_newest_any_more_is_no_success() {
     fs::create_dir(to("other")).unwrap();
     let drain = ["drain", "pair", "--memory", memory_text, "--durable", &to("other"), "--allow-memory"];
     let (code, said) = run(&drain);
-    assert!(code == Some(1) && said.contains("Generation 2 of") && said.contains("it is not the newest"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("Generation 2 of") && said.contains("cannot be drained and is newer"),
+        "{said}"
+    );
 }
 
 #[test]
