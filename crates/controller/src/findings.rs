@@ -4,7 +4,7 @@ use super::lines::Protocol;
 use super::strangers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{Alert, AlertOrigin, Finding, HostFacts, MachineId, Part, Room, Severity, SubjectKind};
+use surefoot_model::{Alert, AlertOrigin, Finding, HostFacts, LostRate, MachineId, Part, Room, Severity, SubjectKind};
 use surefoot_store::cases::HostView;
 
 /// The findings of one host that are taken: the worst.
@@ -49,6 +49,9 @@ pub struct HostFindings {
     /// What the host runs on.
     #[serde(default)]
     pub facts: HostFacts,
+    /// What its cores lost in the last minute; `None` while that is not known.
+    #[serde(default)]
+    pub lost: Option<LostRate>,
 }
 
 fn is_watched() -> bool {
@@ -101,7 +104,7 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let rooms: BTreeMap<Room, u64> = rooms.collect();
     let mut whole: BTreeSet<Room> =
         rooms.iter().filter(|(_, left_out)| **left_out == 0).map(|(room, _)| *room).collect();
-    let mut view = HostView { rooms, facts: facts_of(told.facts) };
+    let mut view = HostView { rooms, facts: facts_of(told.facts), lost: told.lost };
     let (parts, parts_left_out) = parts_of(told.parts.unwrap_or_default());
     let Some(mut findings) = told.findings else {
         let (fine, left_out) = (Vec::new(), parts_left_out);

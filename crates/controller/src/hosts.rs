@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use surefoot_model::{Headline, HostFacts, Room, Severity};
+use surefoot_model::{Headline, HostFacts, LostRate, Room, Severity};
 use surefoot_store::cases::{FleetHost, FleetNow, Worst};
 
 /// An agent that was noted so long ago no longer tells of its host: three of the store's notes are missing.
@@ -19,8 +19,41 @@ pub struct HostQuery {
     pub room: Option<Room>,
     /// The hosts whose name, service or sentences contain this, in any case.
     pub search: Option<String>,
+    /// Which comes first.
+    pub order: HostOrder,
     /// At most so many.
     pub limit: usize,
+}
+
+/// Which host comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HostOrder {
+    /// The one in the worst state.
+    #[default]
+    Worst,
+    /// The one whose average core loses most time; those of which nothing is known come last.
+    Lost,
+    /// By name.
+    Name,
+}
+
+impl std::fmt::Display for HostOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            HostOrder::Worst => "worst",
+            HostOrder::Lost => "lost",
+            HostOrder::Name => "name",
+        })
+    }
+}
+
+impl std::str::FromStr for HostOrder {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HostOrder, String> {
+        let known = [HostOrder::Worst, HostOrder::Lost, HostOrder::Name];
+        known.into_iter().find(|order| order.to_string() == text).ok_or_else(|| "worst, lost or name".to_owned())
+    }
 }
 
 /// The hosts, those that need somebody first.
@@ -40,6 +73,9 @@ pub struct HostList {
     pub left_out: u64,
     /// What the hosts run on.
     pub populations: Vec<Population>,
+    /// Where a host's own page is, with `{host}` in the place of its name; absent where the server was not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_page: Option<String>,
 }
 
 /// One host.
@@ -73,6 +109,9 @@ pub struct HostLine {
     /// What it runs on.
     #[serde(flatten)]
     pub facts: HostFacts,
+    /// What its cores lost in the minute before `seen_ns`; absent where that is not known, and where the agent is silent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostRate>,
 }
 
 /// The worst of what holds in one room of a host.
@@ -120,11 +159,34 @@ impl HostList {
         let headline = headline(&all);
         let (total, populations) = (all.len() as u64 + fleet.hosts_left_out, populations(&all));
         all.retain(|host| query.matches(host));
-        all.sort_by_cached_key(HostLine::order);
+        match query.order {
+            HostOrder::Worst => all.sort_by_cached_key(HostLine::order),
+            HostOrder::Lost => all.sort_by_cached_key(|host| {
+                let lost = host.lost.map(|lost| (lost.mean_ns_per_s(), lost.worst_ns_per_s));
+                (std::cmp::Reverse(lost), host.order())
+            }),
+            HostOrder::Name => all.sort_by(|one, two| one.host.cmp(&two.host)),
+        }
         let matching = all.len() as u64;
         all.truncate(query.limit);
         let left_out = fleet.hosts_left_out + fleet.alerts_left_out;
-        HostList { now_ns: fleet.now_ns, headline, hosts: all, matching, total, left_out, populations }
+        let now_ns = fleet.now_ns;
+        HostList { now_ns, headline, hosts: all, matching, total, left_out, populations, host_page: None }
+    }
+}
+
+/// Reads where a host's own page is: an address with `{host}` in it, once.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn host_page(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split("{host}").collect();
+    let [before, after] = parts[..] else { return Err("'{host}' must stand in it once".into()) };
+    let is_web = before.starts_with("https://") || before.starts_with("http://");
+    let is_plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_graphic() && !br#"<>"'{}\"#.contains(&byte));
+    match is_web && is_plain(before) && is_plain(after) {
+        true => Ok(text.to_owned()),
+        false => Err("it is no http:// or https:// address".into()),
     }
 }
 
@@ -162,6 +224,7 @@ impl HostLine {
             well: host.view.rooms.iter().filter(is_well).map(|(room, _)| *room).collect(),
             alerts: host.found.get(&None).map(cell),
             facts: host.view.facts.clone(),
+            lost: host.view.lost.filter(|_| !is_silent),
             found,
         }
     }
@@ -250,7 +313,7 @@ mod tests {
             host: name.into(),
             service: "web".into(),
             seen_ns: NOW_NS - seen_ago_s * 1_000_000_000,
-            view: HostView { rooms: [(Room::Memory, 0), (Room::Nic, 2), (Room::Stall, 0)].into(), facts },
+            view: HostView { rooms: [(Room::Memory, 0), (Room::Nic, 2), (Room::Stall, 0)].into(), facts, lost: None },
             found: found.into_iter().collect(),
         }
     }
@@ -310,6 +373,49 @@ mod tests {
         assert_eq!(asked(HostQuery { room: Some(Room::Memory), ..all() }), ("a1 b1".into(), 2, 3));
         assert_eq!(asked(HostQuery { search: Some("slow".into()), limit: 1, ..all() }), ("a1".into(), 3, 3));
         assert_eq!(asked(HostQuery { search: Some("A2".into()), ..all() }), ("a2".into(), 1, 3));
+    }
+
+    #[test]
+    fn hosts_that_lose_most_come_first_and_those_of_which_it_is_unknown_last() {
+        let of = |name: &str, seen_ago_s, total_ns_per_s: Option<u64>, cores| {
+            let mut host = host(name, seen_ago_s, Vec::new());
+            host.view.lost =
+                total_ns_per_s.map(|total_ns_per_s| LostRate { total_ns_per_s, cores, ..LostRate::default() });
+            host
+        };
+        // Of an average core: 100 ms on 128 cores are less than 10 ms on 4.
+        let hosts = fleet(vec![
+            of("many", 1, Some(100_000_000), 128),
+            of("few", 1, Some(10_000_000), 4),
+            of("none", 1, Some(0), 4),
+            of("silent", 901, Some(900_000_000), 1),
+            of("old", 1, None, 0),
+        ]);
+        let names = |order| {
+            let list = HostList::of(&hosts, &HostQuery { order, ..all() });
+            list.hosts.iter().map(|host| host.host.clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(HostOrder::Lost), "few many none silent old", "what a silent host lost is not known any more");
+        assert_eq!(names(HostOrder::Name), "few many none old silent");
+        let list = HostList::of(&hosts, &all());
+        assert!(list.hosts.iter().all(|host| host.lost.is_some() == !["silent", "old"].contains(&&*host.host)));
+    }
+
+    #[test]
+    fn the_address_of_a_hosts_page_is_one_of_the_web_with_a_place_for_the_name() {
+        for good in ["https://{host}:9470/", "http://proxy/watch/{host}?view=stall"] {
+            assert_eq!(host_page(good).as_deref(), Ok(good));
+        }
+        for bad in [
+            "https://n1/",
+            "javascript:{host}",
+            "{host}",
+            "https://{host}/{host}",
+            "https://{host}/\"x",
+            "https://{host}/ x",
+        ] {
+            host_page(bad).unwrap_err();
+        }
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Happened, HappenedBody, Notice, Window};
 pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, is_harmful, one_line};
 pub use gap::{Certainty, Gap, GapCause, GapCorrection, GapSource, Verdict};
-pub use health::{Health, RoomHealth};
+pub use health::{Health, LostRate, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
 pub use interface::{
