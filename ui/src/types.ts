@@ -1104,6 +1104,10 @@ export interface Lease {
 export interface Part2 {
   kind: SubjectKind;
   /**
+   * The maker's name of the kind: a module's part number, a drive's model; empty where it is not known.
+   */
+  model?: string;
+  /**
    * What findings call it, see [`Subject::name`].
    */
   name: string;

@@ -1,8 +1,8 @@
 //! The hosts of the fleet, room by room: how bad each is, and of which rooms nothing is known.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use surefoot_model::{Headline, HostFacts, LostRate, Room, Severity};
+use std::collections::{BTreeMap, BTreeSet};
+use surefoot_model::{Headline, HostFacts, LostRate, Room, Severity, SubjectKind};
 use surefoot_store::cases::{FleetHost, FleetNow, Worst};
 
 /// An agent that was noted so long ago no longer tells of its host: three of the store's notes are missing.
@@ -137,7 +137,20 @@ pub struct Population {
     /// How many hosts.
     pub hosts: u64,
     /// Those of them with a warning or worse, by room.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found: BTreeMap<Room, u64>,
+    /// Of parts: how many there are in these hosts, of those that are known by their serial numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<PartsOfModel>,
+}
+
+/// The parts of one model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PartsOfModel {
+    /// How many.
+    pub count: u64,
+    /// Those of them with a warning or worse.
+    pub faulty: u64,
 }
 
 /// What hosts are counted by.
@@ -150,6 +163,10 @@ pub enum PopulationKind {
     Firmware,
     /// Vendor and name of the machine.
     Product,
+    /// The part number of memory modules.
+    Dimm,
+    /// The model of drives.
+    Drive,
 }
 
 impl HostList {
@@ -157,7 +174,7 @@ impl HostList {
     pub fn of(fleet: &FleetNow, query: &HostQuery) -> HostList {
         let mut all: Vec<HostLine> = fleet.hosts.iter().map(|host| HostLine::of(host, fleet.now_ns)).collect();
         let headline = headline(&all);
-        let (total, populations) = (all.len() as u64 + fleet.hosts_left_out, populations(&all));
+        let (total, populations) = (all.len() as u64 + fleet.hosts_left_out, populations(fleet, &all));
         all.retain(|host| query.matches(host));
         match query.order {
             HostOrder::Worst => all.sort_by_cached_key(HostLine::order),
@@ -262,8 +279,25 @@ fn headline(hosts: &[HostLine]) -> Headline {
     }
 }
 
-fn populations(hosts: &[HostLine]) -> Vec<Population> {
+fn populations(fleet: &FleetNow, hosts: &[HostLine]) -> Vec<Population> {
     let mut by: BTreeMap<(PopulationKind, &str), Population> = BTreeMap::new();
+    let new =
+        |kind, name: &str| Population { kind, name: name.to_owned(), hosts: 0, found: BTreeMap::new(), parts: None };
+    for host in &fleet.hosts {
+        let mut seen = BTreeSet::new();
+        for counted in &host.view.parts {
+            let kind = match counted.kind {
+                SubjectKind::Dimm => PopulationKind::Dimm,
+                SubjectKind::Drive => PopulationKind::Drive,
+                _ => continue,
+            };
+            let one = by.entry((kind, &counted.model)).or_insert_with(|| new(kind, &counted.model));
+            one.hosts += u64::from(seen.insert((kind, &counted.model)));
+            let parts = one.parts.get_or_insert_default();
+            parts.count = parts.count.saturating_add(counted.count);
+            parts.faulty = parts.faulty.saturating_add(counted.faulty);
+        }
+    }
     for host in hosts.iter().filter(|host| host.seen_ns.is_some()) {
         let HostFacts { kernel, firmware, product } = &host.facts;
         let kinds = [
@@ -272,12 +306,7 @@ fn populations(hosts: &[HostLine]) -> Vec<Population> {
             (PopulationKind::Product, product),
         ];
         for (kind, name) in kinds {
-            let one = by.entry((kind, name)).or_insert_with(|| Population {
-                kind,
-                name: name.clone(),
-                hosts: 0,
-                found: BTreeMap::new(),
-            });
+            let one = by.entry((kind, name)).or_insert_with(|| new(kind, name));
             one.hosts += 1;
             let bad = host.found.iter().filter(|(_, cell)| cell.severity >= Severity::Warning);
             bad.for_each(|(room, _)| *one.found.entry(*room).or_default() += 1);
@@ -299,6 +328,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use surefoot_model::PartCount;
     use surefoot_store::cases::HostView;
 
     const NOW_NS: u64 = 2_000_000_000_000_000_000;
@@ -313,7 +343,11 @@ mod tests {
             host: name.into(),
             service: "web".into(),
             seen_ns: NOW_NS - seen_ago_s * 1_000_000_000,
-            view: HostView { rooms: [(Room::Memory, 0), (Room::Nic, 2), (Room::Stall, 0)].into(), facts, lost: None },
+            view: HostView {
+                rooms: [(Room::Memory, 0), (Room::Nic, 2), (Room::Stall, 0)].into(),
+                facts,
+                ..HostView::default()
+            },
             found: found.into_iter().collect(),
         }
     }
@@ -429,6 +463,30 @@ mod tests {
         assert_eq!(
             kernels.iter().map(counted).collect::<Vec<_>>(),
             [("6.1".into(), 2, Some(1)), ("6.18".into(), 1, None)]
+        );
+    }
+
+    #[test]
+    fn parts_are_counted_by_model_over_all_hosts_with_those_in_trouble() {
+        let of = |name: &str, model: &str, count, faulty| {
+            let mut host = host(name, 1, Vec::new());
+            let part = |kind, model: &str, count, faulty| PartCount { kind, model: model.into(), count, faulty };
+            host.view.parts = vec![part(SubjectKind::Dimm, model, count, faulty), part(SubjectKind::Drive, "", 1, 0)];
+            host
+        };
+        let hosts = vec![of("n1", "M1", 16, 1), of("n2", "M1", 16, 0), of("n3", "M2", 8, 2)];
+        let list = HostList::of(&fleet(hosts), &all());
+        let counted = list.populations.iter().filter_map(|one| {
+            let parts = one.parts?;
+            Some((one.kind, &*one.name, one.hosts, parts.count, parts.faulty))
+        });
+        assert_eq!(
+            counted.collect::<Vec<_>>(),
+            [
+                (PopulationKind::Dimm, "M1", 2, 32, 1),
+                (PopulationKind::Dimm, "M2", 1, 8, 2),
+                (PopulationKind::Drive, "", 3, 3, 0)
+            ]
         );
     }
 }

@@ -98,7 +98,7 @@ pub use memory::{
 };
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
-pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
+pub use part::{Part, PartBook, PartCount, PartStay, is_filler, is_serial};
 pub use remedy::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, KnownMachine, Lease,
     Replaced, StepState, UnreadCase,

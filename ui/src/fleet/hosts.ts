@@ -44,7 +44,9 @@ export interface Population {
   kind: string;
   name: string;
   hosts: number;
-  found: Record<string, number>;
+  found?: Record<string, number>;
+  /** Of parts: how many there are in these hosts, of those that are known by their serial numbers, and how many have a warning or worse. */
+  parts?: { count: number; faulty: number };
 }
 
 export interface HostList {

@@ -10,7 +10,12 @@ import { chosen, inSight, lostShare, ORDERS, pageOf, ROOMS, services, sorted, st
 
 const ROW_PX = 28;
 const LIST_PX = 448;
-const KINDS: Record<string, string> = { kernel: "Kernel", firmware: "Firmware", product: "Machine" };
+const KINDS: Record<string, string> = { kernel: "Kernel", firmware: "Firmware", product: "Machine", dimm: "Memory module", drive: "Drive" };
+
+/** A count, and its share of all. */
+function part(number: number, all: number): string {
+  return `${count(number)} (${((100 * number) / Math.max(1, all)).toFixed(1)} %)`;
+}
 
 function Found({ cell, now }: { cell: Cell; now: number }) {
   const severity = known(cell.severity);
@@ -67,7 +72,7 @@ function Populations({ all }: { all: readonly Population[] }) {
   if (all.length === 0) return null;
   return (
     <details class="fleet-populations">
-      <summary>Kernels, firmware and machines</summary>
+      <summary>Kernels, firmware, machines and parts</summary>
       <div class="table-scroll">
         <table class="sortable">
           <thead>
@@ -75,20 +80,24 @@ function Populations({ all }: { all: readonly Population[] }) {
               <th>Kind</th>
               <th>Name</th>
               <th>Hosts</th>
+              <th>Parts</th>
+              <th>Parts in trouble</th>
               {ROOMS.map(([room, title]) => (
                 <th key={room}>{title}</th>
               ))}
             </tr>
           </thead>
           <tbody>
-            {all.map(({ kind, name, hosts: number, found }) => (
+            {all.map(({ kind, name, hosts: number, found = {}, parts }) => (
               <tr key={`${kind} ${name}`}>
                 <td>{KINDS[kind] ?? kind}</td>
                 <td class="untrusted">{name === "" ? "not known" : name}</td>
                 <td class="figures">{count(number)}</td>
+                <td class="figures">{parts === undefined ? "" : count(parts.count)}</td>
+                <td class="figures">{parts === undefined ? "" : part(parts.faulty, parts.count)}</td>
                 {ROOMS.map(([room]) => (
                   <td class="figures" key={room}>
-                    {found[room] === undefined ? "" : `${count(found[room])} (${((100 * found[room]) / number).toFixed(1)} %)`}
+                    {found[room] === undefined ? "" : part(found[room], number)}
                   </td>
                 ))}
               </tr>
@@ -96,7 +105,7 @@ function Populations({ all }: { all: readonly Population[] }) {
           </tbody>
         </table>
       </div>
-      <p class="muted">Under each room: hosts with a warning or worse there, and their share.</p>
+      <p class="muted">Under each room: hosts with a warning or worse there, and their share. Parts: those that are known by their serial numbers.</p>
     </details>
   );
 }

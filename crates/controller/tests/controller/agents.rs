@@ -299,7 +299,13 @@ fn a_module_that_was_swapped_is_noted_in_its_case() {
         let path = lab.health(findings);
         let mut health: Health = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let place = "DIMM_A1".to_owned();
-        health.parts = vec![Part { kind: SubjectKind::Dimm, name: serial.into(), place, serial: serial.into() }];
+        health.parts = vec![Part {
+            kind: SubjectKind::Dimm,
+            name: serial.into(),
+            place,
+            serial: serial.into(),
+            model: String::new(),
+        }];
         lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap())
     };
     let path = with(vec![finding], "S100");

@@ -210,6 +210,7 @@ mod tests {
             name: format!("S{number}"),
             place: "p".repeat(500),
             serial: format!("S{number}"),
+            model: String::new(),
         };
         let parts: Vec<Part> = (0..200).map(part).collect();
         let health = Health {
