@@ -94,7 +94,7 @@ pub use machine::{HostFacts, MachineId};
 pub use memory::{
     CheckResult, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity, FaultMode, Fidelity,
     GoneController, LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem,
-    MemorySource, Persistence, ReportingCost, Spread,
+    MemorySource, Persistence, ReportingCost, RunnerUp, Spread,
 };
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;

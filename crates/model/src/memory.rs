@@ -217,6 +217,16 @@ pub enum MemoryAction {
     Replace,
 }
 
+/// A mode that explains the reports as well, with its probability.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct RunnerUp {
+    /// The mode.
+    pub mode: FaultMode,
+    /// From 0 to 1.
+    pub probability: f64,
+}
+
 /// How many different places errors were seen at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -261,6 +271,15 @@ pub struct DimmFault {
     pub persistence: Persistence,
     /// How sure that is.
     pub certainty: Certainty,
+    /// How probable the mode is among all that were tried, from 0 to 1; `None` where no report tells a row and a column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probability: Option<f64>,
+    /// The next best mode with its probability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner_up: Option<RunnerUp>,
+    /// Reports that this rests on.
+    #[serde(default)]
+    pub report_count: u64,
     /// Why, in one sentence.
     pub evidence: String,
     /// The cells with the most errors.

@@ -2,7 +2,7 @@
 
 use super::{advice, mode, persistence};
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{DimmFault, ErrorCell, ErrorReport, ErrorSeverity, Spread};
+use surefoot_model::{DimmFault, ErrorCell, ErrorReport, ErrorSeverity, RunnerUp, Spread};
 
 /// How many cells of a bank are told apart. More than enough to know its fault; a flood in one bank leaves room for others.
 pub const CELLS_PER_BANK_MAX: usize = 256;
@@ -170,6 +170,9 @@ impl Evidence {
             mode: found.mode,
             persistence,
             certainty: found.certainty,
+            probability: found.odds.map(|odds| odds.probability),
+            runner_up: found.odds.and_then(|odds| odds.next).map(|(mode, probability)| RunnerUp { mode, probability }),
+            report_count: self.all.reports,
             evidence: found.evidence,
             cells,
             cells_left_out,

@@ -5,12 +5,12 @@
 //!
 //! # How a mode is found
 //!
-//! 1. In each bank, the cells that were seen are covered by as few rows and columns as possible, the fullest first. One cell is a
-//!    cell; a row or a column that holds nearly all of them is that; cells that share no line, or need several, are the bank
-//!    (`bank.rs`).
-//! 2. Over the banks, one fault of many banks is told from several faults of one bank each: cells that repeat are faults of their
-//!    own, cells that are hit once each come from a large part (`mode.rs`). What is beside a clear fault, one cell here or there,
-//!    is mentioned and does not change the mode.
+//! 1. Explanations of the cells that were seen are tried: each bank by itself (cells, a row, a column, two of them, the whole bank), several
+//!    banks or ranks together, and stray flips beside any of these. Each has a cost, from the rates of such faults in the field, from where
+//!    the cells lie and from how often each reported (`explain.rs`). The cheapest of each mode are held against each other.
+//! 2. A mode that is not at least nine times as probable as all others together is not named: *undetermined*, with the two best
+//!    (`mode.rs`). It is *certain* only with a margin of a hundred to one and enough cells or reports. Two faults of a module are two, and the
+//!    larger one is its mode.
 //! 3. It stays where it was seen again after a scrub would have removed it (`persistence.rs`).
 //! 4. The advice is a table of mode, persistence and lost bits (`advice.rs`).
 //!
@@ -30,8 +30,9 @@
 //! ```
 
 mod advice;
-mod bank;
+
 mod evidence;
+mod explain;
 mod mode;
 mod persistence;
 

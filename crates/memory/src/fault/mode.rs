@@ -1,25 +1,24 @@
-//! The mode of a module's fault, from the shapes of its banks.
+//! The mode of a module's fault, and how sure that is, in words.
 
-use super::bank::{self, Kind, Shape};
 use super::evidence::{BankKey, Evidence, Seen};
+use super::explain::{self, Explained, Fault, Kind};
 use crate::counted;
 use std::collections::BTreeSet;
 use surefoot_model::{Certainty, FaultMode};
 
-/// A fault that was seen in so many cells is clear, and one or two cells elsewhere do not change it.
-const CLEAR_CELLS: usize = 4;
-/// Cells in other banks that a clear fault leaves aside.
-const STRAY_BANKS_MAX: usize = 2;
-/// So many banks with one cell each, hit once, come from one fault of many banks: three independent errors on one module are a
-/// thousand times rarer (field rates of the order of 1e-4 faults per module and month).
+/// So many banks without rows and columns are more than one fault of a bank.
 const THIN_BANKS_MIN: usize = 4;
 /// A whole rank: so many of its banks, of 16 or more.
 const RANK_BANKS_MIN: usize = 10;
-/// A rank, too, where so many cells are nearly all in different banks: a part of the banks would have shown some twice.
-const RANK_DISTINCT_BANKS_MIN: usize = 4;
+/// Below this the mode is not named.
+const PROBABLE: f64 = 0.9;
+/// It is certain from this on, where it also rests on enough: so many cells of a large fault, so many reports of one cell.
+const CERTAIN: f64 = 0.99;
+const CERTAIN_CELLS_MIN: usize = 4;
+const CERTAIN_REPORTS_MIN: u64 = 3;
 
 /// What was found, before it is put into words for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
     pub mode: FaultMode,
     pub certainty: Certainty,
@@ -28,13 +27,15 @@ pub(super) struct Found {
     pub seen: Seen,
     /// Whether one and the same cell was seen again, at which a scrub in between would have removed a flip.
     pub has_place: bool,
-    /// Other faults beside it.
-    pub beside: usize,
+    /// How probable the mode is, and the next best, where cells tell.
+    pub odds: Option<Odds>,
 }
 
-struct Affected {
-    key: BankKey,
-    shape: Shape,
+/// How probable a mode is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Odds {
+    pub probability: f64,
+    pub next: Option<(FaultMode, f64)>,
 }
 
 /// Finds the mode.
@@ -42,111 +43,141 @@ pub(super) fn of(evidence: &Evidence) -> Found {
     if evidence.all.reports == 0 {
         return found(FaultMode::None, Certainty::Certain, "no error was reported".to_owned(), Seen::default());
     }
-    let shapes =
-        evidence.banks.iter().filter_map(|(&key, bank)| bank::shape(bank).map(|shape| Affected { key, shape }));
-    let banks: Vec<Affected> = shapes.collect();
-    let mut found = if banks.is_empty() { without_cells(evidence) } else { with_cells(&banks) };
+    let mut found = match explain::best(evidence) {
+        Some(explained) => of_explained(&explained, evidence),
+        None => without_cells(evidence),
+    };
     add_unplaced(evidence, &mut found);
     found
 }
 
 fn found(mode: FaultMode, certainty: Certainty, evidence: String, seen: Seen) -> Found {
     let has_place = !matches!(mode, FaultMode::None | FaultMode::Undetermined);
-    Found { mode, certainty, evidence, seen, has_place, beside: 0 }
+    Found { mode, certainty, evidence, seen, has_place, odds: None }
 }
 
-fn with_cells(banks: &[Affected]) -> Found {
-    let clear = banks.iter().filter(|bank| is_clear(&bank.shape)).count();
-    let cells: usize = banks.iter().map(|bank| bank.shape.cells + bank.shape.strays).sum();
-    let strays = banks.iter().filter(|bank| bank.shape.cells == 1).count();
-    // One bank has a clear fault, the others a cell each at most.
-    let is_alone = clear == 1 && strays == banks.len() - 1 && strays <= STRAY_BANKS_MAX;
-    if banks.len() == 1 || is_alone || only_cells(banks) {
-        return of_one(banks, cells);
+fn of_explained(explained: &Explained, evidence: &Evidence) -> Found {
+    let Explained { places, faults, mode, probability, next } = explained;
+    let seen_of = |fault: &Fault| fault.cells.iter().map(|&cell| places[cell].seen).fold(Seen::default(), Seen::and);
+    let beyond = evidence.banks.values().fold(Seen::default(), |sum, bank| sum.and(bank.beyond));
+    let odds = Some(Odds { probability: *probability, next: *next });
+    let Some((worst, others)) = faults.split_first() else {
+        return found(FaultMode::Undetermined, Certainty::CannotTellApartHere, String::new(), evidence.all);
+    };
+    let (cells, reports) = (worst.cells.len(), seen_of(worst).reports);
+    let words = words_of(explained, worst);
+    let odds_words = || {
+        let next = next.map_or(String::new(), |(mode, part)| format!(", {} {}", words_of_mode(mode), percent(part)));
+        format!("{} {}{next}", words_of_mode(*mode), percent(*probability))
+    };
+    if *probability < PROBABLE {
+        let all = faults.iter().map(seen_of).fold(beyond, Seen::and);
+        let words = format!("{words}{}: {}", beside(explained, others), odds_words());
+        return Found { odds, ..found(FaultMode::Undetermined, Certainty::CannotTellApartHere, words, all) };
     }
-    of_many(banks, cells)
-}
-
-/// Whether a bank has a fault that nobody takes for a cell.
-fn is_clear(shape: &Shape) -> bool {
-    shape.kind != Kind::Cells && shape.cells >= CLEAR_CELLS
-}
-
-/// Whether all of it are cells for themselves: few of them, or each seen again and again.
-fn only_cells(banks: &[Affected]) -> bool {
-    let are_cells = banks.iter().all(|bank| bank.shape.kind == Kind::Cells);
-    let thin = banks.iter().filter(|bank| !bank.shape.repeats).count();
-    are_cells && (banks.len() <= 2 || thin < THIN_BANKS_MIN && thin * 2 <= banks.len())
-}
-
-/// The worst fault of a single bank, with whatever else there is.
-fn of_one(banks: &[Affected], cells: usize) -> Found {
-    let worst = banks.iter().max_by_key(|bank| (is_clear(&bank.shape), rank_of(bank.shape.kind), bank.shape.cells));
-    let Some(Affected { key, shape }) = worst else {
-        return found(FaultMode::Undetermined, Certainty::CannotTellApartHere, String::new(), Seen::default());
+    let is_enough = match worst.kind {
+        Kind::Strays => false,
+        Kind::Cell => reports >= CERTAIN_REPORTS_MIN,
+        _ => cells >= CERTAIN_CELLS_MIN,
     };
-    let place = key;
-    let (mode, words) = match shape.kind {
-        Kind::Cells if cells == 1 => (FaultMode::Cell, format!("{} at one cell of {place}", errors(shape.seen.errors))),
-        Kind::Cells => (FaultMode::Cell, format!("{cells} separate cells in {}", banks_words(banks.len()))),
-        Kind::Row(row) => (FaultMode::Row, format!("{} cells of row {row:#x} in {place}", shape.cells)),
-        Kind::Column(column) => (FaultMode::Column, format!("{} cells of column {column:#x} in {place}", shape.cells)),
-        Kind::Bank => (FaultMode::Bank, format!("{} cells that share no row or column in {place}", shape.cells)),
-    };
-    let is_sure = key.rank.is_some()
-        && match shape.kind {
-            Kind::Cells => cells == 1 && shape.repeats,
-            _ => shape.cells >= CLEAR_CELLS,
-        };
-    let beside = cells - shape.cells;
-    let words = if beside > 0 && shape.kind != Kind::Cells {
-        format!(
-            "{words}; {} elsewhere, taken for {}",
-            cells_words(beside),
-            if beside == 1 { "another fault" } else { "other faults" }
-        )
-    } else {
-        words
-    };
-    // Of several cells each is a fault of its own; the one that was seen most says how it is.
+    let is_placed = worst.cells.iter().all(|&cell| places[cell].bank.rank.is_some());
+    let is_sure = *probability >= CERTAIN && is_enough && is_placed;
     let certainty = if is_sure { Certainty::Certain } else { Certainty::Probable };
-    Found { beside, ..found(mode, certainty, words, shape.seen) }
-}
-
-fn rank_of(kind: Kind) -> u8 {
-    match kind {
-        Kind::Cells => 0,
-        Kind::Row(_) => 1,
-        Kind::Column(_) => 2,
-        Kind::Bank => 3,
-    }
-}
-
-/// A fault of several banks, or what could be one.
-fn of_many(banks: &[Affected], cells: usize) -> Found {
-    let seen = banks.iter().fold(Seen::default(), |sum, bank| sum.and(bank.shape.seen));
-    let ranks: BTreeSet<u32> = banks.iter().filter_map(|bank| bank.key.rank).collect();
-    let is_known = banks.iter().all(|bank| bank.key.rank.is_some());
-    let structural = banks.iter().filter(|bank| bank.shape.kind != Kind::Cells).count();
-    let words =
-        format!("{} in {} of {}", cells_words(cells), banks_words(banks.len()), ranks_words(ranks.len(), is_known));
-    if structural == 0 && banks.len() < THIN_BANKS_MIN {
-        let words = format!("{words}: as many faults, or the first errors of one that has all of them");
-        return found(FaultMode::Undetermined, Certainty::CannotTellApartHere, words, seen);
-    }
-    let of_rank = |rank: u32| banks.iter().filter(move |bank| bank.key.rank == Some(rank)).count();
-    let fullest = ranks.iter().map(|&rank| of_rank(rank)).max().unwrap_or(0);
-    // One cell on another rank may be a fault of its own.
-    let are_ranks = ranks.len() >= 2 && ranks.iter().filter(|&&rank| of_rank(rank) >= 2).count() >= 2;
-    let is_spread = banks.len() >= RANK_DISTINCT_BANKS_MIN && banks.len() * 4 >= cells * 3;
-    let is_rank = are_ranks || fullest >= RANK_BANKS_MIN || is_spread;
-    let mode = if is_rank { FaultMode::Rank } else { FaultMode::Banks };
-    let is_sure = if is_rank {
-        are_ranks && cells >= 8 || fullest >= RANK_BANKS_MIN
-    } else {
-        is_known && cells >= 3 * banks.len()
+    let newest = worst.cells.iter().map(|&cell| places[cell].seen).max_by_key(|seen| seen.last_ns).unwrap_or_default();
+    let seen = match worst.kind {
+        // Each is a fault of its own, and that another one came says nothing of whether the first stays.
+        Kind::Strays => newest,
+        // Errors in cells beyond the limit belong to what nearly all cells belong to.
+        _ => seen_of(worst).and(beyond),
     };
-    found(mode, if is_sure { Certainty::Certain } else { Certainty::Probable }, words, seen)
+    let doubt = if *probability >= CERTAIN { String::new() } else { format!(": {}", odds_words()) };
+    Found { odds, ..found(*mode, certainty, format!("{words}{}{doubt}", beside(explained, others)), seen) }
+}
+
+/// What there is beside the worst fault.
+fn beside(explained: &Explained, others: &[Fault]) -> String {
+    match others {
+        [] => String::new(),
+        _ => format!("; beside it {}", joined(&others.iter().map(|fault| brief(explained, fault)).collect::<Vec<_>>())),
+    }
+}
+
+/// A probability for people: what is not sure is neither 0 nor 100 %.
+fn percent(part: f64) -> String {
+    match part {
+        part if part > 0.99 => "over 99 %".to_owned(),
+        part if part < 0.01 => "under 1 %".to_owned(),
+        part => format!("{:.0} %", 100.0 * part),
+    }
+}
+
+/// A fault with how much was seen of it.
+fn words_of(explained: &Explained, fault: &Fault) -> String {
+    let places = &explained.places;
+    let cells = fault.cells.len();
+    let Some(&first) = fault.cells.first() else { return String::new() };
+    let errors_of = fault.cells.iter().fold(0u64, |sum, &cell| sum.saturating_add(places[cell].seen.errors));
+    let (bank, (row, column)) = (places[first].bank, places[first].cell);
+    let rows = || {
+        let rows: BTreeSet<u32> = fault.cells.iter().map(|&cell| places[cell].cell.0).collect();
+        match rows.len() {
+            1 => format!("row {row:#x}"),
+            _ => format!("rows {}", joined(&rows.iter().map(|row| format!("{row:#x}")).collect::<Vec<_>>())),
+        }
+    };
+    match fault.kind {
+        Kind::Cell => format!("{} at one cell of {bank}", errors(errors_of)),
+        Kind::Strays if cells == 1 => format!("{} at one cell of {bank}, seen for a day at most", errors(errors_of)),
+        Kind::Strays => format!(
+            "{cells} separate cells in {}, each seen for a day at most",
+            banks_words(banks_of(explained, fault).len())
+        ),
+        Kind::Row => format!("{cells} cells of {} in {bank}", rows()),
+        Kind::Column => format!("{cells} cells of column {column:#x} in {bank}"),
+        Kind::Bank => format!("{cells} cells of {bank} in several rows and columns"),
+        Kind::Banks | Kind::Rank => {
+            let banks = banks_of(explained, fault);
+            let ranks: BTreeSet<u32> = banks.iter().filter_map(|bank| bank.rank).collect();
+            let is_known = banks.iter().all(|bank| bank.rank.is_some());
+            format!("{} in {} of {}", cells_words(cells), banks_words(banks.len()), ranks_words(ranks.len(), is_known))
+        }
+    }
+}
+
+/// The same of a fault beside the worst.
+fn brief(explained: &Explained, fault: &Fault) -> String {
+    match fault.kind {
+        Kind::Strays if fault.cells.len() == 1 => "one cell that flipped".to_owned(),
+        Kind::Strays => format!("{} cells that flipped", fault.cells.len()),
+        _ => words_of(explained, fault),
+    }
+}
+
+fn banks_of(explained: &Explained, fault: &Fault) -> BTreeSet<BankKey> {
+    fault.cells.iter().map(|&cell| explained.places[cell].bank).collect()
+}
+
+fn words_of_mode(mode: FaultMode) -> &'static str {
+    match mode {
+        FaultMode::None => "no fault",
+        FaultMode::Cell => "cells for themselves",
+        FaultMode::Row => "a row",
+        FaultMode::Column => "a column",
+        FaultMode::Bank => "a bank",
+        FaultMode::Banks => "several banks",
+        FaultMode::Rank => "a rank",
+        FaultMode::Undetermined => "not to be told",
+    }
+}
+
+/// The first three, and how many more.
+fn joined(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] if all.len() <= 3 => format!("{} and {last}", first.join(", ")),
+        [one, two, rest @ ..] => format!("{one}, {two} and {} more", rest.len()),
+    }
 }
 
 /// What can be said where no report told a row and a column.

@@ -40,7 +40,7 @@ mod tests {
             evidence: String::new(),
             seen,
             has_place: true,
-            beside: 0,
+            odds: None,
         };
         of(&found, ns(now_h))
     }

@@ -55,7 +55,7 @@ fn a_row_that_stays_is_repaired_and_one_that_was_seen_once_is_watched() {
         (fault.mode, fault.persistence, fault.action),
         (FaultMode::Row, Persistence::Transient, MemoryAction::Watch)
     );
-    assert!(fault.evidence.contains("1 cell elsewhere"), "{}", fault.evidence);
+    assert!(fault.evidence.contains("beside it one cell that flipped"), "{}", fault.evidence);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Fault modes against modules whose fault is known. The seeds are others than those of the benchmark, by which the rules were
 //! chosen.
 
-use super::synthetic::{Noise, Random, by_rates, module};
+use super::synthetic::{Noise, Random, by_rates, module, stray};
+use std::collections::BTreeMap;
 use surefoot_memory::fault::Evidence;
-use surefoot_model::{FaultMode, Persistence};
+use surefoot_model::{Certainty, FaultMode, MemoryAction, Persistence};
 
 const SEED: u64 = 0x7e57_0000;
 const MODULES: u32 = 400;
@@ -15,14 +16,17 @@ fn judged(module: &super::synthetic::Module) -> (FaultMode, Persistence) {
     (fault.mode, fault.persistence)
 }
 
-/// The share that is judged rightly of modules of this mode with five reports at least.
-fn share_right(mode: FaultMode, noise: Noise, seed: u64) -> f64 {
+/// Of modules of this mode with five reports at least the share that is judged rightly, and the share that is taken for another mode.
+fn shares(mode: FaultMode, noise: Noise, seed: u64) -> (f64, f64) {
     let mut random = Random(seed);
-    let right = (0..MODULES).filter(|_| {
+    let (mut right, mut wrong) = (0, 0);
+    for _ in 0..MODULES {
         let module = module(mode, Persistence::Permanent, 5, noise, &mut random);
-        judged(&module).0 == module.mode
-    });
-    right.count() as f64 / f64::from(MODULES)
+        let found = judged(&module).0;
+        right += u32::from(found == module.mode);
+        wrong += u32::from(found != module.mode && found != FaultMode::Undetermined);
+    }
+    (f64::from(right) / f64::from(MODULES), f64::from(wrong) / f64::from(MODULES))
 }
 
 #[test]
@@ -32,20 +36,21 @@ fn each_mode_is_found_in_permanent_faults_with_noise() {
         (FaultMode::Row, 0.93),
         (FaultMode::Column, 0.93),
         (FaultMode::Bank, 0.90),
-        (FaultMode::Banks, 0.78),
-        (FaultMode::Rank, 0.88),
+        // Five reports from as many banks may be anything, and that is said.
+        (FaultMode::Banks, 0.60),
+        (FaultMode::Rank, 0.70),
     ];
     for (mode, least) in least {
-        let share = share_right(mode, Noise::USUAL, SEED + u64::from(super::synthetic::extent(mode)));
-        assert!(share >= least, "{mode:?}: {share}");
+        let (right, wrong) = shares(mode, Noise::USUAL, SEED + u64::from(super::synthetic::extent(mode)));
+        assert!(right >= least && wrong <= 0.10, "{mode:?}: {right}, wrong {wrong}");
     }
 }
 
 #[test]
 fn without_noise_a_line_or_a_cell_is_always_found() {
     for mode in [FaultMode::Cell, FaultMode::Row, FaultMode::Column] {
-        let share = share_right(mode, Noise::NONE, SEED + 100);
-        assert!(share >= 0.97, "{mode:?}: {share}");
+        let (right, _) = shares(mode, Noise::NONE, SEED + 100);
+        assert!(right >= 0.97, "{mode:?}: {right}");
     }
 }
 
@@ -76,5 +81,135 @@ fn what_has_no_coordinates_is_never_given_a_mode() {
         let (mode, persistence) = by_rates(&mut random);
         let module = module(mode, persistence, 1, blind, &mut random);
         assert_eq!(judged(&module).0, FaultMode::Undetermined);
+    }
+}
+
+/// Modules with one fault and stray flips beside it, from thirty reports on: how many of so many are judged rightly, wrongly, and not.
+fn with_strays(mode: FaultMode, strays: u32, modules: u32, seed: u64) -> [u32; 3] {
+    let mut random = Random(seed);
+    let mut counts = [0; 3];
+    for _ in 0..modules {
+        let mut module = module(mode, Persistence::Permanent, 30, Noise::NONE, &mut random);
+        (0..strays).for_each(|_| module.reports.push(stray(&mut random)));
+        counts[match judged(&module).0 {
+            found if found == mode => 0,
+            FaultMode::Undetermined => 2,
+            _ => 1,
+        }] += 1;
+    }
+    counts
+}
+
+const MODES: [FaultMode; 6] =
+    [FaultMode::Cell, FaultMode::Row, FaultMode::Column, FaultMode::Bank, FaultMode::Banks, FaultMode::Rank];
+
+#[test]
+fn stray_flips_beside_a_fault_do_not_change_its_mode() {
+    for strays in [0, 1, 3] {
+        for mode in MODES {
+            let [right, wrong, undetermined] = with_strays(mode, strays, 40, SEED + 400 + u64::from(strays));
+            let said = format!("{mode:?} with {strays}: {right} right, {wrong} wrong, {undetermined} undetermined");
+            assert!(right >= 36 && wrong <= 2, "{said}");
+        }
+    }
+    for mode in MODES {
+        let [right, wrong, undetermined] = with_strays(mode, 10, 40, SEED + 410);
+        assert!(
+            right >= 30 && wrong <= 6,
+            "{mode:?} with 10: {right} right, {wrong} wrong, {undetermined} undetermined"
+        );
+    }
+}
+
+/// A thousand errors of one row, and three flips in other banks.
+#[test]
+fn a_thousand_errors_of_a_row_stay_a_row_with_three_flips_elsewhere() {
+    for seed in 0..20 {
+        let mut random = Random(SEED + 500 + seed);
+        let mut row = module(FaultMode::Row, Persistence::Permanent, 1000, Noise::NONE, &mut random);
+        (0..3).for_each(|_| row.reports.push(stray(&mut random)));
+        let mut evidence = Evidence::default();
+        row.reports.iter().for_each(|report| evidence.add(report));
+        let (_, fault) = evidence.judge_at(row.until_ns);
+        assert!(fault.mode == FaultMode::Row && fault.action == MemoryAction::PostPackageRepair, "{seed}: {fault:?}");
+        assert!(fault.probability.unwrap() > 0.9 && fault.report_count >= 1003, "{fault:?}");
+    }
+}
+
+/// A row in one bank and a column in another: two faults, and no lost banks.
+#[test]
+fn a_row_and_a_column_in_two_banks_are_two_faults() {
+    let mut random = Random(SEED + 600);
+    let mut right = 0;
+    for _ in 0..50 {
+        let mut reports = module(FaultMode::Row, Persistence::Permanent, 30, Noise::NONE, &mut random).reports;
+        let column = module(FaultMode::Column, Persistence::Permanent, 30, Noise::NONE, &mut random);
+        reports.extend(column.reports);
+        let mut evidence = Evidence::default();
+        reports.iter().for_each(|report| evidence.add(report));
+        let (_, fault) = evidence.judge_at(column.until_ns);
+        let is_said =
+            fault.evidence.contains("column") && fault.evidence.contains("beside it") && fault.evidence.contains("row");
+        right += u32::from(fault.mode == FaultMode::Column && is_said);
+    }
+    assert!(right >= 47, "{right} of 50");
+}
+
+/// Healthy modules flip a bit now and then: 100,000 modules of a year by the rate of the field, and, far beyond it, modules with up to ten
+/// flips in two months. None is to be replaced, repaired or to lose a page.
+#[test]
+fn no_healthy_module_is_condemned() {
+    let mut random = Random(SEED + 700);
+    // 15.6 transient cell faults in 10^9 hours of a device, 36 devices.
+    let none_in_a_year = (-15.6e-9f64 * 36.0 * 8766.0).exp();
+    let condemned = |flips: u32, random: &mut Random| {
+        let mut evidence = Evidence::default();
+        for _ in 0..flips {
+            let one = stray(random);
+            // Until it is scrubbed it may be read a few times.
+            (0..=random.below(4)).for_each(|_| evidence.add(&one));
+        }
+        let fault = evidence.judge().1;
+        (fault.action != MemoryAction::Watch).then_some(fault)
+    };
+    let mut with_flips = 0;
+    for year in 0..100_000 {
+        let (mut flips, mut left) = (0, random.share());
+        while left > none_in_a_year {
+            left *= random.share();
+            flips += 1;
+        }
+        with_flips += u32::from(flips > 0);
+        let condemned = (flips > 0).then(|| condemned(flips, &mut random)).flatten();
+        assert_eq!(condemned, None, "module-year {year} with {flips} flips");
+    }
+    assert!(with_flips > 300, "{with_flips}");
+    for flips in [2, 3, 5, 10] {
+        let bad = (0..500).filter(|_| condemned(flips, &mut random).is_some()).count();
+        assert!(bad <= 2, "{bad} of 500 healthy modules with {flips} flips");
+    }
+}
+
+/// The table of `bench/results/memory.md`: what modules of each mode with stray flips beside it are taken for.
+#[test]
+#[ignore = "a measurement"]
+fn matrix() {
+    for strays in [0u32, 1, 3, 10] {
+        for mode in MODES {
+            for (least, most) in [(5, 29), (30, 300), (300, 10_000)] {
+                let mut random = Random(SEED + 7_000 + u64::from(strays));
+                let mut counts: BTreeMap<(FaultMode, Certainty), u32> = BTreeMap::new();
+                for _ in 0..100 {
+                    let mut module = module(mode, Persistence::Permanent, least, Noise::NONE, &mut random);
+                    module.reports.truncate(most);
+                    (0..strays).for_each(|_| module.reports.push(stray(&mut random)));
+                    let mut evidence = Evidence::default();
+                    module.reports.iter().for_each(|report| evidence.add(report));
+                    let (_, fault) = evidence.judge_at(module.until_ns);
+                    *counts.entry((fault.mode, fault.certainty)).or_default() += 1;
+                }
+                println!("{strays} flips, {least} to {most} reports, {mode:?}: {counts:?}");
+            }
+        }
     }
 }

@@ -265,3 +265,18 @@ pub fn module(
         until_ns: BEGIN_NS + DAYS * 24 * HOUR_NS,
     }
 }
+
+/// One flip somewhere, in the time that the module is watched.
+pub fn stray(random: &mut Random) -> ErrorReport {
+    let at_ns = BEGIN_NS + (random.share() * (DAYS * 24 * HOUR_NS) as f64) as u64;
+    let bank = random.below(BANKS);
+    let location = DramLocation {
+        rank: Some(random.below(RANKS)),
+        bank_group: Some(bank / 4),
+        bank: Some(bank % 4),
+        row: Some(random.below(ROWS)),
+        column: Some(random.below(COLUMNS) * 8),
+        ..DramLocation::default()
+    };
+    report(at_ns, 1, location)
+}

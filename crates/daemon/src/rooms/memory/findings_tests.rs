@@ -36,6 +36,9 @@ fn dimm(id: &str) -> Dimm {
 
 fn fault(mode: FaultMode, persistence: Persistence, urgency: Severity) -> DimmFault {
     DimmFault {
+        probability: None,
+        runner_up: None,
+        report_count: 1,
         mode,
         persistence,
         certainty: Certainty::Probable,

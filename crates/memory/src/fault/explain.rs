@@ -1,0 +1,553 @@
+//! Which faults explain the errors of a module best, and how much better than the next best explanation.
+//!
+//! An explanation is a set of faults, each with the cells that it brought forth, and stray flips. Its cost is what it takes to tell the
+//! reports by it, in nats (minus the logarithm of its probability):
+//!
+//! - for each fault its rate, and its place among all that it could have had;
+//! - for each report which of the faults it is of;
+//! - for each new cell where it is in the fault: one of the columns of a row, any place of a bank; rows and columns that came before
+//!   cost less, because large faults often fail in few of them;
+//! - for each report of a cell that came before what that says of the fault: one cell reports again and again, a rank that fails has others
+//!   to report.
+//!
+//! The rates are those of the field ([`RATES`]); everything else follows from the geometry. Stray flips have the published rate, or, on few
+//! modules, a far higher one; no rate that is known brings several a day. Explanations that differ in where a bank's cells
+//! belong are tried one bank at a time until none is better.
+
+use super::evidence::{BankKey, Cell, Evidence, Seen};
+use std::collections::{BTreeMap, BTreeSet};
+use surefoot_model::FaultMode;
+
+/// Failures in 10^9 hours of one DRAM device, transient and permanent together: Sridharan and Liberty, "A Study of DRAM Failures in the
+/// Field" (SC 2012), recalled and not checked against the paper (facts/memory.md has the range). What counts here is their ratio.
+const RATES: [(Kind, f64); 6] = [
+    (Kind::Cell, 34.5),
+    (Kind::Row, 8.4),
+    (Kind::Column, 7.0),
+    (Kind::Bank, 10.8),
+    (Kind::Banks, 1.7),
+    // One rank, or all of them: half each.
+    (Kind::Rank, 1.85),
+];
+/// Transient faults of one cell in 10^9 hours of one device.
+const FLIPS: f64 = 15.6;
+/// The devices of a module, and how long it is watched: two ranks of eighteen, two months.
+const DEVICE_HOURS: f64 = 36.0 * 60.0 * 24.0;
+/// The part of all modules whose flips come at no rate that is known.
+const NOISY: f64 = 0.1;
+/// And the most that are believed of them in a day.
+const FLIPS_PER_DAY: f64 = 0.2;
+/// A flip is gone after this time: a patrol scrubber writes every word anew in about a day.
+const SCRUB_NS: u64 = 24 * 3600 * 1_000_000_000;
+/// Reports of one cell beyond this say nothing of how even a fault is: what is read most reports most.
+const EVEN_REPORTS: u64 = 5;
+/// Rows that share a driver are this near.
+const PAIR_ROWS: u32 = 8;
+/// Cells of one bank that are explained.
+const CELLS_OF_BANK: usize = 96;
+/// Costs are divided by this before they become probabilities: the model is not the world, and what it takes for a hundred to one is
+/// ten to one.
+const DOUBT: f64 = 2.0;
+/// More banks than this are each given their own best fault or none, and not tried against all others.
+const BANKS_TRIED: usize = 8;
+
+/// What a fault is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Flips at random places, each for itself.
+    Strays,
+    Cell,
+    /// One row, or two that share a driver.
+    Row,
+    Column,
+    Bank,
+    /// Some banks of a rank.
+    Banks,
+    /// A rank, or several.
+    Rank,
+}
+
+impl Kind {
+    pub(super) fn mode(self) -> FaultMode {
+        match self {
+            Kind::Strays | Kind::Cell => FaultMode::Cell,
+            Kind::Row => FaultMode::Row,
+            Kind::Column => FaultMode::Column,
+            Kind::Bank => FaultMode::Bank,
+            Kind::Banks => FaultMode::Banks,
+            Kind::Rank => FaultMode::Rank,
+        }
+    }
+}
+
+/// One fault with what it brought forth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) kind: Kind,
+    /// Its cells, by number.
+    pub(super) cells: Vec<usize>,
+}
+
+/// A cell that was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) bank: BankKey,
+    pub(super) cell: Cell,
+    pub(super) seen: Seen,
+}
+
+impl Place {
+    /// Whether one flip that was read until it was scrubbed explains it.
+    fn may_be_a_flip(&self) -> bool {
+        self.seen.last_ns - self.seen.first_ns <= SCRUB_NS && (self.seen.first_ns != 0 || self.seen.reports <= 2)
+    }
+}
+
+/// The best explanation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Explained {
+    pub(super) places: Vec<Place>,
+    /// The largest fault first, and of one kind the one with most reports.
+    pub(super) faults: Vec<Fault>,
+    /// Its mode, and the part of the probability that falls to explanations of this mode.
+    pub(super) mode: FaultMode,
+    pub(super) probability: f64,
+    /// The next best mode, with its part.
+    pub(super) next: Option<(FaultMode, f64)>,
+}
+
+/// Explains the cells that were seen; `None` where none was.
+pub(super) fn best(evidence: &Evidence) -> Option<Explained> {
+    let places: Vec<Place> = evidence
+        .banks
+        .iter()
+        .flat_map(|(&bank, of)| {
+            // Of many cells those at equal distances: what they have in common shows all the same.
+            let step = of.cells.len().div_ceil(CELLS_OF_BANK).max(1);
+            of.cells.iter().step_by(step).map(move |(&cell, &seen)| Place { bank, cell, seen })
+        })
+        .collect();
+    if places.is_empty() {
+        return None;
+    }
+    let world = World::of(places);
+    let mut best: BTreeMap<FaultMode, (f64, Vec<Fault>)> = BTreeMap::new();
+    for faults in world.candidates() {
+        let cost = world.cost(&faults);
+        let mode = mode_of(&faults);
+        if best.get(&mode).is_none_or(|known| cost < known.0) {
+            best.insert(mode, (cost, faults));
+        }
+    }
+    let least = best.values().map(|one| one.0).fold(f64::INFINITY, f64::min);
+    let all: f64 = best.values().map(|one| ((least - one.0) / DOUBT).exp()).sum();
+    let mut ranked: Vec<(FaultMode, f64)> =
+        best.iter().map(|(&mode, one)| (mode, ((least - one.0) / DOUBT).exp() / all)).collect();
+    ranked.sort_by(|one, two| two.1.total_cmp(&one.1));
+    let (mode, probability) = ranked[0];
+    let (_, mut faults) = best.remove(&mode)?;
+    let reports = |fault: &Fault| fault.cells.iter().map(|&cell| world.places[cell].seen.reports).sum::<u64>();
+    faults.sort_by_key(|fault| std::cmp::Reverse((fault.kind, reports(fault))));
+    Some(Explained { places: world.places, faults, mode, probability, next: ranked.get(1).copied() })
+}
+
+fn mode_of(faults: &[Fault]) -> FaultMode {
+    faults.iter().map(|fault| fault.kind).max().map_or(FaultMode::None, Kind::mode)
+}
+
+/// The cells, and the module around them.
+struct World {
+    places: Vec<Place>,
+    banks: BTreeMap<BankKey, Vec<usize>>,
+    /// Natural logarithms of how many there are.
+    ranks: f64,
+    banks_of_rank: f64,
+    rows: f64,
+    columns: f64,
+    days: f64,
+}
+
+impl World {
+    fn of(places: Vec<Place>) -> World {
+        let most = |of: &dyn Fn(&Place) -> u32, least: u32| {
+            let most = places.iter().map(of).max().unwrap_or(0).saturating_add(1).max(least);
+            f64::from(most.checked_next_power_of_two().unwrap_or(u32::MAX)).ln()
+        };
+        let in_bursts = places.iter().all(|place| place.cell.1 % 8 == 0);
+        let columns = match in_bursts {
+            true => most(&|place| place.cell.1 / 8, 128),
+            false => most(&|place| place.cell.1, 1024),
+        };
+        let mut banks: BTreeMap<BankKey, Vec<usize>> = BTreeMap::new();
+        for (number, place) in places.iter().enumerate() {
+            banks.entry(place.bank).or_default().push(number);
+        }
+        let times = || places.iter().flat_map(|place| [place.seen.first_ns, place.seen.last_ns]).filter(|ns| *ns != 0);
+        let span_ns = times().max().unwrap_or(0) - times().min().unwrap_or(0);
+        World {
+            ranks: most(&|place| place.bank.rank.unwrap_or(0), 2),
+            banks_of_rank: most(&|place| place.bank.bank, 16),
+            rows: most(&|place| place.cell.0, 1 << 16),
+            columns,
+            days: span_ns as f64 / 86_400e9,
+            banks,
+            places,
+        }
+    }
+
+    /// Explanations: each bank by itself, and with a fault of several banks; better ones bank by bank.
+    fn candidates(&self) -> Vec<Vec<Fault>> {
+        let options: Vec<Vec<Vec<Fault>>> = self.banks.values().map(|cells| self.of_bank(cells)).collect();
+        let mut found = Vec::new();
+        for wide in self.wide() {
+            // Where each bank begins: as a part of the wide fault, or with what is best for it alone.
+            for begins_wide in [true, false] {
+                if begins_wide && wide.is_none() {
+                    continue;
+                }
+                found.extend(self.descend(wide.as_ref(), &options, begins_wide));
+            }
+        }
+        found
+    }
+
+    /// Kinds of faults that go over several banks, with the banks that they may have; and none.
+    fn wide(&self) -> Vec<Option<(Kind, BTreeSet<BankKey>)>> {
+        let all: BTreeSet<BankKey> = self.banks.keys().copied().collect();
+        let mut wide = vec![None];
+        if all.len() < 2 {
+            return wide;
+        }
+        let ranks: BTreeSet<Option<u32>> = all.iter().map(|bank| bank.rank).collect();
+        for rank in &ranks {
+            let of: BTreeSet<BankKey> = all.iter().copied().filter(|bank| bank.rank == *rank).collect();
+            if of.len() >= 2 {
+                wide.push(Some((Kind::Banks, of.clone())));
+                wide.push(Some((Kind::Rank, of)));
+            }
+        }
+        if ranks.len() >= 2 {
+            wide.push(Some((Kind::Rank, all)));
+        }
+        wide
+    }
+
+    /// Changes one bank after the other while that makes the explanation cheaper. What it begins with, and what it comes to.
+    fn descend(
+        &self,
+        wide: Option<&(Kind, BTreeSet<BankKey>)>,
+        options: &[Vec<Vec<Fault>>],
+        begins_wide: bool,
+    ) -> Vec<Vec<Fault>> {
+        let may_be_wide: Vec<bool> =
+            self.banks.keys().map(|bank| wide.is_some_and(|(_, banks)| banks.contains(bank))).collect();
+        // One more than the options of a bank stands for the wide fault.
+        let mut chosen: Vec<usize> = options
+            .iter()
+            .zip(&may_be_wide)
+            .map(|(of, &may)| if may && begins_wide { of.len() } else { self.cheapest(of) })
+            .collect();
+        let kind = wide.map(|(kind, _)| *kind);
+        let mut best = self.merged(kind, options, &chosen);
+        let mut cost = self.cost(&best);
+        let mut seen = vec![best.clone()];
+        for _ in 0..3 {
+            let before = cost;
+            for at in 0..options.len() {
+                let limit = options[at].len() + usize::from(may_be_wide[at]);
+                let tried: Vec<usize> = match options.len() <= BANKS_TRIED {
+                    true => (0..limit).collect(),
+                    false => vec![self.cheapest(&options[at]), limit - 1],
+                };
+                for option in tried {
+                    let old = std::mem::replace(&mut chosen[at], option);
+                    let faults = self.merged(kind, options, &chosen);
+                    let new = self.cost(&faults);
+                    if new < cost {
+                        (best, cost) = (faults, new);
+                    } else {
+                        chosen[at] = old;
+                    }
+                }
+            }
+            if cost >= before {
+                break;
+            }
+        }
+        seen.push(best);
+        seen
+    }
+
+    fn cheapest(&self, options: &[Vec<Fault>]) -> usize {
+        let costs = options.iter().map(|faults| self.cost(faults));
+        costs.enumerate().min_by(|one, two| one.1.total_cmp(&two.1)).map_or(0, |(at, _)| at)
+    }
+
+    /// The chosen options together: all strays are one group, and the wide fault has the cells of all banks that chose it.
+    fn merged(&self, kind: Option<Kind>, options: &[Vec<Vec<Fault>>], chosen: &[usize]) -> Vec<Fault> {
+        let (mut faults, mut strays, mut wide) = (Vec::new(), Vec::new(), Vec::new());
+        for ((cells, options), &at) in self.banks.values().zip(options).zip(chosen) {
+            let Some(own) = options.get(at) else {
+                wide.extend_from_slice(cells);
+                continue;
+            };
+            for fault in own {
+                match fault.kind {
+                    Kind::Strays => strays.extend_from_slice(&fault.cells),
+                    _ => faults.push(fault.clone()),
+                }
+            }
+        }
+        let more = [(Some(Kind::Strays), strays), (kind, wide)];
+        faults.extend(
+            more.into_iter()
+                .filter(|(_, cells)| !cells.is_empty())
+                .filter_map(|(kind, cells)| Some(Fault { kind: kind?, cells })),
+        );
+        faults
+    }
+
+    /// What a bank's cells may be by themselves.
+    fn of_bank(&self, cells: &[usize]) -> Vec<Vec<Fault>> {
+        let mut options = vec![self.apart(cells)];
+        if cells.len() >= 2 {
+            for is_row in [true, false] {
+                let lines = self.lines(cells, is_row);
+                for line in lines.iter().take(2) {
+                    options.push(self.line_and_rest(cells, is_row, line));
+                }
+                // Two of them, each a fault of its own.
+                if let [first, second, ..] = &lines[..] {
+                    let both: BTreeSet<usize> = first.iter().chain(second).copied().collect();
+                    let kind = if is_row { Kind::Row } else { Kind::Column };
+                    let rest: Vec<usize> = cells.iter().copied().filter(|cell| !both.contains(cell)).collect();
+                    let mut faults = self.apart(&rest);
+                    faults.extend([first, second].map(|line| Fault { kind, cells: line.clone() }));
+                    options.push(faults);
+                }
+            }
+            // A row and a column that cross, each a fault of its own.
+            if let (Some(row), Some(column)) = (self.lines(cells, true).first(), self.lines(cells, false).first()) {
+                let column: Vec<usize> = column.iter().copied().filter(|cell| !row.contains(cell)).collect();
+                if column.len() >= 2 {
+                    let rest: Vec<usize> =
+                        cells.iter().copied().filter(|cell| !row.contains(cell) && !column.contains(cell)).collect();
+                    let mut faults = self.apart(&rest);
+                    faults.push(Fault { kind: Kind::Row, cells: row.clone() });
+                    faults.push(Fault { kind: Kind::Column, cells: column });
+                    options.push(faults);
+                }
+            }
+            options.push(vec![Fault { kind: Kind::Bank, cells: cells.to_vec() }]);
+            // The bank, and what reports alone again and again.
+            let busiest = cells.iter().copied().max_by_key(|&cell| self.places[cell].seen.reports);
+            if let Some(busiest) = busiest.filter(|_| cells.len() >= 3) {
+                let rest = cells.iter().copied().filter(|&cell| cell != busiest).collect();
+                options.push(vec![
+                    Fault { kind: Kind::Cell, cells: vec![busiest] },
+                    Fault { kind: Kind::Bank, cells: rest },
+                ]);
+            }
+        }
+        options
+    }
+
+    /// Each cell for itself: a flip where it may be one, a fault otherwise.
+    fn apart(&self, cells: &[usize]) -> Vec<Fault> {
+        let (strays, own): (Vec<usize>, Vec<usize>) =
+            cells.iter().partition(|&&cell| self.places[cell].may_be_a_flip());
+        let mut faults: Vec<Fault> =
+            own.into_iter().map(|cell| Fault { kind: Kind::Cell, cells: vec![cell] }).collect();
+        if !strays.is_empty() {
+            faults.push(Fault { kind: Kind::Strays, cells: strays });
+        }
+        faults
+    }
+
+    fn line_and_rest(&self, cells: &[usize], is_row: bool, line: &[usize]) -> Vec<Fault> {
+        let rest: Vec<usize> = cells.iter().copied().filter(|cell| !line.contains(cell)).collect();
+        let mut faults = self.apart(&rest);
+        faults.push(Fault { kind: if is_row { Kind::Row } else { Kind::Column }, cells: line.to_vec() });
+        faults
+    }
+
+    /// The fullest rows (with those that share a driver) or columns of two cells or more; each cell is in one.
+    fn lines(&self, cells: &[usize], is_row: bool) -> Vec<Vec<usize>> {
+        let of = |cell: usize| match is_row {
+            true => self.places[cell].cell.0,
+            false => self.places[cell].cell.1,
+        };
+        let mut by: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        cells.iter().for_each(|&cell| by.entry(of(cell)).or_default().push(cell));
+        let mut all: Vec<(u32, Vec<usize>)> = by.into_iter().collect();
+        all.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
+        let mut lines: Vec<(u32, Vec<usize>)> = Vec::new();
+        for (index, cells) in all {
+            match lines.iter_mut().find(|(first, _)| is_row && first.abs_diff(index) <= PAIR_ROWS) {
+                Some((_, line)) => line.extend(cells),
+                None => lines.push((index, cells)),
+            }
+        }
+        lines.retain(|(_, cells)| cells.len() >= 2);
+        lines.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
+        lines.truncate(3);
+        lines.into_iter().map(|(_, cells)| cells).collect()
+    }
+
+    /// What it takes to tell the reports by these faults.
+    fn cost(&self, faults: &[Fault]) -> f64 {
+        let reports =
+            |fault: &Fault| fault.cells.iter().map(|&cell| self.places[cell].seen.reports as f64).sum::<f64>();
+        let all: f64 = faults.iter().map(reports).sum();
+        let which = xlnx(all) - faults.iter().map(|fault| xlnx(reports(fault))).sum::<f64>();
+        let has_strays = faults.iter().any(|fault| fault.kind == Kind::Strays);
+        let none = if has_strays { 0.0 } else { self.strays(0) };
+        which + none + faults.iter().map(|fault| self.cost_of(fault)).sum::<f64>()
+    }
+
+    fn cost_of(&self, fault: &Fault) -> f64 {
+        let count = fault.cells.len() as f64;
+        let anywhere = self.ranks + self.banks_of_rank + self.rows + self.columns;
+        let rate = RATES.iter().find(|(kind, _)| *kind == fault.kind).map_or(0.0, |(_, rate)| rate_cost(*rate));
+        match fault.kind {
+            Kind::Strays => self.strays(fault.cells.len()) + count * anywhere,
+            Kind::Cell => rate + anywhere,
+            Kind::Row => {
+                let rows: BTreeSet<u32> = fault.cells.iter().map(|&cell| self.places[cell].cell.0).collect();
+                let pair = if rows.len() > 1 {
+                    2.0 + count * (rows.len() as f64).ln() + (rows.len() as f64 - 1.0) * f64::from(PAIR_ROWS).ln()
+                } else {
+                    0.0
+                };
+                let place = self.ranks + self.banks_of_rank + self.rows;
+                rate + place + pair + count * self.columns + self.repeats(fault, &[1.0, 16.0, 256.0])
+            }
+            Kind::Column => {
+                let place = self.ranks + self.banks_of_rank + self.columns;
+                rate + place + count * self.rows + self.repeats(fault, &[2.0, 64.0, 4096.0])
+            }
+            Kind::Bank => {
+                let of = |is_row: bool| {
+                    let line = |&cell: &usize| if is_row { self.places[cell].cell.0 } else { self.places[cell].cell.1 };
+                    fault.cells.iter().map(line).collect::<BTreeSet<u32>>().len()
+                };
+                if of(true) < 2 || of(false) < 2 {
+                    return f64::INFINITY;
+                }
+                let place = self.ranks + self.banks_of_rank;
+                rate + place + self.within(fault) + self.repeats(fault, &[8.0, 64.0, 4096.0])
+            }
+            Kind::Banks | Kind::Rank => {
+                let banks: BTreeSet<BankKey> = fault.cells.iter().map(|&cell| self.places[cell].bank).collect();
+                let ranks: BTreeSet<Option<u32>> = banks.iter().map(|bank| bank.rank).collect();
+                if banks.len() < 2 {
+                    return f64::INFINITY;
+                }
+                let of_rank = self.banks_of_rank.exp();
+                let place = if fault.kind == Kind::Banks {
+                    // A part of them, and which.
+                    let some = banks.len() as f64;
+                    if some > of_rank / 2.0 {
+                        // Not a part any more; the more it has, the farther off.
+                        return 1e6 * some;
+                    }
+                    self.ranks + (of_rank / 2.0).ln() + ln_choose(of_rank, some) + count * some.ln()
+                } else if ranks.len() > 1 {
+                    count * (self.ranks + self.banks_of_rank)
+                } else {
+                    self.ranks + count * self.banks_of_rank
+                };
+                let uneven = self.uneven(fault, banks.len());
+                rate + place + uneven + self.within(fault) + self.repeats(fault, &[64.0, 1024.0, 65536.0])
+            }
+        }
+    }
+
+    /// Rows and columns of a large fault: new ones, and such as came before.
+    fn within(&self, fault: &Fault) -> f64 {
+        let by = |is_row: bool| {
+            let mut counts: BTreeMap<u32, f64> = BTreeMap::new();
+            for &cell in &fault.cells {
+                let (row, column) = self.places[cell].cell;
+                *counts.entry(if is_row { row } else { column }).or_default() += 1.0;
+            }
+            let news = counts.len() as f64 * if is_row { self.rows } else { self.columns };
+            // A bank that fails shows eight rows and four columns at least.
+            news + again(counts.values().copied(), &[if is_row { 16.0 } else { 4.0 }, 64.0, 1e6])
+        };
+        by(true) + by(false)
+    }
+
+    /// A fault of several banks shows in all of them: what it takes to tell that one has most of it.
+    fn uneven(&self, fault: &Fault, banks: usize) -> f64 {
+        let mut by: BTreeMap<BankKey, f64> = BTreeMap::new();
+        for &cell in &fault.cells {
+            let place = &self.places[cell];
+            *by.entry(place.bank).or_default() += place.seen.reports.min(EVEN_REPORTS) as f64;
+        }
+        let (all, banks) = (by.values().sum::<f64>(), banks as f64);
+        let apart: f64 = by.values().map(|one| one * (one * banks / all).ln()).sum();
+        // Chance alone makes about this much.
+        (apart - (banks - 1.0) / 2.0).max(0.0)
+    }
+
+    /// Reports of cells that came before, for a fault that has about so many.
+    fn repeats(&self, fault: &Fault, about: &[f64]) -> f64 {
+        again(fault.cells.iter().map(|&cell| self.places[cell].seen.reports as f64), about)
+    }
+
+    /// So many flips, wherever.
+    fn strays(&self, count: usize) -> f64 {
+        let (count, usual) = (count as f64, FLIPS * DEVICE_HOURS * 1e-9);
+        let poisson = |mean: f64| count * mean.ln() - mean - ln_gamma(count + 1.0);
+        let most = (FLIPS_PER_DAY * self.days).max(1.0);
+        let beyond = if count > most { poisson(most) - poisson_mode(most) } else { 0.0 };
+        let noisy = NOISY.ln() - ((count + 1.0) * (count + 2.0)).ln() + beyond;
+        -ln_sum((1.0 - NOISY).ln() + poisson(usual), noisy)
+    }
+}
+
+/// How rare a fault of this rate is.
+fn rate_cost(rate: f64) -> f64 {
+    -(rate * DEVICE_HOURS * 1e-9).ln()
+}
+
+/// The most probable number of a Poisson distribution.
+fn poisson_mode(mean: f64) -> f64 {
+    let count = mean.floor();
+    count * mean.ln() - mean - ln_gamma(count + 1.0)
+}
+
+/// A sequence of things of which some came before: each new with a probability that falls with what is known, each known one as often as it
+/// came. `about` are how many there may be, of which the best counts.
+fn again(counts: impl Iterator<Item = f64> + Clone, about: &[f64]) -> f64 {
+    let (all, kinds): (f64, f64) = counts.clone().fold((0.0, 0.0), |(all, kinds), count| (all + count, kinds + 1.0));
+    let known: f64 = counts.map(ln_gamma).sum();
+    let of = |about: &f64| ln_gamma(all + about) - ln_gamma(*about) - kinds * about.ln() - known;
+    (about.len() as f64).ln() + about.iter().map(of).fold(f64::INFINITY, f64::min)
+}
+
+fn xlnx(x: f64) -> f64 {
+    if x > 0.0 { x * x.ln() } else { 0.0 }
+}
+
+fn ln_sum(one: f64, two: f64) -> f64 {
+    let most = one.max(two);
+    most + ((one - most).exp() + (two - most).exp()).ln()
+}
+
+fn ln_choose(of: f64, some: f64) -> f64 {
+    ln_gamma(of + 1.0) - ln_gamma(some + 1.0) - ln_gamma(of - some + 1.0)
+}
+
+/// The logarithm of the gamma function, by Stirling's series from 8 on.
+fn ln_gamma(mut x: f64) -> f64 {
+    let mut below = 0.0;
+    while x < 8.0 {
+        below += x.ln();
+        x += 1.0;
+    }
+    let inverse = 1.0 / x;
+    let series = inverse / 12.0 - inverse.powi(3) / 360.0 + inverse.powi(5) / 1260.0;
+    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - below
+}
