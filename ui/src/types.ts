@@ -2177,6 +2177,18 @@ export interface DimmFault {
   evidence: string;
   mode: FaultMode;
   persistence: Persistence;
+  /**
+   * How probable the mode is among all that were tried, from 0 to 1; `None` where no report tells a row and a column.
+   */
+  probability?: number | null;
+  /**
+   * Reports that this rests on.
+   */
+  report_count: number;
+  /**
+   * The next best mode with its probability.
+   */
+  runner_up?: RunnerUp | null;
   urgency: Severity;
 }
 /**
@@ -2203,6 +2215,16 @@ export interface ErrorCell {
    * Row.
    */
   row: number;
+}
+/**
+ * A mode that explains the reports as well, with its probability.
+ */
+export interface RunnerUp {
+  mode: FaultMode;
+  /**
+   * From 0 to 1.
+   */
+  probability: number;
 }
 /**
  * A module, and what the room says of it.

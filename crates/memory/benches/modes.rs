@@ -10,7 +10,7 @@ mod synthetic;
 use std::time::Instant;
 use surefoot_memory::fault::Evidence;
 use surefoot_model::{FaultMode, Persistence};
-use synthetic::{FIT, Module, Noise, Random, by_rates, module};
+use synthetic::{FIT, Module, Noise, Random, by_rates, module, stray};
 
 const MODES: [FaultMode; 7] = [
     FaultMode::Cell,
@@ -102,6 +102,19 @@ fn main() {
             }
         }
         equal.print(&format!("Permanent faults, as many of each mode, {reports_min} reports at least, with noise:"));
+    }
+    for strays in [0, 1, 3, 10] {
+        let mut beside = Matrix::default();
+        for (mode, ..) in FIT {
+            for _ in 0..1_000 {
+                let mut module = module(mode, Persistence::Permanent, 30, Noise::NONE, &mut random);
+                (0..strays).for_each(|_| module.reports.push(stray(&mut random)));
+                beside.add(&module);
+            }
+        }
+        beside.print(&format!(
+            "Permanent faults, as many of each mode, 30 reports at least, no noise but {strays} stray flips:"
+        ));
     }
     println!("\nSeed {seed}; {:.1} s.", begun.elapsed().as_secs_f64());
 }

@@ -44,7 +44,7 @@ const EVEN_REPORTS: u64 = 5;
 /// Rows that share a driver are this near.
 const PAIR_ROWS: u32 = 8;
 /// Cells of one bank that are explained.
-const CELLS_OF_BANK: usize = 96;
+const CELLS_OF_BANK: usize = 64;
 /// Costs are divided by this before they become probabilities: the model is not the world, and what it takes for a hundred to one is
 /// ten to one.
 const DOUBT: f64 = 2.0;
@@ -155,6 +155,18 @@ fn mode_of(faults: &[Fault]) -> FaultMode {
     faults.iter().map(|fault| fault.kind).max().map_or(FaultMode::None, Kind::mode)
 }
 
+/// What the cells of a bank may be, with what of its cost does not depend on other banks.
+struct Way {
+    faults: Vec<Fault>,
+    /// Its cells that flipped, which belong to those of all banks.
+    strays: Vec<usize>,
+    cells: usize,
+    cost: f64,
+    /// Reports of its faults, and the sum of each with its logarithm.
+    reports: f64,
+    known: f64,
+}
+
 /// The cells, and the module around them.
 struct World {
     places: Vec<Place>,
@@ -197,16 +209,42 @@ impl World {
 
     /// Explanations: each bank by itself, and with a fault of several banks; better ones bank by bank.
     fn candidates(&self) -> Vec<Vec<Fault>> {
-        let options: Vec<Vec<Vec<Fault>>> = self.banks.values().map(|cells| self.of_bank(cells)).collect();
+        let options: Vec<Vec<Way>> = self.banks.values().map(|cells| self.of_bank(cells)).collect();
         let mut found = Vec::new();
         for wide in self.wide() {
-            // Where each bank begins: as a part of the wide fault, or with what is best for it alone.
-            for begins_wide in [true, false] {
-                if begins_wide && wide.is_none() {
-                    continue;
-                }
-                found.extend(self.descend(wide.as_ref(), &options, begins_wide));
+            let may_be_wide: Vec<bool> =
+                self.banks.keys().map(|bank| wide.as_ref().is_some_and(|(_, banks)| banks.contains(bank))).collect();
+            let kind = wide.as_ref().map(|(kind, _)| *kind);
+            // Where each bank begins: as a part of the wide fault, or with what is best for it alone. One more than the options of a bank
+            // stands for the wide fault.
+            let cheapest: Vec<usize> = options.iter().map(|of| self.cheapest(of)).collect();
+            let wide_where = |is_wide: &dyn Fn(usize) -> bool| -> Vec<usize> {
+                let one = |at: usize| if may_be_wide[at] && is_wide(at) { options[at].len() } else { cheapest[at] };
+                (0..options.len()).map(one).collect()
+            };
+            let mut begins = vec![wide_where(&|_| false)];
+            if wide.is_some() {
+                begins.push(wide_where(&|_| true));
             }
+            if options.len() <= BANKS_TRIED {
+                found.extend(begins.into_iter().map(|begin| self.descend(kind, &options, &may_be_wide, begin)));
+                continue;
+            }
+            if wide.is_some() {
+                // The banks that are told best by themselves, more and more of them.
+                let mut by_gain: Vec<usize> = (0..options.len()).collect();
+                let gain = |at: usize| {
+                    let own = &options[at][cheapest[at]];
+                    own.cells as f64 * (self.rows + self.columns) - own.cost - self.strays_cost(own.strays.len())
+                };
+                by_gain.sort_by(|&one, &two| gain(two).total_cmp(&gain(one)));
+                for alone in [1, 2, 4, 8, options.len() / 4, options.len() / 2] {
+                    let alone: BTreeSet<usize> = by_gain.iter().copied().take(alone).collect();
+                    begins.push(wide_where(&|at| !alone.contains(&at)));
+                }
+                begins.push(wide_where(&|at| options[at][cheapest[at]].cells > 1));
+            }
+            found.extend(begins.iter().map(|chosen| self.merged(kind, &options, chosen)));
         }
         found
     }
@@ -232,39 +270,23 @@ impl World {
         wide
     }
 
-    /// Changes one bank after the other while that makes the explanation cheaper. What it begins with, and what it comes to.
+    /// Changes one bank after the other while that makes the explanation cheaper.
     fn descend(
         &self,
-        wide: Option<&(Kind, BTreeSet<BankKey>)>,
-        options: &[Vec<Vec<Fault>>],
-        begins_wide: bool,
-    ) -> Vec<Vec<Fault>> {
-        let may_be_wide: Vec<bool> =
-            self.banks.keys().map(|bank| wide.is_some_and(|(_, banks)| banks.contains(bank))).collect();
-        // One more than the options of a bank stands for the wide fault.
-        let mut chosen: Vec<usize> = options
-            .iter()
-            .zip(&may_be_wide)
-            .map(|(of, &may)| if may && begins_wide { of.len() } else { self.cheapest(of) })
-            .collect();
-        let kind = wide.map(|(kind, _)| *kind);
-        let mut best = self.merged(kind, options, &chosen);
-        let mut cost = self.cost(&best);
-        let mut seen = vec![best.clone()];
+        kind: Option<Kind>,
+        options: &[Vec<Way>],
+        may_be_wide: &[bool],
+        mut chosen: Vec<usize>,
+    ) -> Vec<Fault> {
+        let mut cost = self.cost_of_ways(kind, options, &chosen);
         for _ in 0..3 {
             let before = cost;
             for at in 0..options.len() {
-                let limit = options[at].len() + usize::from(may_be_wide[at]);
-                let tried: Vec<usize> = match options.len() <= BANKS_TRIED {
-                    true => (0..limit).collect(),
-                    false => vec![self.cheapest(&options[at]), limit - 1],
-                };
-                for option in tried {
+                for option in 0..options[at].len() + usize::from(may_be_wide[at]) {
                     let old = std::mem::replace(&mut chosen[at], option);
-                    let faults = self.merged(kind, options, &chosen);
-                    let new = self.cost(&faults);
+                    let new = self.cost_of_ways(kind, options, &chosen);
                     if new < cost {
-                        (best, cost) = (faults, new);
+                        cost = new;
                     } else {
                         chosen[at] = old;
                     }
@@ -274,41 +296,78 @@ impl World {
                 break;
             }
         }
-        seen.push(best);
-        seen
+        self.merged(kind, options, &chosen)
     }
 
-    fn cheapest(&self, options: &[Vec<Fault>]) -> usize {
-        let costs = options.iter().map(|faults| self.cost(faults));
+    fn cheapest(&self, options: &[Way]) -> usize {
+        let cost = |way: &Way| {
+            let strays = way.strays.iter().map(|&cell| self.places[cell].seen.reports as f64).sum::<f64>();
+            way.cost + self.strays_cost(way.strays.len()) + xlnx(way.reports + strays) - way.known - xlnx(strays)
+        };
+        let costs = options.iter().map(cost);
         costs.enumerate().min_by(|one, two| one.1.total_cmp(&two.1)).map_or(0, |(at, _)| at)
     }
 
-    /// The chosen options together: all strays are one group, and the wide fault has the cells of all banks that chose it.
-    fn merged(&self, kind: Option<Kind>, options: &[Vec<Vec<Fault>>], chosen: &[usize]) -> Vec<Fault> {
-        let (mut faults, mut strays, mut wide) = (Vec::new(), Vec::new(), Vec::new());
+    /// As [`World::cost`] of what [`World::merged`] gives.
+    fn cost_of_ways(&self, kind: Option<Kind>, options: &[Vec<Way>], chosen: &[usize]) -> f64 {
+        let reports = |cells: &[usize]| cells.iter().map(|&cell| self.places[cell].seen.reports as f64).sum::<f64>();
+        let (mut cost, mut all, mut known, mut strays, mut of_strays) = (0.0, 0.0, 0.0, 0, 0.0);
+        let mut wide = Vec::new();
         for ((cells, options), &at) in self.banks.values().zip(options).zip(chosen) {
-            let Some(own) = options.get(at) else {
+            let Some(way) = options.get(at) else {
                 wide.extend_from_slice(cells);
                 continue;
             };
-            for fault in own {
-                match fault.kind {
-                    Kind::Strays => strays.extend_from_slice(&fault.cells),
-                    _ => faults.push(fault.clone()),
+            (cost, all, known) = (cost + way.cost, all + way.reports, known + way.known);
+            (strays, of_strays) = (strays + way.strays.len(), of_strays + reports(&way.strays));
+        }
+        if let Some(kind) = kind.filter(|_| !wide.is_empty()) {
+            let of_wide = reports(&wide);
+            (all, known) = (all + of_wide, known + xlnx(of_wide));
+            cost += self.cost_of(&Fault { kind, cells: wide });
+        }
+        cost + self.strays_cost(strays) + xlnx(all + of_strays) - known - xlnx(of_strays)
+    }
+
+    /// The chosen options together: all strays are one group, and the wide fault has the cells of all banks that chose it.
+    fn merged(&self, kind: Option<Kind>, options: &[Vec<Way>], chosen: &[usize]) -> Vec<Fault> {
+        let (mut faults, mut strays, mut wide) = (Vec::new(), Vec::new(), Vec::new());
+        for ((cells, options), &at) in self.banks.values().zip(options).zip(chosen) {
+            match options.get(at) {
+                Some(way) => {
+                    strays.extend_from_slice(&way.strays);
+                    faults.extend_from_slice(&way.faults);
                 }
+                None => wide.extend_from_slice(cells),
             }
         }
-        let more = [(Some(Kind::Strays), strays), (kind, wide)];
-        faults.extend(
-            more.into_iter()
-                .filter(|(_, cells)| !cells.is_empty())
-                .filter_map(|(kind, cells)| Some(Fault { kind: kind?, cells })),
-        );
+        for (kind, cells) in [(Some(Kind::Strays), strays), (kind, wide)] {
+            faults.extend(kind.filter(|_| !cells.is_empty()).map(|kind| Fault { kind, cells }));
+        }
         faults
     }
 
     /// What a bank's cells may be by themselves.
-    fn of_bank(&self, cells: &[usize]) -> Vec<Vec<Fault>> {
+    fn of_bank(&self, cells: &[usize]) -> Vec<Way> {
+        self.ways(cells).into_iter().map(|faults| self.way(faults)).collect()
+    }
+
+    fn way(&self, faults: Vec<Fault>) -> Way {
+        let reports =
+            |fault: &Fault| fault.cells.iter().map(|&cell| self.places[cell].seen.reports as f64).sum::<f64>();
+        let (strays, faults): (Vec<Fault>, Vec<Fault>) =
+            faults.into_iter().partition(|fault| fault.kind == Kind::Strays);
+        Way {
+            cells: faults.iter().chain(&strays).map(|fault| fault.cells.len()).sum(),
+            cost: faults.iter().map(|fault| self.cost_of(fault)).sum(),
+            reports: faults.iter().map(reports).sum(),
+            known: faults.iter().map(|fault| xlnx(reports(fault))).sum(),
+            strays: strays.into_iter().flat_map(|fault| fault.cells).collect(),
+            faults,
+        }
+    }
+
+    fn ways(&self, cells: &[usize]) -> Vec<Vec<Fault>> {
         let mut options = vec![self.apart(cells)];
         if cells.len() >= 2 {
             for is_row in [true, false] {
@@ -410,7 +469,7 @@ impl World {
         let anywhere = self.ranks + self.banks_of_rank + self.rows + self.columns;
         let rate = RATES.iter().find(|(kind, _)| *kind == fault.kind).map_or(0.0, |(_, rate)| rate_cost(*rate));
         match fault.kind {
-            Kind::Strays => self.strays(fault.cells.len()) + count * anywhere,
+            Kind::Strays => self.strays_cost(fault.cells.len()),
             Kind::Cell => rate + anywhere,
             Kind::Row => {
                 let rows: BTreeSet<u32> = fault.cells.iter().map(|&cell| self.places[cell].cell.0).collect();
@@ -496,6 +555,12 @@ impl World {
         again(fault.cells.iter().map(|&cell| self.places[cell].seen.reports as f64), about)
     }
 
+    /// So many flips, and where they are.
+    fn strays_cost(&self, count: usize) -> f64 {
+        let anywhere = self.ranks + self.banks_of_rank + self.rows + self.columns;
+        self.strays(count) + count as f64 * anywhere
+    }
+
     /// So many flips, wherever.
     fn strays(&self, count: usize) -> f64 {
         let (count, usual) = (count as f64, FLIPS * DEVICE_HOURS * 1e-9);
@@ -550,4 +615,45 @@ fn ln_gamma(mut x: f64) -> f64 {
     let inverse = 1.0 / x;
     let series = inverse / 12.0 - inverse.powi(3) / 360.0 + inverse.powi(5) / 1260.0;
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - below
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::reports::{McEvent, mc_event};
+
+    #[test]
+    fn the_gamma_function_is_that_of_factorials() {
+        let mut factorial = 0.0f64;
+        for n in 1..200u32 {
+            assert!((ln_gamma(f64::from(n)) - factorial).abs() < 1e-9 * factorial.max(1.0), "{n}");
+            factorial += f64::from(n).ln();
+        }
+        assert!((ln_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-8);
+    }
+
+    #[test]
+    fn numbers_of_flips_have_probabilities_that_add_up() {
+        let place = Place { bank: BankKey { rank: Some(0), bank: 0 }, cell: (0, 0), seen: Seen::default() };
+        let world = World::of(vec![place]);
+        let all: f64 = (0..10_000).map(|count| (-world.strays(count)).exp()).sum();
+        assert!(all > 0.9 && all < 1.001, "{all}");
+    }
+
+    #[test]
+    fn however_many_cells_there_are_the_odds_are_numbers() {
+        let mut evidence = Evidence::default();
+        for number in 0..4_000u32 {
+            let (rank, bank, row, column) =
+                (number % 4, number / 4 % 64, number.wrapping_mul(2_654_435_761) >> 8, number * 7 % 1024);
+            let driver_detail =
+                format!("APEI location: rank:{rank} bank:{bank} row:{row} col:{}", column ^ (row & 0x3ff));
+            evidence.add(&mc_event(&McEvent { driver_detail, ..McEvent::default() }));
+        }
+        let explained = best(&evidence).unwrap();
+        assert!(explained.probability.is_finite() && explained.probability <= 1.0, "{explained:?}");
+        assert_eq!(explained.mode, FaultMode::Rank);
+    }
 }

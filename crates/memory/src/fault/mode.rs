@@ -126,9 +126,8 @@ fn words_of(explained: &Explained, fault: &Fault) -> String {
         }
     };
     match fault.kind {
-        Kind::Cell => format!("{} at one cell of {bank}", errors(errors_of)),
-        Kind::Strays if cells == 1 => format!("{} at one cell of {bank}, seen for a day at most", errors(errors_of)),
-        Kind::Strays => format!(
+        Kind::Cell | Kind::Strays if cells == 1 => format!("{} at one cell of {bank}", errors(errors_of)),
+        Kind::Cell | Kind::Strays => format!(
             "{cells} separate cells in {}, each seen for a day at most",
             banks_words(banks_of(explained, fault).len())
         ),

@@ -2,9 +2,8 @@
 //! chosen.
 
 use super::synthetic::{Noise, Random, by_rates, module, stray};
-use std::collections::BTreeMap;
 use surefoot_memory::fault::Evidence;
-use surefoot_model::{Certainty, FaultMode, MemoryAction, Persistence};
+use surefoot_model::{FaultMode, MemoryAction, Persistence};
 
 const SEED: u64 = 0x7e57_0000;
 const MODULES: u32 = 400;
@@ -187,29 +186,5 @@ fn no_healthy_module_is_condemned() {
     for flips in [2, 3, 5, 10] {
         let bad = (0..500).filter(|_| condemned(flips, &mut random).is_some()).count();
         assert!(bad <= 2, "{bad} of 500 healthy modules with {flips} flips");
-    }
-}
-
-/// The table of `bench/results/memory.md`: what modules of each mode with stray flips beside it are taken for.
-#[test]
-#[ignore = "a measurement"]
-fn matrix() {
-    for strays in [0u32, 1, 3, 10] {
-        for mode in MODES {
-            for (least, most) in [(5, 29), (30, 300), (300, 10_000)] {
-                let mut random = Random(SEED + 7_000 + u64::from(strays));
-                let mut counts: BTreeMap<(FaultMode, Certainty), u32> = BTreeMap::new();
-                for _ in 0..100 {
-                    let mut module = module(mode, Persistence::Permanent, least, Noise::NONE, &mut random);
-                    module.reports.truncate(most);
-                    (0..strays).for_each(|_| module.reports.push(stray(&mut random)));
-                    let mut evidence = Evidence::default();
-                    module.reports.iter().for_each(|report| evidence.add(report));
-                    let (_, fault) = evidence.judge_at(module.until_ns);
-                    *counts.entry((fault.mode, fault.certainty)).or_default() += 1;
-                }
-                println!("{strays} flips, {least} to {most} reports, {mode:?}: {counts:?}");
-            }
-        }
     }
 }
