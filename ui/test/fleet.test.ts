@@ -101,5 +101,7 @@ test("a host's own page is where the server says, and nowhere else than on the w
   const of = (host_page?: string) => pageOf({ ...checkHosts(list), ...(host_page === undefined ? {} : { host_page }) }, "n/1");
   assert.equal(of("https://{host}:9470/"), "https://n%2F1:9470/");
   assert.equal(of(), null);
+  const six = pageOf({ ...checkHosts(list), host_page: "https://{host}:9470/" }, "fd00::1") ?? "";
+  assert.equal(new URL(six).host, "[fd00::1]:9470");
   assert.equal(of("javascript:alert('{host}')"), null);
 });

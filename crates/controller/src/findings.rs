@@ -106,7 +106,12 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let rooms: BTreeMap<Room, u64> = rooms.collect();
     let mut whole: BTreeSet<Room> =
         rooms.iter().filter(|(_, left_out)| **left_out == 0).map(|(room, _)| *room).collect();
-    let mut view = HostView { rooms, facts: facts_of(told.facts), lost: told.lost, parts: Vec::new() };
+    let mut view = HostView {
+        rooms,
+        facts: facts_of(told.facts),
+        lost: told.lost.filter(LostRate::is_possible),
+        parts: Vec::new(),
+    };
     let (parts, parts_left_out) = parts_of(told.parts.unwrap_or_default());
     let Some(mut findings) = told.findings else {
         let (fine, left_out) = (Vec::new(), parts_left_out);
@@ -136,7 +141,7 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     left_out.extend(findings.drain(FINDINGS_MAX.min(findings.len())..));
     for finding in &left_out {
         whole.remove(&finding.room);
-        view.rooms.entry(finding.room).and_modify(|count| *count += 1);
+        view.rooms.entry(finding.room).and_modify(|count| *count = count.saturating_add(1));
     }
     let left_out = left_out.len() as u64 + parts_left_out;
     view.parts = PartCount::of(&parts, &findings);
@@ -226,6 +231,36 @@ mod tests {
         let alert = &alerts[0];
         assert_eq!((&*alert.host, &*alert.fault, &*alert.subject), ("node17", "memory/rate", "dimm A1"));
         assert_eq!(alert.key, "memory/rate/dimm/A1");
+    }
+
+    #[test]
+    fn a_number_at_its_end_leaves_no_room_well() {
+        let bad = Finding { key: "other".into(), ..finding("A1", Severity::Critical) };
+        let told = HostFindings {
+            host: "n1".into(),
+            findings: Some(vec![bad]),
+            is_watched: true,
+            findings_left_out: Some([(Room::Memory, u64::MAX)].into()),
+            ..HostFindings::default()
+        };
+        let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
+        assert_eq!((board.view.rooms[&Room::Memory], board.left_out, board.whole.len()), (u64::MAX, 1, 0));
+    }
+
+    #[test]
+    fn what_no_host_can_lose_is_not_known() {
+        let one = LostRate { total_ns_per_s: 61_000_000, cores: 4, worst_ns_per_s: 40_000_000, ..LostRate::default() };
+        for (lost, is_taken) in [
+            (one, true),
+            (LostRate { cores: 0, ..one }, false),
+            (LostRate { total_ns_per_s: u64::MAX, ..one }, false),
+            (LostRate { total_ns_per_s: 4_100_000_000, ..one }, false),
+            (LostRate { worst_ns_per_s: 62_000_000, ..one }, false),
+        ] {
+            let told = HostFindings { host: "n1".into(), lost: Some(lost), ..HostFindings::default() };
+            let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
+            assert_eq!(board.view.lost, is_taken.then_some(lost), "{lost:?}");
+        }
     }
 
     #[test]

@@ -201,7 +201,12 @@ pub fn host_page(text: &str) -> Result<String, String> {
     let [before, after] = parts[..] else { return Err("'{host}' must stand in it once".into()) };
     let is_web = before.starts_with("https://") || before.starts_with("http://");
     let is_plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_graphic() && !br#"<>"'{}\"#.contains(&byte));
-    match is_web && is_plain(before) && is_plain(after) {
+    let uri = text.replace("{host}", "host").parse::<axum::http::Uri>();
+    let has_place = uri.is_ok_and(|uri| {
+        uri.authority()
+            .is_some_and(|place| !place.host().is_empty() && place.as_str().contains(':') == place.port_u16().is_some())
+    });
+    match is_web && has_place && is_plain(before) && is_plain(after) {
         true => Ok(text.to_owned()),
         false => Err("it is no http:// or https:// address".into()),
     }
@@ -447,6 +452,8 @@ mod tests {
             "https://{host}/{host}",
             "https://{host}/\"x",
             "https://{host}/ x",
+            "https://{host}:99999/",
+            "https:///{host}",
         ] {
             host_page(bad).unwrap_err();
         }

@@ -317,7 +317,8 @@ async fn take_findings(
     if refused > 0 {
         let mut left_out = Refused::default();
         let why = format!(
-            "{refused} findings or parts were left out: a report has room for {} findings",
+            "{refused} findings or parts were left out: a report has room for {} findings, whose keys begin with room and rule, \
+             and for parts that their serial numbers tell apart",
             findings::FINDINGS_MAX
         );
         left_out.add(refused::Reason::Findings, refused, &format!("host {host}: {why}"));

@@ -50,6 +50,12 @@ pub struct LostRate {
 }
 
 impl LostRate {
+    /// Whether a host can lose so much: no core loses more than all of its time.
+    pub fn is_possible(&self) -> bool {
+        let most = u64::from(self.cores).saturating_mul(1_000_000_000);
+        self.cores > 0 && self.total_ns_per_s <= most && self.worst_ns_per_s <= self.total_ns_per_s
+    }
+
     /// Of an average core, nanoseconds per second; hosts with many cores and with few are compared by it.
     pub fn mean_ns_per_s(&self) -> u64 {
         self.total_ns_per_s / u64::from(self.cores.max(1))

@@ -122,7 +122,10 @@ export function sorted(hosts: readonly HostLine[], order: Order): readonly HostL
 /** The address of a host's own page; null where the server knows none. */
 export function pageOf(list: HostList, host: string): string | null {
   const page = list.host_page;
-  return page !== undefined && /^https?:\/\//.test(page) ? page.replace("{host}", encodeURIComponent(host)) : null;
+  if (page === undefined || !/^https?:\/\//.test(page)) return null;
+  // An IPv6 address stands in brackets where an address names a host.
+  const isAddress = host.includes(":") && /^https?:\/\/\{host\}/.test(page);
+  return page.replace("{host}", () => (isAddress ? `[${host}]` : encodeURIComponent(host)));
 }
 
 /** The services of hosts, by name. */

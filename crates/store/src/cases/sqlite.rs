@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// `SFCA` in ASCII, in `application_id`: tells a file of cases from any other database.
 const APPLICATION_ID: i64 = 0x5346_4341;
@@ -19,6 +19,9 @@ const APPLICATION_ID: i64 = 0x5346_4341;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The log of writes is folded into the file when it has this many pages.
 const LOG_PAGES_MAX: i64 = 1_000;
+
+/// A file that stays empty for so long is not being made by another process.
+const EMPTY_FOR: Duration = Duration::from_secs(2);
 
 /// Where the file says which store it is.
 const MARKS: Marks = Marks { table: "remedy_meta", number: "number" };
@@ -37,6 +40,7 @@ impl Sqlite {
     pub(super) fn open(path: &Path, opening: &Opening) -> Result<Sqlite> {
         check_existing(path).map_err(no_history)?;
         if opening.may_create()? {
+            refuse_loss(path)?;
             create_private(path).map_err(no_history)?;
         } else if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return Err(no_store(path, "there is no such file"));
@@ -108,6 +112,40 @@ impl Drop for Sqlite {
             self.let_go();
         }
     }
+}
+
+/// Refuses to begin anew where a store was: its file is empty, or is gone while a copy of what it held lies beside it.
+fn refuse_loss(path: &Path) -> Result<()> {
+    let store = || format!("sqlite:{}", path.display());
+    let length = || std::fs::metadata(path).map(|about| about.len());
+    let begun = Instant::now();
+    // Another process may be making it just now.
+    while length().is_ok_and(|length| length == 0) {
+        if begun.elapsed() > EMPTY_FOR {
+            let why = "its file is empty, so whatever cases it held are gone; restore it, or remove the file to begin a new store";
+            return Err(Error::NoStore { store: store(), why: why.into() });
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    if length().is_ok() {
+        return Ok(());
+    }
+    let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Ok(()) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let failed = |source| Error::Open { path: folder.to_owned(), source };
+    let prefix = format!("{}.saved-", name.to_string_lossy());
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            let saved = entry.path();
+            let why = format!(
+                "there is no such file, and {} holds what was in it: copy it back, or move it away to begin a new store",
+                saved.display()
+            );
+            return Err(Error::NoStore { store: store(), why });
+        }
+    }
+    Ok(())
 }
 
 fn no_store(path: &Path, what: &str) -> Error {

@@ -75,6 +75,31 @@ fn who_only_reads_makes_no_store() {
     assert_eq!(read(&address("made")).unwrap().counts().unwrap().alerts, 1);
 }
 
+/// A controller that is started again after its store was lost does not begin with none of its cases.
+#[test]
+fn a_store_that_was_lost_is_not_begun_anew() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("cases.db");
+    let address = format!("sqlite:{}", path.display()).parse::<Address>().unwrap();
+    let refused = || match CaseStore::open(&address, None) {
+        Err(Error::NoStore { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    std::fs::write(&path, "").unwrap();
+    let why = refused();
+    assert!(why.contains("its file is empty") && std::fs::metadata(&path).unwrap().len() == 0, "{why}");
+    std::fs::remove_file(&path).unwrap();
+    let saved = home.path().join("cases.db.saved-1796000000");
+    std::fs::write(&saved, "what was in it").unwrap();
+    let why = refused();
+    assert!(why.contains("cases.db.saved-1796000000 holds what was in it") && !path.exists(), "{why}");
+    std::fs::rename(&saved, home.path().join("elsewhere")).unwrap();
+    CaseStore::open(&address, None).unwrap().take(&[alert("a", "k", 5, true)]).unwrap();
+    // The copy of another time beside a store that is there is nobody's loss.
+    std::fs::write(&saved, "what was in it").unwrap();
+    assert_eq!(CaseStore::open(&address, None).unwrap().counts().unwrap().alerts, 1);
+}
+
 #[test]
 fn who_only_reads_makes_no_tables_in_a_server() {
     let server = match Postgres::start() {
@@ -158,12 +183,13 @@ fn a_store_that_is_overwritten_in_place_takes_nothing_more_and_what_was_put_ther
         drop((store, beside));
         assert_eq!(std::fs::read(&path).unwrap(), put, "{what}: it was written to");
         assert!(!home.path().join("cases.db-wal").exists(), "{what}: the log of the former file is left");
+        if what == "empty" {
+            let lost = CaseStore::open(&address(&path), None).unwrap_err();
+            assert!(matches!(lost, Error::NoStore { .. }), "nobody emptied it on purpose: {lost}");
+            continue;
+        }
         let mut anew = CaseStore::open(&address(&path), None).unwrap();
-        let alerts = match what {
-            "backup" => 1,
-            "other" => 90,
-            _ => 0,
-        };
+        let alerts = if what == "backup" { 1 } else { 90 };
         assert_eq!(anew.counts().unwrap().alerts, alerts, "{what}");
     }
 }
