@@ -11,7 +11,7 @@
 //! record waits for some lines, and where EDAC's line comes it is left to that.
 
 use super::journal::{self, Entry};
-use super::kernel_time::{At, Origin, Stamps, is_stamp};
+use super::kernel_time::{At, Origin, Stamps, is_stamp, without_since_boot};
 use super::machine_check::{Gathered, hex, hex_after};
 use super::{Clock, Line, NO_ZONE, Sink};
 use crate::reports::{CpuVendor, McErrorType, McEvent, cut, mc_event, words};
@@ -86,6 +86,8 @@ pub(super) struct KernelLog {
     at: At,
     /// The line before was of a report.
     was_of_report: bool,
+    /// The report of EDAC's that the line before was, which syslog may say was repeated.
+    last: Option<ErrorReport>,
     /// The kernel says that it handed machine checks to a program.
     handed_on: bool,
     pending: Option<Pending>,
@@ -99,6 +101,7 @@ impl KernelLog {
             stamps: Stamps::new(clock),
             at: At::default(),
             was_of_report: false,
+            last: None,
             handed_on: false,
             pending: None,
             taken: 0,
@@ -134,34 +137,70 @@ impl KernelLog {
 
     fn at_time(&mut self, at: At, origin: Origin, said: &str, sink: &mut Sink<'_>) -> Line {
         self.at = at;
-        let line = self.said(said, origin, at.realtime_ns, sink);
-        // A line that repeats another one is of what that is of.
-        if folded(said).is_none() {
-            self.was_of_report = line != Line::Other;
+        if let Some((times, what)) = folded(said) {
+            return self.repeated(times, what, origin, at.realtime_ns, sink);
         }
+        self.last = None;
+        let line = self.said(said, origin, at.realtime_ns, sink);
+        self.was_of_report = line != Line::Other;
         line
+    }
+
+    /// Lines of another reader or host came between: a line that says the one before was repeated means those.
+    pub fn interrupt(&mut self) {
+        (self.was_of_report, self.last) = (false, None);
+    }
+
+    /// A line of syslog's in place of `times` lines, which are of what it quotes or else of the line before.
+    fn repeated(
+        &mut self,
+        times: Option<u32>,
+        what: &str,
+        origin: Origin,
+        at_ns: u64,
+        sink: &mut Sink<'_>,
+    ) -> Line {
+        const NOT_COUNTED: Line = Line::NotUnderstood(
+            "syslog folded errors into a count of repeated lines: `journalctl -k` has each of them",
+        );
+        match (origin, what) {
+            (Origin::Program, what) => return of_program(what),
+            (Origin::Kernel, "") | (Origin::Syslog, _) => {}
+            (Origin::Kernel, what) => {
+                self.interrupt();
+                let said = without_since_boot(what.trim_start());
+                if !said.starts_with("EDAC MC") {
+                    return if is_about_memory(said) { NOT_COUNTED } else { Line::Other };
+                }
+                let Some(times) = times else { return NOT_COUNTED };
+                let line = self.edac(&said["EDAC ".len()..], at_ns, times, sink);
+                self.was_of_report = line != Line::Other;
+                return line;
+            }
+        }
+        let again = self.last.clone().zip(times).and_then(|(last, times)| {
+            Some(ErrorReport { count: last.count.checked_mul(times)?, at_realtime_ns: at_ns, ..last })
+        });
+        match again {
+            Some(report) => {
+                self.tell(report, sink);
+                Line::OfReport
+            }
+            None if self.was_of_report => NOT_COUNTED,
+            None => Line::Other,
+        }
     }
 
     fn said(&mut self, said: &str, origin: Origin, at_ns: u64, sink: &mut Sink<'_>) -> Line {
         if self.pending.as_ref().is_some_and(|pending| self.taken > pending.line + WAIT_LINES) {
             self.flush(sink);
         }
-        if let Some(what) = folded(said) {
-            let is_of_error = if what.is_empty() { self.was_of_report } else { is_about_memory(what) };
-            return if is_of_error {
-                Line::NotUnderstood(
-                    "syslog folded errors into a count of repeated lines: `journalctl -k` has each of them",
-                )
-            } else {
-                Line::Other
-            };
-        }
-        if origin == Origin::Program {
+        if origin != Origin::Kernel {
             return of_program(said);
         }
         // The kernel's own lines begin so. Farther back it is what another program said.
         if let Some(rest) = said.strip_prefix("EDAC ") {
-            return self.edac(rest, at_ns, sink);
+            return self.edac(rest, at_ns, 1, sink);
         }
         match said.split_once(HARDWARE_ERROR) {
             Some((tag, rest)) if is_record_number(tag) => return self.firmware(tag, rest.trim(), at_ns, sink),
@@ -226,7 +265,8 @@ impl KernelLog {
         sink.report(report);
     }
 
-    fn edac(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+    /// A line of EDAC's that came so many times.
+    fn edac(&mut self, said: &str, at_ns: u64, times: u32, sink: &mut Sink<'_>) -> Line {
         if let Some(lost) = said.split_once("Lost ").and_then(|(_, rest)| rest.split_once(" memory errors")) {
             let Some(count) = lost.0.trim().digits::<u64>() else {
                 return Line::NotUnderstood("the driver lost errors and the line does not say how many");
@@ -251,6 +291,11 @@ impl KernelLog {
         match edac_event(index, words, at_ns) {
             Ok(event) => {
                 let mut report = mc_event(&event);
+                self.last = Some(report.clone());
+                let Some(count) = report.count.checked_mul(times) else {
+                    return Line::NotUnderstood("EDAC's line came more times than can be counted");
+                };
+                report.count = count;
                 if report.at_realtime_ns == 0
                     && let Some(pending) = &self.pending
                 {
@@ -537,13 +582,14 @@ impl Firmware {
 const OTHER_SECTIONS: [&str; 5] =
     ["general processor error", "PCIe error", "ARM processor error", "Firmware Error Record", "CXL Protocol Error"];
 
-/// What syslog says instead of repeating a line: the line itself, or nothing where it means the one before; `None` for another line.
-fn folded(said: &str) -> Option<&str> {
+/// What syslog says instead of repeating a line: how many times, `None` where that is no number that can be, and the line itself, or
+/// nothing where it means the one before. `None` for another line.
+fn folded(said: &str) -> Option<(Option<u32>, &str)> {
     let (before, rest) = said.split_once("message repeated ")?;
-    let (count, rest) = rest.split_once(" times")?;
-    count.digits::<u64>()?;
+    let (count, rest) = rest.split_once(" times").or_else(|| rest.split_once(" time"))?;
     let is_whole = before.is_empty() || before.trim_end() == "last";
-    is_whole.then(|| rest.trim_start_matches([':', ' ', '[']).trim_end_matches(']'))
+    let count = count.digits::<u32>().filter(|&count| count > 0);
+    is_whole.then(|| (count, rest.strip_prefix(": [").map_or("", |rest| rest.strip_suffix(']').unwrap_or(rest))))
 }
 
 #[cfg(test)]

@@ -254,15 +254,51 @@ fn a_second_boot_is_not_dated_by_the_first() {
     assert!(notes.iter().any(|note| note.contains("several boots")), "{notes:?}");
 }
 
+/// rsyslog quotes what it folded, older syslogs mean the line before. The forms are those of public logs.
 #[test]
-fn lines_that_syslog_folded_are_not_lost() {
-    let (reports, totals) = read(&format!(
-        "{EDAC}\nNov 23 08:00:01 host kernel: message repeated 7 times: [{EDAC}]\n\
-         Nov 23 08:00:02 host last message repeated 3 times\nusb 1-1: new device\nlast message repeated 2 times\n"
-    ));
-    assert_eq!((reports.len(), totals.not_understood_count, totals.other_count), (1, 2, 2), "{totals:?}");
-    let (_, totals) = read(&format!("{EDAC}\nNov 23 08:00:02 host kernel: last message repeated 3 times\n"));
-    assert_eq!(totals.not_understood_count, 1, "{totals:?}");
+fn lines_that_syslog_folded_count_as_often_as_they_came() {
+    let counts = |text: &str| {
+        let (reports, totals) = read(text);
+        (reports.iter().map(|report| report.count).collect::<Vec<_>>(), totals.not_understood_count)
+    };
+    let said = EDAC.split_once("] ").expect("a stamp").1;
+    let quoted = |text: &str| format!("Nov 23 08:00:01 host kernel: message repeated 7 times: [{text}]");
+    for text in [EDAC.to_owned(), format!(" {said}"), format!("[T92772] {said}"), format!(" {EDAC}")] {
+        assert_eq!(counts(&quoted(&text)), (vec![21], 0), "{text}");
+    }
+    let last = "Nov 23 08:00:02 host last message repeated 3 times";
+    assert_eq!(counts(&format!("{EDAC}\n{last}\n{last}\n")), (vec![3, 9, 9], 0));
+    assert_eq!(counts(&format!("{}\n{last}\n", quoted(EDAC))), (vec![21, 9], 0));
+    // What came between is what was repeated.
+    let other = "Nov 23 08:00:01 host kernel: usb 1-1: new device";
+    let tagged = "Nov 23 08:00:01 host mcelog: Hardware event. This is not a software error.";
+    assert_eq!(counts(&format!("{EDAC}\n{other}\n{last}\n")), (vec![3], 0));
+    assert_eq!(counts(&format!("{EDAC}\n{tagged}\n{last}\n")), (vec![3], 1), "a record of mcelog that is cut");
+    // Of a record of several lines one alone tells nothing.
+    let record = "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092";
+    assert_eq!(counts(&quoted(record)), (vec![], 1));
+    assert_eq!(counts(&format!("Nov 23 08:00:01 host kernel: {record}\n{last}\n")), (vec![1], 1));
+}
+
+/// Any user can write these, and no number of times is believed that cannot be.
+#[test]
+fn what_others_say_was_repeated_counts_nothing() {
+    let said = EDAC.split_once("] ").expect("a stamp").1;
+    for line in [
+        format!("Nov 23 08:00:01 host evil[7]: message repeated 7 times: [{said}]"),
+        format!("Nov 23 08:00:01 host evil: last message repeated 7 times: [{said}]"),
+    ] {
+        let (reports, totals) = read(&line);
+        assert_eq!((reports.len(), totals.not_from_kernel_count), (0, 1), "{line}");
+    }
+    let (reports, _) = read(&format!("{EDAC}\nNov 23 08:00:02 host evil: last message repeated 900 times\n"));
+    assert_eq!(reports.len(), 1);
+    for times in ["0", "-1", "many", "1099511627776", "4294967295", "99999999999999999999", ""] {
+        let (reports, totals) = read(&format!("Nov 23 08:00:01 n kernel: message repeated {times} times: [{said}]"));
+        assert_eq!((reports.len(), totals.not_understood_count), (0, 1), "{times}");
+        let (reports, totals) = read(&format!("{EDAC}\nNov 23 08:00:01 n last message repeated {times} times"));
+        assert_eq!((reports.len(), totals.not_understood_count), (1, 1), "{times}");
+    }
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub(super) enum Origin {
     Kernel,
     /// A program, or it is not known who.
     Program,
+    /// Syslog itself, which says how many times the line before came.
+    Syslog,
 }
 
 /// Reads stamps line by line.
@@ -103,6 +105,7 @@ impl Stamps {
             self.is_shared = true;
             return match tag {
                 "kernel" => (at, Origin::Kernel, without_since_boot(words)),
+                "" if words.starts_with("last message repeated ") => (at, Origin::Syslog, words),
                 _ => (at, Origin::Program, words),
             };
         }
@@ -303,7 +306,8 @@ fn tagged_by_protocol(rest: &str) -> (&str, &str) {
 }
 
 /// Without the seconds since boot and the caller, which rsyslog leaves in.
-fn without_since_boot(words: &str) -> &str {
+pub(super) fn without_since_boot(words: &str) -> &str {
+    let words = without_caller(words);
     match words.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((stamp, after)) if seconds(stamp.trim()).is_some() => without_caller(after),
         _ => words,
