@@ -316,8 +316,8 @@ impl KernelLog {
             self.flush(sink);
             let mut gathered = Gathered { has_status: true, line: number, ..Gathered::default() };
             gathered.record.status = status.status;
-            gathered.record.bank = status.bank;
-            gathered.record.cpu = status.cpu;
+            gathered.record.bank = Some(status.bank);
+            gathered.record.cpu = Some(status.cpu);
             gathered.record.vendor = status.vendor;
             let waiting = Waiting::MachineCheck(Box::new(gathered));
             self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: self.taken });
@@ -397,7 +397,7 @@ fn edac_event(index: u32, said: &str, at_realtime_ns: u64) -> Result<McEvent, &'
         page.checked_shl(12).filter(|shifted| shifted >> 12 == page).unwrap_or(0) | number("offset").unwrap_or(0);
     // Grain is a size in bytes.
     let grain_bits =
-        number("grain").filter(|&grain| grain > 1).map_or(0, |grain| (64 - (grain - 1).leading_zeros()) as u8);
+        number("grain").filter(|&grain| grain > 0).map(|grain| (64 - (grain - 1).leading_zeros()) as u8);
     let (msg, label) = match before.trim_end().rsplit_once("on ") {
         Some((msg, label)) if msg.is_empty() || msg.ends_with(' ') => (msg.trim(), label.trim()),
         _ => (before.trim(), ""),
@@ -412,7 +412,7 @@ fn edac_event(index: u32, said: &str, at_realtime_ns: u64) -> Result<McEvent, &'
         msg: msg.to_owned(),
         label: label.to_owned(),
         error_count: count,
-        mc_index: index,
+        mc_index: Some(index),
         top_layer,
         middle_layer,
         lower_layer: -1,

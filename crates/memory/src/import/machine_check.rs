@@ -73,7 +73,7 @@ impl Gathered {
             self.record.at_realtime_ns = seconds.saturating_mul(1_000_000_000);
         }
         if let Some(socket) = decimal_after(rest, "SOCKET ") {
-            self.record.socketid = u32::try_from(socket).unwrap_or(u32::MAX);
+            self.record.socketid = u32::try_from(socket).ok();
         }
         true
     }
@@ -90,7 +90,7 @@ mod tests {
         let record = &gathered.record;
         assert_eq!((record.addr, record.misc, record.synd, record.ipid), (0x1b3f_4000, 0x8c, 5, 0x96_0035_0f00));
         assert!(gathered.take_processor("PROCESSOR 2:a00f11 TIME 1700000000 SOCKET 1 APIC 0 microcode a0011ce"));
-        assert_eq!((gathered.record.vendor, gathered.record.socketid), (CpuVendor::Amd, 1));
+        assert_eq!((gathered.record.vendor, gathered.record.socketid), (CpuVendor::Amd, Some(1)));
         assert_eq!(gathered.record.at_realtime_ns, 1_700_000_000_000_000_000);
         assert!(!gathered.take_registers("MICROADDR 5 ADDRX é"));
     }

@@ -129,8 +129,8 @@ impl Mcelog {
 fn take(open: &mut Gathered, line: &str) {
     let number = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
     if line.starts_with("CPU ") && line.contains("BANK") {
-        open.record.cpu = number(decimal_after(line, "CPU ")).unwrap_or(0);
-        open.record.bank = number(decimal_after(line, "BANK ")).unwrap_or(0);
+        open.record.cpu = number(decimal_after(line, "CPU "));
+        open.record.bank = number(decimal_after(line, "BANK "));
     }
     // A line of words could name any of these; registers stand alone or beside others.
     if line.starts_with("MISC ") || line.starts_with("ADDR ") || line.starts_with("CPU ") || line.starts_with("SYND ") {
@@ -148,7 +148,7 @@ fn take(open: &mut Gathered, line: &str) {
     if line.starts_with("MCGCAP ") {
         open.record.mcgcap = hex_after(line, "MCGCAP").unwrap_or(0);
         // Its base is not said; sockets from 10 on are rare, and both readings agree below.
-        open.record.socketid = number(hex_after(line, "SOCKETID")).unwrap_or(0);
+        open.record.socketid = number(hex_after(line, "SOCKETID"));
     }
     if let Some(vendor) = line.strip_prefix("CPUID Vendor ") {
         open.record.vendor = match vendor.split_whitespace().next() {

@@ -42,7 +42,7 @@ pub use rasdaemon::{Filled, Rows};
 pub use surefoot_hostfs::stamp::Clock;
 
 use crate::counted;
-use crate::reports::{self, CpuVendor, MceRecord, mce_record};
+use crate::reports::{self, MceRecord, mce_record};
 use host::Hosts;
 use log::Log;
 use sel::Sel;
@@ -88,7 +88,7 @@ pub struct Totals {
     pub of_report_count: u64,
     /// Lines that have nothing to do with memory errors.
     pub other_count: u64,
-    /// Records of machine checks that are not of memory: caches, buses.
+    /// Records of errors that are not of memory: caches, buses, PCIe.
     pub other_unit_count: u64,
     /// Records that tell of an error that another record told already.
     pub repeated_count: u64,
@@ -160,8 +160,7 @@ pub(crate) struct Sink<'a> {
 impl Sink<'_> {
     /// The report of a machine check; `None` for one of another unit than memory, and for one that cannot be read. Both are counted.
     pub fn machine_check(&mut self, record: &MceRecord, line: u64) -> Option<ErrorReport> {
-        if record.vendor == CpuVendor::Other {
-            let why = "a machine check of a processor whose records Surefoot cannot read";
+        if let Some(why) = record.lacks() {
             self.totals.record_not_understood(line, why, "");
             return None;
         }

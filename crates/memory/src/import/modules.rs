@@ -196,7 +196,8 @@ mod tests {
         for (label, dimm) in
             [(two, "socket0/mc0/channel0"), (lockstep, "socket0/mc0/slot1"), ("sensor 0x87", "sensor 0x87")]
         {
-            let event = McEvent { error_type: McErrorType::Uncorrected, label: label.into(), ..McEvent::default() };
+            let event = McEvent { mc_index: Some(0), label: label.into(), ..McEvent::default() };
+            let event = McEvent { error_type: McErrorType::Uncorrected, ..event };
             let mut report =
                 mc_event(&McEvent { error_count: 1, top_layer: -1, middle_layer: -1, lower_layer: -1, ..event });
             report.dimm = place_of(&report);
