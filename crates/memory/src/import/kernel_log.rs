@@ -5,6 +5,7 @@
 //! | EDAC core | `EDAC MC0: 3 CE memory read error on LABEL (channel:1 slot:0 page:0x12345 offset:0x40 grain:32 syndrome:0x0 - DETAIL)`; `UE` has no syndrome |
 //! | machine checks that no driver takes | `mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092`, then `TSC … ADDR … MISC …`, then `PROCESSOR …` |
 //! | AMD's decoder | `[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[…]: 0xdc2040000000011b`, `Error Addr: 0x…`, `IPID: 0x…, Syndrome: 0x…` |
+//! | firmware's records of the boot before (BERT) | `[Hardware Error]: event severity: fatal`, the same without a number |
 //! | firmware's records (GHES) | `{1}[Hardware Error]: event severity: corrected`, `section_type: memory error`, `physical_address: 0x…`, `node: 0 card: 1 … row: 100 column: 24`, `DIMM location: …` |
 //!
 //! One error may be told by several of them: the record of a machine check or of firmware first, EDAC's line behind it. So a
@@ -15,6 +16,7 @@ use super::kernel_time::{At, Origin, Stamps, is_stamp, without_since_boot};
 use super::machine_check::{Gathered, hex, hex_after};
 use super::{Clock, Line, NO_ZONE, Sink};
 use crate::reports::{CpuVendor, McErrorType, McEvent, cut, mc_event, words};
+use surefoot_hostfs::stamp::iso;
 use surefoot_model::{Digits, DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource};
 
 /// So many lines after the last one of a record EDAC's line is still of the same error.
@@ -56,6 +58,10 @@ struct Pending {
 struct Firmware {
     /// Its first line.
     line: u64,
+    /// The same, as [`KernelLog::taken`] counts.
+    began: u64,
+    /// When firmware says that it was, where it vouches for that.
+    at_realtime_ns: u64,
     /// What stands in braces before each of its lines.
     tag: String,
     severity: Severity,
@@ -91,6 +97,8 @@ pub(super) struct KernelLog {
     /// The kernel says that it handed machine checks to a program.
     handed_on: bool,
     pending: Option<Pending>,
+    /// The address of EDAC's last line, and which line that was: firmware's record of the same error may come behind it.
+    told: Option<(u64, u64)>,
     /// Lines so far. In a log of several hosts those of others are not taken.
     taken: u64,
 }
@@ -104,6 +112,7 @@ impl KernelLog {
             last: None,
             handed_on: false,
             pending: None,
+            told: None,
             taken: 0,
         }
     }
@@ -204,9 +213,15 @@ impl KernelLog {
         }
         match said.split_once(HARDWARE_ERROR) {
             Some((tag, rest)) if is_record_number(tag) => return self.firmware(tag, rest.trim(), at_ns, sink),
-            Some((prefix, rest)) if PREFIXES.contains(&prefix) => return self.machine_check(rest.trim(), at_ns, sink),
+            Some((prefix, rest)) if PREFIXES.contains(&prefix) => {
+                return self.of_no_number(prefix, rest.trim(), at_ns, sink);
+            }
             _ if of_program(said) == Line::NotFromKernel => return Line::NotFromKernel,
             _ => {}
+        }
+        if said.starts_with("BERT: Max print length exceeded") {
+            sink.totals.note(NOT_PRINTED);
+            return Line::OfReport;
         }
         // The machine check that it follows is told by its record.
         if said.starts_with("mce: Uncorrected hardware memory error") { Line::OfReport } else { Line::Other }
@@ -237,14 +252,31 @@ impl KernelLog {
     fn flush(&mut self, sink: &mut Sink<'_>) {
         let Some(pending) = self.pending.take() else { return };
         let report = match pending.waiting {
-            Waiting::MachineCheck(gathered) => {
-                let mut record = gathered.record;
-                if record.at_realtime_ns == 0 {
-                    record.at_realtime_ns = pending.at_realtime_ns;
+            Waiting::MachineCheck(mut gathered) => {
+                if gathered.record.at_realtime_ns == 0 {
+                    gathered.record.at_realtime_ns = pending.at_realtime_ns;
                 }
-                sink.machine_check(&record, gathered.line)
+                sink.machine_check(&gathered)
             }
-            Waiting::Firmware(section) => section.report(pending.at_realtime_ns, sink),
+            Waiting::Firmware(section) if section.tag == BEFORE_BOOT => {
+                // Neither the line nor the time of this boot dates it.
+                if let Some(mut report) = section.report(0, sink) {
+                    report.source = MemorySource::KernelLog;
+                    sink.report(report);
+                }
+                return;
+            }
+            Waiting::Firmware(section) => {
+                let address = section.location.address;
+                let is_told = self.told.is_some_and(|(told, line)| {
+                    Some(told) == address && section.began.saturating_sub(line) <= WAIT_LINES
+                });
+                if is_told {
+                    sink.totals.repeated_count += 1;
+                    return;
+                }
+                section.report(pending.at_realtime_ns, sink)
+            }
         };
         if let Some(report) = report {
             self.tell(report, sink);
@@ -301,13 +333,39 @@ impl KernelLog {
                 {
                     report.at_realtime_ns = pending.at_realtime_ns;
                 }
-                // The record that waited tells the same error.
+                // The record that waited tells the same error, unless both have an address and they differ.
+                let address = report.location.address;
+                let is_other = matches!(&self.pending, Some(Pending { waiting: Waiting::Firmware(section), .. })
+                    if section.location.address.zip(address).is_some_and(|(one, two)| one != two));
+                if is_other {
+                    self.flush(sink);
+                }
                 self.pending = None;
+                self.told = address.map(|address| (address, self.taken));
                 self.tell(report, sink);
                 Line::OfReport
             }
             Err(why) => Line::NotUnderstood(why),
         }
+    }
+
+    /// A line whose record has no number: of a machine check, or of firmware's records of the boot before.
+    fn of_no_number(&mut self, prefix: &str, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+        if let Some(count) = said.strip_prefix("Skipped ").and_then(|rest| rest.strip_suffix(" error records")) {
+            let Some(count) = count.digits::<u64>() else {
+                return Line::NotUnderstood("the kernel left out firmware's records and the line does not say how many");
+            };
+            sink.totals.lost_count = sink.totals.lost_count.saturating_add(count);
+            sink.totals.note(NOT_PRINTED);
+            return Line::OfReport;
+        }
+        let is_open = matches!(&self.pending, Some(Pending { waiting: Waiting::Firmware(section), .. })
+            if section.tag == BEFORE_BOOT);
+        let is_of_firmware = said.starts_with("event severity: ") || is_open && status(said).is_none();
+        if prefix.is_empty() && is_of_firmware {
+            return self.firmware(BEFORE_BOOT, said, 0, sink);
+        }
+        self.machine_check(said, at_ns, sink)
     }
 
     fn machine_check(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
@@ -319,6 +377,8 @@ impl KernelLog {
             gathered.record.bank = Some(status.bank);
             gathered.record.cpu = Some(status.cpu);
             gathered.record.vendor = status.vendor;
+            // The core's own line is the same for all of them.
+            gathered.is_vendor_told = status.vendor == CpuVendor::Amd;
             let waiting = Waiting::MachineCheck(Box::new(gathered));
             self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: self.taken });
             return Line::OfReport;
@@ -359,10 +419,11 @@ impl KernelLog {
         };
         // The first section goes on from the lines above it, which are of the whole record.
         let is_new = said.starts_with("Hardware error from APEI")
+            || tag == BEFORE_BOOT && said.starts_with("event severity: ")
             || is_section && same.is_some_and(|section| section.is_section || !section.kind.is_empty());
         if is_new || same.is_none() {
             self.flush(sink);
-            let section = Firmware { line: number, tag: cut(tag), ..Firmware::default() };
+            let section = Firmware { line: number, began: self.taken, tag: cut(tag), ..Firmware::default() };
             let waiting = Waiting::Firmware(Box::new(section));
             self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: self.taken });
         }
@@ -513,6 +574,8 @@ impl Firmware {
         } else if let Some(text) = value("DIMM location: ").filter(|text| !text.starts_with("not present")) {
             // Firmware that names the slot says it better than what it calls the part.
             self.label = cut(text);
+        } else if let Some(text) = value("precise tstamp: ") {
+            self.at_realtime_ns = iso(text).unwrap_or(0);
         } else if let Some(text) = value("error_type: ") {
             self.what = text.split_once(", ").map_or(text, |(_, words)| words).to_owned();
         } else if said.starts_with("node:")
@@ -563,8 +626,15 @@ impl Firmware {
                 return None;
             }
         };
+        let is_of_boot_before = self.tag == BEFORE_BOOT;
+        if is_of_boot_before {
+            sink.totals.note(
+                "Errors of the boot before (BERT) are dated by firmware, whose clock is read as UTC, or undated: the kernel prints \
+                 them when it boots.",
+            );
+        }
         Some(ErrorReport {
-            at_realtime_ns,
+            at_realtime_ns: if is_of_boot_before { self.at_realtime_ns } else { at_realtime_ns },
             at_ns: None,
             source: MemorySource::KernelLog,
             severity,
@@ -579,8 +649,21 @@ impl Firmware {
 }
 
 /// Sections of a firmware record that are of other units than memory, as the kernel names them.
-const OTHER_SECTIONS: [&str; 5] =
-    ["general processor error", "PCIe error", "ARM processor error", "Firmware Error Record", "CXL Protocol Error"];
+const OTHER_SECTIONS: [&str; 6] = [
+    "general processor error",
+    "IA32/X64 processor error",
+    "PCIe error",
+    "ARM processor error",
+    "Firmware Error Record Reference",
+    "CXL Protocol Error",
+];
+
+/// In place of the number of a record: firmware's records of the boot before (`drivers/acpi/apei/bert.c`) have none.
+const BEFORE_BOOT: &str = "BERT";
+
+/// Of records that the kernel does not print.
+const NOT_PRINTED: &str = "The kernel left out some of firmware's records of the boot before: /sys/firmware/acpi/tables/data/BERT has all of \
+                           them.";
 
 /// What syslog says instead of repeating a line: how many times, `None` where that is no number that can be, and the line itself, or
 /// nothing where it means the one before. `None` for another line.

@@ -355,3 +355,120 @@ fn what_a_program_says_in_the_words_of_the_kernel_is_counted_and_not_believed() 
     // `dmesg` reads the kernel's own buffer.
     assert!(!read(EDAC).1.notes.iter().any(|note| note.contains("logger")));
 }
+
+const BERT: &str = "\
+[Mon Jul 13 21:29:30 2026] BERT: Error records from previous boot:
+[Mon Jul 13 21:29:30 2026] [Hardware Error]: event severity: fatal
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:  precise tstamp: 2026-07-13 21:20:00
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:  Error 0, type: fatal
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:  fru_text: B1
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:   section_type: memory error
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:   physical_address: 0x0000000012345040
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:   node:0 card:3 module:1 rank:1 bank:2 row:100 column:24
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:   error_type: 3, multi-bit ECC
+";
+
+/// The error that brought the machine down is printed at the next boot, without a number of the record.
+#[test]
+fn firmware_s_records_of_the_boot_before_are_read() {
+    let (reports, totals) = read(BERT);
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((report.severity, report.label.as_str()), (ErrorSeverity::Uncorrected, "B1"));
+    assert_eq!((report.location.row, report.location.address), (Some(100), Some(0x1234_5040)));
+    // `date -u -d '2026-07-13 21:20:00' +%s`: not the time of the line.
+    assert_eq!(report.at_realtime_ns, 1_783_977_600_000_000_000);
+    assert_eq!((totals.not_understood_count, totals.other_count, totals.of_report_count), (0, 1, 8));
+    // Firmware that does not vouch for its clock dates nothing, nor does the time of this boot.
+    let mut import = Import::new(
+        Format::KernelLog,
+        Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_793_491_200_000_000_000) },
+    );
+    let text = BERT.replace("precise", "imprecise").replace("[Mon Jul 13 21:29:30 2026]", "[    1.5]");
+    let mut reports = Vec::new();
+    text.lines().for_each(|line| import.line(line, &mut reports));
+    let totals = import.end(&mut reports);
+    assert_eq!((reports.len(), reports[0].at_realtime_ns, totals.has_seconds_since_boot), (1, 0, false));
+    // Two records; then a machine check of this boot; then records that were left out.
+    let (reports, totals) = read(&format!(
+        "{BERT}{BERT}[ 2.0] mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092\n\
+         [ 2.0] BERT: [Hardware Error]: Skipped 3 error records\n"
+    ));
+    assert_eq!((reports.len(), totals.lost_count, totals.not_understood_count), (3, 3, 0), "{totals:?}");
+    // One of a processor, from a public log, and of a kind that nobody knows.
+    for (kind, not_understood) in [("IA32/X64 processor error", 0), ("unknown, 81212a96-09ed", 1)] {
+        let (reports, totals) = read(&BERT.replace("memory error", kind));
+        assert_eq!((reports.len(), totals.not_understood_count), (0, not_understood), "{kind}");
+    }
+    // Any user can write these.
+    let (reports, totals) = read(&BERT.replace("[Mon Jul 13 21:29:30 2026] ", "Jul 13 21:29:30 n1 evil: "));
+    assert_eq!((reports.len(), totals.not_from_kernel_count), (0, 8));
+}
+
+/// From a public log of an Arm server: EDAC's line comes before firmware's record of the same error, elsewhere behind it.
+#[test]
+fn edac_s_line_before_or_behind_firmware_s_record_is_one_error() {
+    let edac = |page: u32| {
+        format!(
+            "[  485.4] EDAC MC0: 1 UE multi-symbol chipkill ECC on unknown memory (node:0 card:3 module:0 rank:0 bank_group:0 \
+             bank_address:0 device:0 row:624 column:384 chip_id:0 page:{page:#x} offset:0x400 grain:1 - APEI location: node:0 \
+             card:3 module:0 rank:0 row:624 column:384 status(0x0000000000000400): Storage error in DRAM memory)\n"
+        )
+    };
+    let record = |number: u32, page: u32| {
+        format!(
+            "[  485.5] {{{number}}}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 2\n\
+             [  485.5] {{{number}}}[Hardware Error]: event severity: recoverable\n\
+             [  485.5] {{{number}}}[Hardware Error]:  Error 0, type: recoverable\n\
+             [  485.5] {{{number}}}[Hardware Error]:   section_type: memory error\n\
+             [  485.5] {{{number}}}[Hardware Error]:   physical_address: {:#018x}\n",
+            u64::from(page) << 12 | 0x400
+        )
+    };
+    let count = |text: &str| {
+        let (reports, totals) = read(text);
+        (reports.len(), totals.repeated_count)
+    };
+    assert_eq!(count(&format!("{}{}", edac(7), record(2, 7))), (1, 1));
+    assert_eq!(count(&format!("{}{}", record(2, 7), edac(7))), (1, 0));
+    assert_eq!(count(&format!("{}{}{}{}", edac(7), record(2, 7), edac(8), record(3, 8))), (2, 2));
+    // Two errors, of which EDAC told one each.
+    assert_eq!(count(&format!("{}{}", edac(7), record(2, 8))), (2, 0));
+    assert_eq!(count(&format!("{}{}", record(2, 8), edac(7))), (2, 0));
+}
+
+/// What the kernel prints of a machine check is the same for all makers until it names one.
+#[test]
+fn a_machine_check_without_a_maker_is_of_another_unit_only_if_it_says_so() {
+    let check = |status: &str, rest: &str| {
+        let (reports, totals) =
+            read(&format!("[ 1.0] mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: {status}\n{rest}"));
+        (reports.len(), totals.other_unit_count, totals.not_understood_count)
+    };
+    let named = "[ 1.0] mce: [Hardware Error]: PROCESSOR 2:a00f11 TIME 1700000000 SOCKET 0 APIC 0 microcode 1\n";
+    assert_eq!(check("8c00004000010092", ""), (1, 0, 0));
+    assert_eq!(check("dc2040000000011b", ""), (0, 0, 1), "of AMD's memory controller, and cut");
+    assert_eq!(check("dc2040000000011b", named), (0, 1, 0));
+}
+
+#[test]
+fn what_is_no_date_dates_nothing() {
+    let clock = Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_795_400_000_000_000_000) };
+    let at = |stamp: &str| {
+        let mut import = Import::new(Format::KernelLog, clock);
+        let mut reports = Vec::new();
+        import.line(&EDAC.replace("[  100.1] ", stamp), &mut reports);
+        import.end(&mut reports);
+        reports.iter().map(|report| report.at_realtime_ns).collect::<Vec<_>>()
+    };
+    assert_eq!(at("[ 6.5] "), [1_795_400_006_500_000_000]);
+    // `date -u -d '2025-11-28 00:10' +%s`: this year's is still to come.
+    assert_eq!(at("[Nov28 00:10] "), [1_764_288_600_000_000_000]);
+    for stamp in [
+        "[Feb30 00:10] ",
+        "[Sun Feb 30 08:00:00 2026] ",
+        "Feb 30 08:00:00 n1 kernel: ",
+        "[Nov31 00:10] ",
+    ] {
+        assert_eq!(at(stamp), [0], "{stamp}");
+    }
+}

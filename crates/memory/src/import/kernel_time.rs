@@ -266,9 +266,13 @@ fn unix(text: &str) -> Option<u64> {
 /// `Mon Nov 23 08:00:00 2026`.
 fn ctime(stamp: &str) -> Option<At> {
     let words: Vec<&str> = stamp.split_whitespace().collect();
-    let &[_, month, day, time, year] = words.as_slice() else { return None };
+    let &[weekday, month, day, time, year] = words.as_slice() else { return None };
+    if weekday.len() != 3 || year.len() != 4 {
+        return None;
+    }
     let (month, (second, _)) = (month_of(month)?, of_day(time)?);
-    let realtime_ns = nanoseconds(year.digits()?, month, day.digits()?, second)?;
+    // A day that no month has is a stamp that dates nothing.
+    let realtime_ns = nanoseconds(year.digits()?, month, day.digits()?, second).unwrap_or(0);
     Some(At { realtime_ns, is_local: true, ..At::default() })
 }
 

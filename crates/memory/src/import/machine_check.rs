@@ -9,8 +9,12 @@ pub(super) struct Gathered {
     pub record: MceRecord,
     /// Whether its status was seen, without which it says nothing.
     pub has_status: bool,
-    /// Whether it was printed with an error of the machine running, not as one that was only logged.
+    /// Its first line.
     pub line: u64,
+    /// Whether the record names the maker of the processor.
+    pub is_vendor_told: bool,
+    /// The module and the channel in words, which mcelog reads out of `MCi_MISC` for processors whose memory controller tells them there.
+    pub module: (Option<u32>, Option<u32>),
 }
 
 /// The number after a word, such as `ADDR 1b3f4000` or `STATUS: 0x8c…`.
@@ -69,6 +73,7 @@ impl Gathered {
         let Some((_, rest)) = text.split_once("PROCESSOR ") else { return false };
         let vendor = rest.split(':').next().and_then(|number| number.trim().digits());
         self.record.vendor = vendor.map_or(CpuVendor::Other, CpuVendor::from_number);
+        self.is_vendor_told = true;
         if let Some(seconds) = decimal_after(rest, "TIME ") {
             self.record.at_realtime_ns = seconds.saturating_mul(1_000_000_000);
         }

@@ -165,6 +165,15 @@ fn report(row: &Row<'_>, filled: &Filled, totals: &mut Totals) -> Option<ErrorRe
                 return None;
             }
             let mut report = mce_record(&record);
+            if let Some(place) = report.as_mut().map(|report| &mut report.location) {
+                // rasdaemon's words for what Nehalem's memory controller tells in MCi_MISC.
+                let said = row.text("mc_location");
+                let told = said.strip_prefix("channel=").and_then(|said| said.split_once(", dimm="));
+                let number = |word: &str| word.digits::<u32>().filter(|&word| word < 4);
+                if let Some((Some(channel), Some(module))) = told.map(|(one, two)| (number(one), number(two))) {
+                    (place.channel, place.slot) = (place.channel.or(Some(channel)), Some(module));
+                }
+            }
             if let Some(report) = report.as_mut().filter(|_| record.ipid == UMC_IPID) {
                 // The register that names the channel was not kept.
                 report.location.channel = None;
