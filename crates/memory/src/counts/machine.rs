@@ -254,3 +254,29 @@ fn what_is_kept_has_a_limit() {
     assert_eq!((kept.modules.len(), kept.dropped_count), (super::KEPT_MAX, 10 * SLOTS as u64));
     assert!(!kept.modules.contains_key("R0-0") && kept.modules.contains_key("R1033-0"));
 }
+
+/// A look at which the counter cannot be read takes no time off the next rate.
+#[test]
+fn an_unreadable_look_does_not_double_the_rate() {
+    let (mut kept, boot) = (Kept::default(), "boot");
+    let mut look = |clock_s: f64, corrected: Option<u64>, uncorrected: Option<u64>, reset_s: u64| {
+        let mut module = Machine::new().module(0, reset_s, true);
+        (module.counters[0].corrected, module.counters[0].uncorrected) = (corrected, uncorrected);
+        kept.take(Moment { boot_id: Some(boot), clock_s: Some(clock_s), read_ns: None }, &[module], Limit::default());
+        // As if another process went on.
+        kept = serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap();
+        kept.modules["S0"].clone()
+    };
+    look(1000.0, Some(0), Some(0), 900);
+    for round in 1..20_u64 {
+        let at = 1000.0 + 20.0 * round as f64;
+        let blind = look(at - 10.0, None, Some(0), 890 + 20 * round);
+        assert_eq!(blind.corrected_count, 100 * (round - 1));
+        let seen = look(at, Some(100 * round), Some(0), 900 + 20 * round);
+        assert_eq!((seen.corrected_count, seen.rates.now_per_s, seen.rates.worst_per_s), (100 * round, 5.0, 5.0), "{round}");
+    }
+    // A reset that a look in between has seen by the other counter is none again.
+    look(2000.0, None, Some(7), 5);
+    let last = look(2010.0, Some(3), Some(9), 15);
+    assert_eq!((last.corrected_count, last.uncorrected_count), (1903, 9));
+}

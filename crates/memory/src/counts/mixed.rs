@@ -167,7 +167,7 @@ impl KeptPlace {
     /// What became of the place's counters, also where they cannot be read.
     fn change(&self, moment: Moment<'_>, now: Option<u64>, reset_s: Option<u64>) -> Change {
         let value = self.corrected.unwrap_or(0);
-        let count = |value, reset_s, boot_id, clock_s| Count { value, reset_s, boot_id, clock_s, max: u64::MAX };
+        let count = |value, reset_s, boot_id, clock_s| Count { value, reset_s, boot_id, clock_s, max: u64::MAX, seen_per_s: 0.0 };
         let before = count(value, self.reset_s, self.boot_id.as_deref(), self.clock_s);
         step(Some(&before), &count(now.unwrap_or(value), reset_s, moment.boot_id, moment.clock_s)).1
     }
