@@ -66,8 +66,20 @@ pub struct KeptModule {
     /// When it was seen last, `CLOCK_REALTIME`; 0 where an older release kept it.
     #[serde(default)]
     pub seen_realtime_ns: u64,
+    /// Since when it is in its slot, `CLOCK_REALTIME`, where another module was there before; else 0. Until the reading is dated it is
+    /// [`COMES`].
+    #[serde(default, skip_serializing_if = "is_0")]
+    since_realtime_ns: u64,
     /// The reading in which it was seen last.
     seen: u64,
+}
+
+/// Of a module that came in the reading that is being taken in.
+const COMES: u64 = u64::MAX;
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for it.
+fn is_0(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What is kept of a counter's place.
@@ -134,7 +146,9 @@ impl Kept {
         let mixed = self.mixed(moment, modules);
         let mut names = Vec::with_capacity(modules.len());
         for module in modules {
+            self.end_predecessor(moment, module);
             let name = self.name(moment, module, &names);
+            self.note_arrival(module, &name);
             self.take_module(moment, module, &name, limit, &mut notices);
             names.push(name);
         }
@@ -146,6 +160,43 @@ impl Kept {
     /// The module that was at a place in the newest reading.
     pub(crate) fn module_of(&self, place: &str) -> Option<&KeptModule> {
         self.modules.get(&self.places.get(place)?.module)
+    }
+
+    /// Since when a module is in its slot, `CLOCK_REALTIME`: 0 where no other was seen there before.
+    pub(crate) fn here_since(&self, name: &str) -> u64 {
+        self.modules.get(name).map_or(0, |module| module.since_realtime_ns)
+    }
+
+    /// Where another serial or part number, or another size, is told of a place that names its module, the module was exchanged: the one
+    /// before keeps what was counted, and the new one begins.
+    fn end_predecessor(&mut self, moment: Moment<'_>, module: &Module) {
+        let name = &module.place;
+        let is_named_by_place = module.id() == name && module.only_place.is_none();
+        let is_other = |kept: &KeptModule| kept.kind.is_other(&mixed::Kind::of(module));
+        if !is_named_by_place || !self.modules.get(name).is_some_and(is_other) {
+            return;
+        }
+        let Some(before) = self.modules.remove(name) else { return };
+        let what = before.kind.texts().last().cloned().unwrap_or_else(|| format!("{} bytes", before.kind.size_bytes));
+        self.modules.insert(format!("{name}, before: {what}"), before);
+        let next = KeptModule { since_realtime_ns: COMES, ..KeptModule::default() };
+        self.modules.insert(name.clone(), next);
+        for counter in &module.counters {
+            let place = self.places.get_mut(&counter.place);
+            // The counters of another boot are the new module's from their start.
+            if let Some(place) = place.filter(|place| place.boot_id.as_deref() != moment.boot_id) {
+                *place = KeptPlace { module: name.clone(), ..KeptPlace::default() };
+            }
+        }
+    }
+
+    /// A module by serial number in a slot in which another was.
+    fn note_arrival(&mut self, module: &Module, name: &str) {
+        let before = self.places.get(&module.place).map(|place| place.module.as_str());
+        let is_new_here = before.is_some_and(|before| !before.is_empty() && before != name && before != module.place);
+        if is_new_here && name != module.place && module.only_place.is_none() {
+            self.modules.entry(name.to_owned()).or_default().since_realtime_ns = COMES;
+        }
     }
 
     fn name(&mut self, moment: Moment<'_>, module: &Module, taken: &[String]) -> String {
@@ -189,7 +240,7 @@ impl Kept {
         let was_here =
             self.places.get(&module.place).is_some_and(|place| place.module == name && place.seen == kept.seen);
         kept.seen = readings;
-        kept.kind = mixed::Kind::of(module);
+        kept.kind.learn(mixed::Kind::of(module));
         let here = if module.label.is_empty() { &module.place } else { &module.label };
         if kept.here != *here {
             let before = std::mem::replace(&mut kept.here, here.clone());

@@ -156,9 +156,13 @@ fn masked_banks(root: &Root, machine_check: &Path) -> Option<Vec<u32>> {
 /// Those of [`COLLECTORS`] that run.
 fn collectors(root: &Root) -> Option<Vec<&'static str>> {
     let processes = entries(&root.proc(""), PROCESSES_MAX)?;
-    let is_process = |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.digits::<u32>().is_some());
-    let names: std::collections::BTreeSet<String> =
-        processes.iter().filter(|entry| is_process(entry)).filter_map(|entry| word(root, &entry.path().join("comm"))).collect();
+    let is_process =
+        |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.digits::<u32>().is_some());
+    let names: std::collections::BTreeSet<String> = processes
+        .iter()
+        .filter(|entry| is_process(entry))
+        .filter_map(|entry| word(root, &entry.path().join("comm")))
+        .collect();
     // A tree that was recorded without processes tells nothing of them.
     let running = || COLLECTORS.into_iter().filter(|name| names.contains(*name)).collect();
     (!names.is_empty()).then(running)

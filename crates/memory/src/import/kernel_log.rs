@@ -161,14 +161,7 @@ impl KernelLog {
     }
 
     /// A line of syslog's in place of `times` lines, which are of what it quotes or else of the line before.
-    fn repeated(
-        &mut self,
-        times: Option<u32>,
-        what: &str,
-        origin: Origin,
-        at_ns: u64,
-        sink: &mut Sink<'_>,
-    ) -> Line {
+    fn repeated(&mut self, times: Option<u32>, what: &str, origin: Origin, at_ns: u64, sink: &mut Sink<'_>) -> Line {
         const NOT_COUNTED: Line = Line::NotUnderstood(
             "syslog folded errors into a count of repeated lines: `journalctl -k` has each of them",
         );
@@ -353,7 +346,9 @@ impl KernelLog {
     fn of_no_number(&mut self, prefix: &str, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
         if let Some(count) = said.strip_prefix("Skipped ").and_then(|rest| rest.strip_suffix(" error records")) {
             let Some(count) = count.digits::<u64>() else {
-                return Line::NotUnderstood("the kernel left out firmware's records and the line does not say how many");
+                return Line::NotUnderstood(
+                    "the kernel left out firmware's records and the line does not say how many",
+                );
             };
             sink.totals.lost_count = sink.totals.lost_count.saturating_add(count);
             sink.totals.note(NOT_PRINTED);
@@ -457,8 +452,7 @@ fn edac_event(index: u32, said: &str, at_realtime_ns: u64) -> Result<McEvent, &'
     let address =
         page.checked_shl(12).filter(|shifted| shifted >> 12 == page).unwrap_or(0) | number("offset").unwrap_or(0);
     // Grain is a size in bytes.
-    let grain_bits =
-        number("grain").filter(|&grain| grain > 0).map(|grain| (64 - (grain - 1).leading_zeros()) as u8);
+    let grain_bits = number("grain").filter(|&grain| grain > 0).map(|grain| (64 - (grain - 1).leading_zeros()) as u8);
     let (msg, label) = match before.trim_end().rsplit_once("on ") {
         Some((msg, label)) if msg.is_empty() || msg.ends_with(' ') => (msg.trim(), label.trim()),
         _ => (before.trim(), ""),

@@ -452,7 +452,8 @@ fn a_machine_check_without_a_maker_is_of_another_unit_only_if_it_says_so() {
 
 #[test]
 fn what_is_no_date_dates_nothing() {
-    let clock = Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_795_400_000_000_000_000) };
+    let clock =
+        Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_795_400_000_000_000_000) };
     let at = |stamp: &str| {
         let mut import = Import::new(Format::KernelLog, clock);
         let mut reports = Vec::new();
@@ -463,12 +464,7 @@ fn what_is_no_date_dates_nothing() {
     assert_eq!(at("[ 6.5] "), [1_795_400_006_500_000_000]);
     // `date -u -d '2025-11-28 00:10' +%s`: this year's is still to come.
     assert_eq!(at("[Nov28 00:10] "), [1_764_288_600_000_000_000]);
-    for stamp in [
-        "[Feb30 00:10] ",
-        "[Sun Feb 30 08:00:00 2026] ",
-        "Feb 30 08:00:00 n1 kernel: ",
-        "[Nov31 00:10] ",
-    ] {
+    for stamp in ["[Feb30 00:10] ", "[Sun Feb 30 08:00:00 2026] ", "Feb 30 08:00:00 n1 kernel: ", "[Nov31 00:10] "] {
         assert_eq!(at(stamp), [0], "{stamp}");
     }
 }

@@ -151,7 +151,8 @@ fn take(open: &mut Gathered, line: &str) {
         open.record.socketid = number(hex_after(line, "SOCKETID"));
     }
     // Both have two bits (Intel SDM volume 3B, "Incremental MC Error Codes of Memory Controllers").
-    let word = |name: &str| line.strip_prefix(name).and_then(|word| word.trim().digits::<u32>()).filter(|&word| word < 4);
+    let word =
+        |name: &str| line.strip_prefix(name).and_then(|word| word.trim().digits::<u32>()).filter(|&word| word < 4);
     open.module.0 = word("Memory DIMM ID of error:").or(open.module.0);
     open.module.1 = word("Memory channel ID of error:").or(open.module.1);
     if let Some(vendor) = line.strip_prefix("CPUID Vendor ") {
@@ -255,7 +256,9 @@ CPUID Vendor Intel Family 6 Model 106 Step 6
         };
         let words = "Memory DIMM ID of error: 1\nMemory channel ID of error: 0\n";
         assert_eq!(of(words), (Some(1), Some(0), None, 18));
-        for words in ["", "Memory DIMM ID of error: 4\nMemory channel ID of error: x\n", "Memory DIMM ID of error: -1\n"] {
+        for words in
+            ["", "Memory DIMM ID of error: 4\nMemory channel ID of error: x\n", "Memory DIMM ID of error: -1\n"]
+        {
             assert_eq!(of(words), (None, None, None, 18), "{words}");
         }
     }

@@ -14,12 +14,7 @@ fn a_row_without_its_numbers_is_never_the_mild_case() {
         values.insert("err_type", Value::Text("Corrected".to_owned()));
         let mut totals = Totals::default();
         let report = report(&Row { table, values }, &Filled::default(), &mut totals);
-        (
-            report.map(|report| report.fidelity),
-            totals.not_understood_count,
-            totals.other_unit_count,
-            totals.notes.len(),
-        )
+        (report.map(|report| report.fidelity), totals.not_understood_count, totals.other_unit_count, totals.notes.len())
     };
     assert_eq!(of(Table::McEvent, ""), (Some(Fidelity::Sampled), 0, 0, 0));
     assert_eq!(of(Table::McEvent, "err_count"), (Some(Fidelity::LowerBound), 0, 0, 1));
@@ -137,7 +132,9 @@ fn extlog_pages_out_of_use_and_pcie_are_read() {
     assert_eq!((report.severity, report.location.address), (ErrorSeverity::Uncorrected, Some(0x99_9000)));
     assert_eq!(report.dimm, None);
     // The page of the records above, in the same second; and pages that are none.
-    assert!([failure("0x12345"), failure("0xfffffffffffffff"), failure("many"), failure("")].iter().all(Option::is_none));
+    assert!(
+        [failure("0x12345"), failure("0xfffffffffffffff"), failure("many"), failure("")].iter().all(Option::is_none)
+    );
     assert_eq!(rows.row(&row(Table::Aer, &[("err_msg", text("Corrected"))])), None);
     let totals = rows.end([]);
     assert_eq!((totals.not_understood_count, totals.repeated_count, totals.other_unit_count), (4, 1, 1));
@@ -147,7 +144,8 @@ fn extlog_pages_out_of_use_and_pcie_are_read() {
 #[test]
 fn an_error_in_several_tables_is_one() {
     let address = ("address", Value::Number(0x1234_5040));
-    let edac = [("timestamp", text(AT)), ("err_type", text("Corrected")), ("err_count", Value::Number(1)), address.clone()];
+    let edac =
+        [("timestamp", text(AT)), ("err_type", text("Corrected")), ("err_count", Value::Number(1)), address.clone()];
     let extlog = [("timestamp", text(AT)), ("severity", Value::Number(2)), address];
     let mut rows = Rows::new(Clock::default(), Filled::default());
     let all = [

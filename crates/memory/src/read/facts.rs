@@ -59,6 +59,9 @@ mod tests {
     fn the_clock_of_this_host_stands_still_while_it_sleeps() {
         let before = clock::monotonic_ns() as f64 / 1e9;
         let now = clock_s(&Root::host());
-        assert!(now.is_some_and(|now| (before..=clock::monotonic_ns() as f64 / 1e9).contains(&now)), "{before} {now:?}");
+        assert!(
+            now.is_some_and(|now| (before..=clock::monotonic_ns() as f64 / 1e9).contains(&now)),
+            "{before} {now:?}"
+        );
     }
 }

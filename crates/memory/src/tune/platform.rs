@@ -242,7 +242,8 @@ mod tests {
         for module in ["dmc520_edac", "thunderx_edac", "versal_edac", "altera_edac", "synopsys_edac", "ie31200_edac"] {
             let of = |log: &str| {
                 let log = log.replace("MODULE", module);
-                let tree = tree("some\n").file("proc/modules", format!("{module} 1 0 - Live 0x0\n")).file("dev/kmsg", log);
+                let tree =
+                    tree("some\n").file("proc/modules", format!("{module} 1 0 - Live 0x0\n")).file("dev/kmsg", log);
                 let platform = Platform::read(&Root::at(tree.path()));
                 (platform.mode, platform.knob.is_some(), platform.refusal.is_some())
             };
@@ -250,7 +251,11 @@ mod tests {
             assert_eq!(of("6,1,1,-;Linux version 6.12\n"), (Mode::Unknown, false, true), "{module}");
             assert_eq!(of(given), (Mode::Interrupts, false, true), "{module}");
             assert_eq!(of(&given.replace("INTERRUPT", "POLLED")), (Mode::EdacPolling, true, false), "{module}");
-            assert_eq!(of(&given.replace("MC0", "MC1")), (Mode::Unknown, false, true), "{module}: of another controller");
+            assert_eq!(
+                of(&given.replace("MC0", "MC1")),
+                (Mode::Unknown, false, true),
+                "{module}: of another controller"
+            );
             assert_eq!(of(&given.replace("6,1", "14,1")), (Mode::Unknown, false, true), "{module}: of a program");
         }
     }

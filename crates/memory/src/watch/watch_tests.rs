@@ -76,6 +76,24 @@ fn counts_come_from_the_counters_and_the_fault_from_the_reports() {
     assert!(look.problems.iter().any(|problem| problem.why.starts_with("1 reported error is of no")), "{look:?}");
 }
 
+/// EDAC's list of labels with no layer known: one group of suspects, and none of its modules.
+#[test]
+fn a_list_of_labels_is_one_group_of_suspects() {
+    let list =
+        line("A1 or B1", 7, 8).replace("location:0:0:-1", "location:-1:-1:-1").replace(" Corrected", " Uncorrected");
+    let tree = host().file(PIPE, list.repeat(3));
+    let mut watch = Watch::open(&Root::at(tree.path()), Settings::default());
+    let mut events = watch.turn();
+    events.extend(watch.finish());
+    assert!(reports(&events).iter().all(|report| report.dimm.as_deref() == Some("A1 or B1")));
+    let look = looks(&events).pop().unwrap();
+    let group = of(look, "A1 or B1");
+    assert_eq!((group.uncorrected(), group.only_place.as_deref()), (3, Some("A1 or B1")));
+    let advice = &group.fault.as_ref().unwrap().advice;
+    assert!(advice.contains(crate::fault::FIND_MODULE) && !advice.contains("replace the module"), "{advice}");
+    assert!(["A1", "B1"].iter().all(|label| of(look, label).fault.is_none()), "{look:?}");
+}
+
 #[test]
 fn a_module_that_no_counter_knows_has_the_counts_of_its_reports() {
     let cxl = |row: u32| {

@@ -151,7 +151,14 @@ fn cases() -> Vec<Case> {
             "rasdaemon runs, and no trace instance",
             trace(intel(), 0).file("proc/812/comm", "rasdaemon\n"),
         ),
-        ("errors-not-printed", intel().file(LOG_CE, "0\n"), Notice, Certain, "edac_mc_log_ce is 0", intel().file(LOG_CE, "1\n")),
+        (
+            "errors-not-printed",
+            intel().file(LOG_CE, "0\n"),
+            Notice,
+            Certain,
+            "edac_mc_log_ce is 0",
+            intel().file(LOG_CE, "1\n"),
+        ),
         (
             "counters-unread",
             intel().file(format!("{MC}/mc1/dimm0/dimm_ue_count"), "N/A\n"),

@@ -8,7 +8,9 @@ pub(super) const RULE: Rule = Rule { name: "firmware-threshold", check };
 
 fn check(facts: &Facts) -> Verdict {
     if !facts.has_mce("bios_cmci_threshold") {
-        return Verdict::Fine("the kernel interrupts at the first corrected error (mce=bios_cmci_threshold is not set)".into());
+        return Verdict::Fine(
+            "the kernel interrupts at the first corrected error (mce=bios_cmci_threshold is not set)".into(),
+        );
     }
     Verdict::Found(found(
         Severity::Notice,

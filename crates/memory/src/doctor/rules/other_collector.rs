@@ -8,7 +8,9 @@ pub(super) const RULE: Rule = Rule { name: "other-collector", check };
 
 fn check(facts: &Facts) -> Verdict {
     let Some(collectors) = &facts.collectors else {
-        return Verdict::CannotTell("the processes are not to be seen, so whether rasdaemon or mcelog runs is not known".into());
+        return Verdict::CannotTell(
+            "the processes are not to be seen, so whether rasdaemon or mcelog runs is not known".into(),
+        );
     };
     if collectors.is_empty() {
         return Verdict::Fine("neither rasdaemon nor mcelog runs".into());

@@ -16,9 +16,8 @@ fn check(facts: &Facts) -> Verdict {
     if blocks.is_empty() {
         return Verdict::Fine("there are no threshold blocks of memory controllers to set".into());
     }
-    let places = |is_so: fn(&&Block) -> bool| -> Vec<String> {
-        blocks.iter().filter(is_so).map(Block::place).collect()
-    };
+    let places =
+        |is_so: fn(&&Block) -> bool| -> Vec<String> { blocks.iter().filter(is_so).map(Block::place).collect() };
     let silent = places(|block| block.is_interrupting == Some(false));
     let lowered = places(|block| block.limit.is_some_and(|limit| limit != LIMIT));
     let unread = places(|block| block.limit.is_none());
@@ -35,7 +34,9 @@ fn check(facts: &Facts) -> Verdict {
     let said: Vec<String> = said
         .iter()
         .filter(|(_, blocks)| !blocks.is_empty())
-        .map(|(what, blocks)| format!("{what} in {} of {}: {}", blocks.len(), facts.reading.blocks.len(), blocks.join(", ")))
+        .map(|(what, blocks)| {
+            format!("{what} in {} of {}: {}", blocks.len(), facts.reading.blocks.len(), blocks.join(", "))
+        })
         .collect();
     Verdict::Found(found(
         Severity::Notice,
