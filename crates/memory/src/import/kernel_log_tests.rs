@@ -1,4 +1,5 @@
 use crate::import::{Clock, Format, Import, Totals};
+use proptest::prelude::*;
 use surefoot_model::{ErrorReport, ErrorSeverity, Fidelity};
 
 fn read(text: &str) -> (Vec<ErrorReport>, Totals) {
@@ -466,5 +467,65 @@ fn what_is_no_date_dates_nothing() {
     assert_eq!(at("[Nov28 00:10] "), [1_764_288_600_000_000_000]);
     for stamp in ["[Feb30 00:10] ", "[Sun Feb 30 08:00:00 2026] ", "Feb 30 08:00:00 n1 kernel: ", "[Nov31 00:10] "] {
         assert_eq!(at(stamp), [0], "{stamp}");
+    }
+}
+
+/// Pieces of what the kernel and syslog write, whole, cut and contrary.
+fn said() -> impl Strategy<Value = String> {
+    let pieces = [
+        EDAC.split_once("] ").map_or("", |(_, said)| said),
+        "EDAC MC0: 1 UE x on A1 or B1 (channel:-1 slot:-1 page:0x1 offset:0x0 grain:8)",
+        "EDAC MC0: many CE x on A1 (page:0x1 offset:0x0 grain:8)",
+        "EDAC MC0: Giving out device to module x controller y: DEV z (POLLED)",
+        "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092",
+        "mce: [Hardware Error]: TSC 0 ADDR 123457040 MISC 8c",
+        "mce: [Hardware Error]: PROCESSOR 2:a00f11 TIME 1700000000 SOCKET 1 APIC 20 microcode d0003a5",
+        "[Hardware Error]: event severity: fatal",
+        "[Hardware Error]:   section_type: memory error",
+        "{1}[Hardware Error]: event severity: corrected",
+        "{1}[Hardware Error]:   section_type: memory error",
+        "{1}[Hardware Error]:   physical_address: 0xffffffffffffffff",
+        "BERT: [Hardware Error]: Skipped 4 error records",
+        "BERT: Error records from previous boot:",
+        "usb 1-1: new device",
+        "",
+    ];
+    let piece = proptest::sample::select(pieces.to_vec()).prop_map(str::to_owned);
+    let times = prop_oneof![Just("7"), Just("-1"), Just("4294967295"), Just("many"), Just("0")];
+    (piece, times, 0..6_u8, 0..400_usize).prop_map(|(piece, times, how, cut)| match how {
+        0 => format!("message repeated {times} times: [ {piece}]"),
+        1 => format!("message repeated {times} times: [[T1] {piece}"),
+        2 => format!("last message repeated {times} times"),
+        3 => piece.chars().take(cut).collect(),
+        _ => piece,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever the kernel and others write, in whatever order: every line is counted once, and nothing that only another program said counts.
+    #[test]
+    fn every_line_is_counted_once_and_no_program_makes_errors(
+        lines in prop::collection::vec((said(), 0..4_u8), 1..40),
+        has_kernel: bool,
+    ) {
+        let line = |(said, who): &(String, u8)| match (who, has_kernel) {
+            (0, _) => format!("Nov 23 08:00:00 n1 evil[7]: {said}"),
+            (1, _) => format!("Nov 23 08:00:00 n1 user: {said}"),
+            (2, true) => format!("Nov 23 08:00:00 n1 kernel: {said}"),
+            (_, true) => format!("Nov 23 08:00:00 n1 kernel: [    1.5] {said}"),
+            (_, false) => format!("Nov 23 08:00:00 n1 kern: {said}"),
+        };
+        let text = lines.iter().map(line).collect::<Vec<_>>().join("\n");
+        let (reports, totals) = read(&text);
+        let counted = totals.of_report_count + totals.other_count + totals.not_understood_count + totals.not_from_kernel_count;
+        // A record that is not understood is counted by its first line, its further lines as those of a record.
+        prop_assert_eq!(totals.line_count, counted, "{}\n{:?}", text, totals);
+        prop_assert_eq!(totals.report_count, reports.len() as u64);
+        prop_assert!(reports.iter().all(|report| report.count > 0));
+        if !has_kernel {
+            prop_assert_eq!((reports.len(), totals.of_report_count, totals.lost_count), (0, 0, 0), "{}", text);
+        }
     }
 }

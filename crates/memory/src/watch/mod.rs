@@ -362,7 +362,12 @@ impl Watch {
             bmc::join_all(&mut look, poller.newest().0);
         }
         self.labels = Labels::of(&look);
+        let contradictions = self.suspects.contradictions(&look);
         self.suspects.complete(&mut look);
+        let path = "trace events";
+        let source = MemorySource::McEvent;
+        let contradictions = contradictions.into_iter().map(|why| MemoryProblem { source, path: path.into(), why });
+        look.problems.extend(contradictions);
         if self.has_source {
             look.unsupported = None;
         }

@@ -2,11 +2,14 @@
 
 use super::found;
 use crate::doctor::{Facts, Rule, Verdict};
-use surefoot_model::Severity;
+use surefoot_model::{Severity, Vendor};
 
 pub(super) const RULE: Rule = Rule { name: "firmware-threshold", check };
 
 fn check(facts: &Facts) -> Verdict {
+    if facts.vendor == Vendor::Amd {
+        return Verdict::Fine("the processor has no CMCI".into());
+    }
     if !facts.has_mce("bios_cmci_threshold") {
         return Verdict::Fine(
             "the kernel interrupts at the first corrected error (mce=bios_cmci_threshold is not set)".into(),
