@@ -206,7 +206,7 @@ mod tests {
         let mut report = mc_event(&McEvent {
             label: "DIMM_A1".into(),
             address,
-            grain_bits: 6,
+            grain_bits: Some(6),
             driver_detail: format!("APEI location: rank:0 bank:2 row:{row} col:{column}"),
             ..McEvent::default()
         });

@@ -9,21 +9,38 @@ pub enum Table {
     McEvent,
     /// `mce_record`: machine checks.
     MceRecord,
+    /// `extlog_event`: firmware's records, through the extended log of Intel's processors.
+    Extlog,
+    /// `memory_failure_event`: pages that the kernel took out of use.
+    MemoryFailure,
     /// `cxl_dram_event`.
     CxlDram,
     /// `cxl_general_media_event`.
     CxlGeneralMedia,
+    /// `aer_event`: errors of PCIe, which are none of memory.
+    Aer,
 }
 
 impl Table {
     /// In the order in which they are read.
-    pub const ALL: [Table; 4] = [Table::McEvent, Table::MceRecord, Table::CxlDram, Table::CxlGeneralMedia];
+    pub const ALL: [Table; 7] = [
+        Table::McEvent,
+        Table::MceRecord,
+        Table::Extlog,
+        Table::MemoryFailure,
+        Table::CxlDram,
+        Table::CxlGeneralMedia,
+        Table::Aer,
+    ];
 
     /// Its name in the database.
     pub fn name(self) -> &'static str {
         match self {
             Table::McEvent => "mc_event",
             Table::MceRecord => "mce_record",
+            Table::Extlog => "extlog_event",
+            Table::MemoryFailure => "memory_failure_event",
+            Table::Aer => "aer_event",
             Table::CxlDram => "cxl_dram_event",
             Table::CxlGeneralMedia => "cxl_general_media_event",
         }
@@ -37,9 +54,13 @@ pub enum Value {
     Number(i64),
     /// Text, on the way made valid UTF-8 and cut at 4 KiB.
     Text(String),
+    /// Bytes, cut at 4 KiB.
+    Bytes(Vec<u8>),
+    /// A fraction, which no column has that is read.
+    Fraction,
 }
 
-/// A row: its table, and its values by column. What is null, a fraction or bytes is left out.
+/// A row: its table, and its values by column. What is null is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row<'a> {
     /// Where it is from.
@@ -54,6 +75,19 @@ impl Row<'_> {
         match self.values.get(column) {
             Some(&Value::Number(number)) => Some(number.cast_unsigned()),
             _ => None,
+        }
+    }
+
+    /// Whether there is anything in a column, a number or not.
+    pub fn has(&self, column: &str) -> bool {
+        self.values.contains_key(column)
+    }
+
+    /// Bytes; empty where there are none.
+    pub fn bytes(&self, column: &str) -> &[u8] {
+        match self.values.get(column) {
+            Some(Value::Bytes(bytes)) => bytes,
+            _ => &[],
         }
     }
 

@@ -17,15 +17,13 @@ use std::path::Path;
 use surefoot_foreign::Regular;
 pub use surefoot_model::rasdaemon::{Row, Table, Value};
 
-/// The longest text that is handed out.
+/// The longest text, and bytes, that are handed out.
 const TEXT_BYTES_MAX: usize = 4096;
 /// A row takes more than this; a file that claims more rows is damaged.
 const ROW_BYTES_MIN: u64 = 8;
 
 /// Tables that tell of memory as well and are not read: that they have rows is said.
-const UNREAD: [&str; 7] = [
-    "extlog_event",
-    "memory_failure_event",
+const UNREAD: [&str; 5] = [
     "cxl_generic_event",
     "cxl_memory_module_event",
     "cxl_memory_sparing_event",
@@ -141,7 +139,9 @@ fn read(
                 ValueRef::Text(bytes) => {
                     Value::Text(String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned())
                 }
-                _ => continue,
+                ValueRef::Blob(bytes) => Value::Bytes(bytes[..bytes.len().min(TEXT_BYTES_MAX)].to_vec()),
+                ValueRef::Real(_) => Value::Fraction,
+                ValueRef::Null => continue,
             };
             values.insert(name.as_str(), value);
         }

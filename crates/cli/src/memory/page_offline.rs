@@ -87,7 +87,7 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
     let mut hosts = OneHost::new(options.host.clone());
     let (mut not_from_kernel_count, mut not_understood_count) = (0, 0);
     for file in &options.files {
-        let reading = hosts.read(|host, take| read(file, options.format, clock, host, take), &mut |report| {
+        let reading = hosts.read(|host, take| read(file, options.format, clock, host, take), &mut |report, _| {
             seen.add(report);
             modules.add(report);
             Ok(())

@@ -254,3 +254,70 @@ fn what_is_kept_has_a_limit() {
     assert_eq!((kept.modules.len(), kept.dropped_count), (super::KEPT_MAX, 10 * SLOTS as u64));
     assert!(!kept.modules.contains_key("R0-0") && kept.modules.contains_key("R1033-0"));
 }
+
+/// A look at which the counter cannot be read takes no time off the next rate.
+#[test]
+fn an_unreadable_look_does_not_double_the_rate() {
+    let (mut kept, boot) = (Kept::default(), "boot");
+    let mut look = |clock_s: f64, corrected: Option<u64>, uncorrected: Option<u64>, reset_s: u64| {
+        let mut module = Machine::new().module(0, reset_s, true);
+        (module.counters[0].corrected, module.counters[0].uncorrected) = (corrected, uncorrected);
+        kept.take(Moment { boot_id: Some(boot), clock_s: Some(clock_s), read_ns: None }, &[module], Limit::default());
+        // As if another process went on.
+        kept = serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap();
+        kept.modules["S0"].clone()
+    };
+    look(1000.0, Some(0), Some(0), 900);
+    for round in 1..20_u64 {
+        let at = 1000.0 + 20.0 * round as f64;
+        let blind = look(at - 10.0, None, Some(0), 890 + 20 * round);
+        assert_eq!(blind.corrected_count, 100 * (round - 1));
+        let seen = look(at, Some(100 * round), Some(0), 900 + 20 * round);
+        assert_eq!(
+            (seen.corrected_count, seen.rates.now_per_s, seen.rates.worst_per_s),
+            (100 * round, 5.0, 5.0),
+            "{round}"
+        );
+    }
+    // A reset that a look in between has seen by the other counter is none again.
+    look(2000.0, None, Some(7), 5);
+    let last = look(2010.0, Some(3), Some(9), 15);
+    assert_eq!((last.corrected_count, last.uncorrected_count), (1903, 9));
+}
+
+/// A module that was exchanged begins a new life, also where its serial number is only probably the slot's: what was counted of the one
+/// before stays with that one.
+#[test]
+fn an_exchanged_module_begins_anew_and_its_predecessor_keeps_its_errors() {
+    let look = |kept: &mut Kept, boot: &str, serial: Option<&str>, certainty, size_bytes, counts: (u64, u64)| {
+        let mut module = Machine::new().module(0, 100, false);
+        module.serial = serial.map(str::to_owned);
+        module.certainty = serial.map(|_| certainty);
+        module.size_bytes = size_bytes;
+        (module.counters[0].corrected, module.counters[0].uncorrected) = (Some(counts.0), Some(counts.1));
+        let moment = Moment { boot_id: Some(boot), clock_s: Some(200.0), read_ns: None };
+        let names = kept.take(moment, &[module], Limit::default()).0;
+        kept.seen_at(7_000);
+        *kept = serde_json::from_str(&serde_json::to_string(kept).unwrap()).unwrap();
+        let now = &kept.modules[&names[0]];
+        (names[0].clone(), now.corrected_count, now.uncorrected_count, now.since_realtime_ns)
+    };
+    let (probable, certain) = (Certainty::Probable, Certainty::Certain);
+    let mut kept = Kept::default();
+    assert_eq!(look(&mut kept, "a", Some("OLD111"), probable, 1 << 30, (5, 1)), ("mc0/dimm0".into(), 5, 1, 0));
+    // Firmware's tables could not be read for once.
+    assert_eq!(look(&mut kept, "b", None, probable, 0, (1, 0)), ("mc0/dimm0".into(), 6, 1, 0));
+    assert_eq!(look(&mut kept, "c", Some("NEW222"), probable, 1 << 30, (2, 0)), ("mc0/dimm0".into(), 2, 0, 7_000));
+    let before = &kept.modules["mc0/dimm0, before: OLD111"];
+    assert_eq!((before.corrected_count, before.uncorrected_count), (6, 1));
+    assert_eq!(look(&mut kept, "c", Some("NEW222"), probable, 1 << 30, (4, 0)), ("mc0/dimm0".into(), 4, 0, 7_000));
+    // Only its size tells.
+    let mut kept = Kept::default();
+    look(&mut kept, "a", None, probable, 1 << 30, (5, 1));
+    assert_eq!(look(&mut kept, "b", None, probable, 1 << 31, (0, 0)), ("mc0/dimm0".into(), 0, 0, 7_000));
+    // By serial numbers that are certain.
+    let mut kept = Kept::default();
+    look(&mut kept, "a", Some("OLD111"), certain, 1 << 30, (5, 1));
+    assert_eq!(look(&mut kept, "b", Some("NEW222"), certain, 1 << 30, (0, 0)), ("NEW222".into(), 0, 0, 7_000));
+    assert_eq!((kept.modules["OLD111"].uncorrected_count, kept.here_since("OLD111")), (1, 0));
+}

@@ -33,6 +33,21 @@ impl Kind {
         self.part.iter().chain(&self.serial)
     }
 
+    /// Takes in what another reading tells; what that does not tell stays known.
+    pub(super) fn learn(&mut self, now: Kind) {
+        self.serial = now.serial.or(self.serial.take());
+        self.part = now.part.or(self.part.take());
+        if now.size_bytes > 0 {
+            self.size_bytes = now.size_bytes;
+        }
+    }
+
+    /// Whether one cannot be the other.
+    pub(super) fn is_other(&self, other: &Kind) -> bool {
+        let serials = self.serial.as_ref().zip(other.serial.as_ref());
+        serials.is_some_and(|(one, other)| one != other) || !self.may_be(other)
+    }
+
     /// Whether one may be the other: what is not known of a module tells it from none.
     fn may_be(&self, other: &Kind) -> bool {
         let parts = self.part.as_ref().zip(other.part.as_ref());
@@ -167,7 +182,14 @@ impl KeptPlace {
     /// What became of the place's counters, also where they cannot be read.
     fn change(&self, moment: Moment<'_>, now: Option<u64>, reset_s: Option<u64>) -> Change {
         let value = self.corrected.unwrap_or(0);
-        let count = |value, reset_s, boot_id, clock_s| Count { value, reset_s, boot_id, clock_s, max: u64::MAX };
+        let count = |value, reset_s, boot_id, clock_s| Count {
+            value,
+            reset_s,
+            boot_id,
+            clock_s,
+            max: u64::MAX,
+            seen_per_s: 0.0,
+        };
         let before = count(value, self.reset_s, self.boot_id.as_deref(), self.clock_s);
         step(Some(&before), &count(now.unwrap_or(value), reset_s, moment.boot_id, moment.clock_s)).1
     }

@@ -66,8 +66,20 @@ pub struct KeptModule {
     /// When it was seen last, `CLOCK_REALTIME`; 0 where an older release kept it.
     #[serde(default)]
     pub seen_realtime_ns: u64,
+    /// Since when it is in its slot, `CLOCK_REALTIME`, where another module was there before; else 0. Until the reading is dated it is
+    /// [`COMES`].
+    #[serde(default, skip_serializing_if = "is_0")]
+    since_realtime_ns: u64,
     /// The reading in which it was seen last.
     seen: u64,
+}
+
+/// Of a module that came in the reading that is being taken in.
+const COMES: u64 = u64::MAX;
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for it.
+fn is_0(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What is kept of a counter's place.
@@ -81,9 +93,24 @@ struct KeptPlace {
     /// See [`Moment::read_ns`]; of this process alone.
     #[serde(skip)]
     read_ns: Option<u64>,
+    /// When its corrected errors were read, where they could not be since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    corrected_read: Option<ReadAt>,
+    /// The same of its uncorrected ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uncorrected_read: Option<ReadAt>,
     /// Which module was there.
     module: String,
     seen: u64,
+}
+
+/// When a counter was read.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct ReadAt {
+    reset_s: Option<u64>,
+    clock_s: Option<f64>,
+    #[serde(skip)]
+    read_ns: Option<u64>,
 }
 
 /// When a reading was made, by the host that was read.
@@ -119,7 +146,9 @@ impl Kept {
         let mixed = self.mixed(moment, modules);
         let mut names = Vec::with_capacity(modules.len());
         for module in modules {
+            self.end_predecessor(moment, module);
             let name = self.name(moment, module, &names);
+            self.note_arrival(module, &name);
             self.take_module(moment, module, &name, limit, &mut notices);
             names.push(name);
         }
@@ -131,6 +160,43 @@ impl Kept {
     /// The module that was at a place in the newest reading.
     pub(crate) fn module_of(&self, place: &str) -> Option<&KeptModule> {
         self.modules.get(&self.places.get(place)?.module)
+    }
+
+    /// Since when a module is in its slot, `CLOCK_REALTIME`: 0 where no other was seen there before.
+    pub(crate) fn here_since(&self, name: &str) -> u64 {
+        self.modules.get(name).map_or(0, |module| module.since_realtime_ns)
+    }
+
+    /// Where another serial or part number, or another size, is told of a place that names its module, the module was exchanged: the one
+    /// before keeps what was counted, and the new one begins.
+    fn end_predecessor(&mut self, moment: Moment<'_>, module: &Module) {
+        let name = &module.place;
+        let is_named_by_place = module.id() == name && module.only_place.is_none();
+        let is_other = |kept: &KeptModule| kept.kind.is_other(&mixed::Kind::of(module));
+        if !is_named_by_place || !self.modules.get(name).is_some_and(is_other) {
+            return;
+        }
+        let Some(before) = self.modules.remove(name) else { return };
+        let what = before.kind.texts().last().cloned().unwrap_or_else(|| format!("{} bytes", before.kind.size_bytes));
+        self.modules.insert(format!("{name}, before: {what}"), before);
+        let next = KeptModule { since_realtime_ns: COMES, ..KeptModule::default() };
+        self.modules.insert(name.clone(), next);
+        for counter in &module.counters {
+            let place = self.places.get_mut(&counter.place);
+            // The counters of another boot are the new module's from their start.
+            if let Some(place) = place.filter(|place| place.boot_id.as_deref() != moment.boot_id) {
+                *place = KeptPlace { module: name.clone(), ..KeptPlace::default() };
+            }
+        }
+    }
+
+    /// A module by serial number in a slot in which another was.
+    fn note_arrival(&mut self, module: &Module, name: &str) {
+        let before = self.places.get(&module.place).map(|place| place.module.as_str());
+        let is_new_here = before.is_some_and(|before| !before.is_empty() && before != name && before != module.place);
+        if is_new_here && name != module.place && module.only_place.is_none() {
+            self.modules.entry(name.to_owned()).or_default().since_realtime_ns = COMES;
+        }
     }
 
     fn name(&mut self, moment: Moment<'_>, module: &Module, taken: &[String]) -> String {
@@ -174,7 +240,7 @@ impl Kept {
         let was_here =
             self.places.get(&module.place).is_some_and(|place| place.module == name && place.seen == kept.seen);
         kept.seen = readings;
-        kept.kind = mixed::Kind::of(module);
+        kept.kind.learn(mixed::Kind::of(module));
         let here = if module.label.is_empty() { &module.place } else { &module.label };
         if kept.here != *here {
             let before = std::mem::replace(&mut kept.here, here.clone());
@@ -184,10 +250,11 @@ impl Kept {
         }
         let mut window = None;
         let mut corrected = 0_u64;
+        let seen_per_s = kept.rates.worst_per_s;
         for counter in &module.counters {
             let place = self.places.entry(counter.place.clone()).or_default();
-            let mut add = |before: Option<u64>, now: Option<u64>| {
-                let added = place.advance(moment, before, now, module.reset_s, EDAC_MAX)?;
+            let mut add = |(before, read): (Option<u64>, Option<ReadAt>), now: Option<u64>| {
+                let added = place.advance(moment, (before, read), now, module.reset_s, seen_per_s)?;
                 kept.is_lower_bound |= !added.change.is_exact();
                 let notice = Notice { place: counter.place.clone(), change: added.change };
                 // One reset clears both counters of a place.
@@ -197,8 +264,8 @@ impl Kept {
                 window = window.max(added.within_ns);
                 Some(added.count)
             };
-            let more = add(place.corrected, counter.corrected).unwrap_or(0);
-            let uncorrected = add(place.uncorrected, counter.uncorrected).unwrap_or(0);
+            let more = add((place.corrected, place.corrected_read), counter.corrected).unwrap_or(0);
+            let uncorrected = add((place.uncorrected, place.uncorrected_read), counter.uncorrected).unwrap_or(0);
             corrected = corrected.saturating_add(more);
             kept.uncorrected_count = kept.uncorrected_count.saturating_add(uncorrected);
             place.keep(moment, counter.corrected, counter.uncorrected, module.reset_s, name, readings);
@@ -206,7 +273,8 @@ impl Kept {
         kept.corrected_count = kept.corrected_count.saturating_add(corrected);
         if let Some(block) = &module.block {
             let place = self.places.entry(block.place()).or_default();
-            if let Some(added) = place.advance(moment, place.corrected, block.errors, None, EDAC_MAX) {
+            let before = (place.corrected, place.corrected_read);
+            if let Some(added) = place.advance(moment, before, block.errors, None, seen_per_s) {
                 kept.is_lower_bound |= !added.change.is_exact();
                 kept.block_count = kept.block_count.saturating_add(added.count);
                 window = window.max(added.within_ns);
@@ -259,23 +327,32 @@ struct Added {
 }
 
 impl KeptPlace {
+    /// When it was looked at last.
+    fn read_at(&self) -> ReadAt {
+        ReadAt { reset_s: self.reset_s, clock_s: self.clock_s, read_ns: self.read_ns }
+    }
+
     fn advance(
         &self,
         moment: Moment<'_>,
-        before: Option<u64>,
+        (before, read): (Option<u64>, Option<ReadAt>),
         now: Option<u64>,
         reset_s: Option<u64>,
-        max: u64,
+        seen_per_s: f64,
     ) -> Option<Added> {
-        let count = |value, reset_s, boot_id, clock_s| Count { value, reset_s, boot_id, clock_s, max };
-        let before = before.map(|value| count(value, self.reset_s, self.boot_id.as_deref(), self.clock_s));
+        let count = |value, reset_s, boot_id, clock_s| {
+            let max = EDAC_MAX;
+            Count { value, reset_s, boot_id, clock_s, max, seen_per_s }
+        };
+        let then = read.unwrap_or(self.read_at());
+        let before = before.map(|value| count(value, then.reset_s, self.boot_id.as_deref(), then.clock_s));
         let now = count(now?, reset_s, moment.boot_id, moment.clock_s);
         let (added, change) = step(before.as_ref(), &now);
         let nanoseconds = |seconds: f64| (seconds * 1e9) as u64;
         let within_ns = match (change, before) {
             (Change::Grew | Change::Wrapped, Some(before)) => {
                 let by_host = now.clock_s.zip(before.clock_s).map(|(now, before)| now - before);
-                let by_reader = moment.read_ns.zip(self.read_ns).map(|(now, before)| now.saturating_sub(before));
+                let by_reader = moment.read_ns.zip(then.read_ns).map(|(now, before)| now.saturating_sub(before));
                 by_host.filter(|seconds| *seconds > 0.0).map(nanoseconds).or(by_reader)
             }
             _ => reset_s.map(|seconds| nanoseconds(seconds as f64)),
@@ -293,8 +370,14 @@ impl KeptPlace {
         seen: u64,
     ) {
         let is_same_boot = self.boot_id.as_deref() == moment.boot_id;
-        // What cannot be read now is compared with what was read before, in the same boot.
+        // What cannot be read now is compared with what was read before, in the same boot, over the time since then.
         let known = |now: Option<u64>, before: Option<u64>| now.or(before.filter(|_| is_same_boot));
+        let last = self.read_at();
+        let read = |now: Option<u64>, before: Option<u64>, read: Option<ReadAt>| {
+            (now.is_none() && before.is_some() && is_same_boot).then(|| read.unwrap_or(last))
+        };
+        self.corrected_read = read(corrected, self.corrected, self.corrected_read);
+        self.uncorrected_read = read(uncorrected, self.uncorrected, self.uncorrected_read);
         self.corrected = known(corrected, self.corrected);
         self.uncorrected = known(uncorrected, self.uncorrected);
         (self.reset_s, self.clock_s, self.seen) = (reset_s, moment.clock_s, seen);

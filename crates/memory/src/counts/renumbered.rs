@@ -140,6 +140,11 @@ impl Kept {
     pub(crate) fn seen_at(&mut self, realtime_ns: u64) {
         let readings = self.readings;
         let there = self.modules.values_mut().filter(|module| module.seen == readings);
-        there.for_each(|module| module.seen_realtime_ns = realtime_ns);
+        there.for_each(|module| {
+            module.seen_realtime_ns = realtime_ns;
+            if module.since_realtime_ns == super::COMES {
+                module.since_realtime_ns = realtime_ns;
+            }
+        });
     }
 }

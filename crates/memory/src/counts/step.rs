@@ -13,6 +13,8 @@ pub struct Count<'a> {
     pub clock_s: Option<f64>,
     /// The highest value that it holds; it goes on with 0.
     pub max: u64,
+    /// The highest rate that was ever seen of it, errors per second; 0 where none was.
+    pub seen_per_s: f64,
 }
 
 /// What happened to a counter between two readings.
@@ -64,9 +66,12 @@ impl Change {
 /// Two clocks that count whole seconds, read one after the other, may differ by this much though nothing happened.
 const SLACK_S: f64 = 2.0;
 
-/// The highest rate that is believed of a counter, errors per second: ten times what a bank can report when every poll at 10 ms finds a
-/// full 15-bit counter. What would need more is no wrap.
-const FASTEST_PER_S: f64 = 3.3e7;
+/// A counter that wraps does so at a rate like those that were seen of it before: at most so many times the highest. It came to the upper
+/// half of 2^32 at that rate, so that one that never came there did not wrap.
+const FASTER_MAX: f64 = 100.0;
+
+/// Without a clock only the last sixteenth of the range is near enough to the end.
+const NEAR_END: u64 = 16;
 
 /// The errors since the value before, and what happened. They are never more than there were.
 pub fn step(before: Option<&Count<'_>>, now: &Count<'_>) -> (u64, Change) {
@@ -86,8 +91,11 @@ pub fn step(before: Option<&Count<'_>>, now: &Count<'_>) -> (u64, Change) {
     }
     let wrapped = (now.max.saturating_sub(before.value)).saturating_add(now.value).saturating_add(1);
     let is_believable = match now.clock_s.zip(before.clock_s) {
-        Some((now, before)) => wrapped as f64 <= (now - before) * FASTEST_PER_S,
-        None => before.value > now.max / 2,
+        Some((then_s, before_s)) => {
+            let is_high = before.value > now.max / 2;
+            is_high && wrapped as f64 <= (then_s - before_s) * before.seen_per_s * FASTER_MAX
+        }
+        None => before.value > now.max - now.max / NEAR_END,
     };
     if is_believable && before.value <= now.max { (wrapped, Change::Wrapped) } else { (0, Change::WentBack) }
 }
@@ -121,7 +129,7 @@ mod tests {
     const MAX: u64 = u32::MAX as u64;
 
     fn at(value: u64, reset_s: impl Into<Option<u64>>, clock_s: f64) -> Count<'static> {
-        Count { value, reset_s: reset_s.into(), boot_id: Some("a"), clock_s: Some(clock_s), max: MAX }
+        Count { value, reset_s: reset_s.into(), boot_id: Some("a"), clock_s: Some(clock_s), max: MAX, seen_per_s: 2e5 }
     }
 
     #[test]
@@ -142,6 +150,30 @@ mod tests {
         assert_eq!(step(Some(&at(500, 100, 200.0)), &at(5, 160, 260.0)), (0, Change::WentBack));
         // Without the kernel's word a reset is the reason.
         assert_eq!(step(Some(&at(500, None, 200.0)), &at(5, None, 260.0)), (5, Change::Reset));
+    }
+
+    /// 500, then 499: a driver that sets its counter anew, or a fault of it, and not 4.29 billion errors, however long the look took.
+    #[test]
+    fn a_counter_that_fell_wrapped_only_from_near_its_top_at_a_rate_that_was_seen() {
+        let fell = |from: u64, to: u64, within_s: f64, seen_per_s: f64| {
+            let before = Count { seen_per_s, ..at(from, 100, 200.0) };
+            step(Some(&before), &at(to, 100 + within_s as u64, 200.0 + within_s))
+        };
+        for within_s in [1.0, 130.0, 86_400.0, 1e7] {
+            assert_eq!(fell(500, 499, within_s, 1e6), (0, Change::WentBack), "{within_s}");
+        }
+        // Near its top, and at a rate that was never seen; at one that was.
+        assert_eq!(fell(MAX - 1_000_000, 5, 10.0, 0.5), (0, Change::WentBack));
+        assert_eq!(fell(MAX - 1_000_000, 5, 10.0, 0.0), (0, Change::WentBack));
+        assert_eq!(fell(MAX - 1_000_000, 5, 10.0, 90_000.0), (1_000_006, Change::Wrapped));
+        // A turn of the whole range from just below the top to just below that.
+        assert_eq!(fell(MAX, MAX - 1, 60.0, 10.0), (0, Change::WentBack));
+        let unclocked = |from| {
+            let before = Count { clock_s: None, ..at(from, 100, 0.0) };
+            step(Some(&before), &Count { clock_s: None, ..at(5, 160, 0.0) })
+        };
+        assert_eq!(unclocked(MAX / 2 + 1), (0, Change::WentBack));
+        assert_eq!(unclocked(MAX - 9), (15, Change::Wrapped));
     }
 
     #[test]

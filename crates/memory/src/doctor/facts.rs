@@ -11,6 +11,12 @@ use surefoot_model::{Digits, Vendor};
 const INSTANCES_MAX: usize = 64;
 /// Processors of an instance.
 const PROCESSORS_MAX: usize = 4096;
+/// Banks of a processor that may have a mask.
+const BANKS_MAX: u32 = 64;
+/// Processes whose names are looked at.
+const PROCESSES_MAX: usize = 1 << 16;
+/// Programs that collect memory errors.
+const COLLECTORS: [&str; 2] = ["rasdaemon", "mcelog"];
 /// A file of one number or word.
 const WORD_BYTES_MAX: u64 = 4096;
 
@@ -41,6 +47,14 @@ pub struct Facts {
     pub is_not_logged: Option<bool>,
     /// `edac_mc_poll_msec`, milliseconds.
     pub poll_ms: Option<u64>,
+    /// `edac_mc_log_ce`: whether the kernel prints each corrected error.
+    pub is_printed: Option<bool>,
+    /// Banks of the first processor whose mask is 0; `None` where no bank tells its mask.
+    pub masked_banks: Option<Vec<u32>>,
+    /// Programs that run and collect memory errors, too; `None` where the processes cannot be listed.
+    pub collectors: Option<Vec<&'static str>>,
+    /// Whether there is `/dev/mcelog`, from which mcelog reads.
+    pub has_mcelog: bool,
     /// Modules of EDAC drivers that are loaded.
     pub modules: Vec<String>,
     /// What firmware says of error sources; `None` where its table is not there or may not be read, with why.
@@ -80,6 +94,10 @@ impl Facts {
             is_ignored: flag("ignore_ce"),
             is_not_logged: flag("dont_log_ce"),
             poll_ms: number(&root.sys("module/edac_core/parameters/edac_mc_poll_msec")),
+            is_printed: number(&root.sys("module/edac_core/parameters/edac_mc_log_ce")).map(|value| value != 0),
+            masked_banks: masked_banks(root, &machine_check),
+            collectors: collectors(root),
+            has_mcelog: root.dev("mcelog").exists(),
             modules: modules(root),
             hest: Hest::read(root),
             log: KernelLog::read(root),
@@ -89,7 +107,8 @@ impl Facts {
 
     /// Whether any rule can be held.
     pub(super) fn is_anything_there(&self) -> Result<(), Unsupported> {
-        if self.has_machine_check || !self.reading.controllers.is_empty() {
+        // A kernel that was told to handle none has none of both.
+        if self.has_machine_check || !self.reading.controllers.is_empty() || self.has_mce("off") {
             return Ok(());
         }
         let (why, remedy) = match &self.hypervisor {
@@ -121,6 +140,32 @@ fn word(root: &Root, path: &Path) -> Option<String> {
 fn options(line: &str, name: &str) -> Vec<String> {
     let values = line.split_ascii_whitespace().filter_map(|option| option.strip_prefix(name)?.strip_prefix('='));
     values.flat_map(|values| values.split(',')).map(str::to_owned).collect()
+}
+
+/// Banks of the first processor whose mask (`bankN`) is 0.
+fn masked_banks(root: &Root, machine_check: &Path) -> Option<Vec<u32>> {
+    let masks = (0..BANKS_MAX).filter_map(|bank| {
+        let text = word(root, &machine_check.join(format!("bank{bank}")))?;
+        Some((bank, text.hex_digits::<u64>()?))
+    });
+    let masks: Vec<(u32, u64)> = masks.collect();
+    let masked = || masks.iter().filter(|(_, mask)| *mask == 0).map(|(bank, _)| *bank).collect();
+    (!masks.is_empty()).then(masked)
+}
+
+/// Those of [`COLLECTORS`] that run.
+fn collectors(root: &Root) -> Option<Vec<&'static str>> {
+    let processes = entries(&root.proc(""), PROCESSES_MAX)?;
+    let is_process =
+        |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.digits::<u32>().is_some());
+    let names: std::collections::BTreeSet<String> = processes
+        .iter()
+        .filter(|entry| is_process(entry))
+        .filter_map(|entry| word(root, &entry.path().join("comm")))
+        .collect();
+    // A tree that was recorded without processes tells nothing of them.
+    let running = || COLLECTORS.into_iter().filter(|name| names.contains(*name)).collect();
+    (!names.is_empty()).then(running)
 }
 
 /// EDAC drivers among the loaded modules.

@@ -1,6 +1,6 @@
 //! What the kernel logged of its own accounting: storms, and records that it lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use surefoot_hostfs::Root;
 use surefoot_model::Digits;
@@ -11,6 +11,8 @@ const LOG_BYTES_MAX: usize = 16 << 20;
 const OVERWRITTEN_MAX: u32 = 100;
 /// Banks in a storm at once that are told apart.
 const STORMS_MAX: usize = 1024;
+/// Memory controllers whose driver is kept.
+const CONTROLLERS_MAX: usize = 1024;
 /// A line is shown up to here.
 const LINE_MAX: usize = 120;
 
@@ -25,6 +27,8 @@ pub struct KernelLog {
     pub lost: Option<(String, u64)>,
     /// Lines that were read.
     pub lines: u64,
+    /// The driver of each memory controller by its number, and whether it polls, as the kernel says when it hands it over.
+    pub drivers: BTreeMap<u32, (String, Option<bool>)>,
 }
 
 impl KernelLog {
@@ -72,6 +76,9 @@ impl KernelLog {
         let shown = || message.chars().take(LINE_MAX).collect::<String>();
         let subject =
             |mark: &str| message.split(mark).next().unwrap_or_default().trim_start_matches("mce: ").trim().to_owned();
+        if let Some(said) = message.strip_prefix("EDAC MC") {
+            self.take_driver(said);
+        }
         const BEGUN: &str = "CMCI storm detected";
         const ENDED: &str = "CMCI storm subsided";
         if message.contains(BEGUN) {
@@ -88,6 +95,35 @@ impl KernelLog {
             self.lost = Some((shown(), count + 1));
         }
     }
+}
+
+impl KernelLog {
+    /// `0: Giving out device to module M controller C: DEV D (POLLED)` or `(INTERRUPT)`; before 3.13 `to 'M' 'C': DEV D`, which says
+    /// neither. `Removed device 0 for M C: DEV D`.
+    fn take_driver(&mut self, said: &str) {
+        let Some((number, said)) = said.split_once(": ") else { return };
+        if let Some(rest) = said.strip_prefix("Removed device ") {
+            let number = rest.split(' ').next().and_then(|number| number.digits().or_else(|| mc_number(number)));
+            number.and_then(|number: u32| self.drivers.remove(&number));
+            return;
+        }
+        let Some(rest) = said.strip_prefix("Giving out device to ") else { return };
+        let rest = rest.strip_prefix("module ").unwrap_or(rest);
+        let module = rest.split(' ').next().unwrap_or_default().trim_matches('\'').trim_end_matches(".c");
+        let is_polled = match rest.rsplit_once('(').map(|(_, state)| state.trim_end()) {
+            Some("POLLED)") => Some(true),
+            Some("INTERRUPT)") => Some(false),
+            _ => None,
+        };
+        if let Some(number) = number.digits().filter(|_| self.drivers.len() < CONTROLLERS_MAX) {
+            self.drivers.insert(number, (module.chars().take(LINE_MAX).collect(), is_polled));
+        }
+    }
+}
+
+/// `mc0`.
+fn mc_number(name: &str) -> Option<u32> {
+    name.strip_prefix("mc").or_else(|| name.strip_prefix("MC"))?.digits()
 }
 
 #[cfg(test)]
@@ -110,6 +146,37 @@ mod tests {
     fn users_cannot_make_up_storms() {
         let log = KernelLog::parse("12,1,10,-;mce: CPU3 BANK7 CMCI storm detected\nno record\n");
         assert_eq!((log.storm_count, log.lines), (0, 1));
+    }
+
+    /// From public logs of kernels of several ages.
+    #[test]
+    fn the_kernel_says_which_driver_polls() {
+        let of = |message: &str| KernelLog::parse(&format!("6,1,1,-;{message}\n")).drivers;
+        let one = |module: &str, is_polled| BTreeMap::from([(0, (module.to_owned(), is_polled))]);
+        for (message, drivers) in [
+            (
+                "EDAC MC0: Giving out device to module amd64_edac controller F19h_M60h: DEV 0000:00:18.3 (INTERRUPT)",
+                one("amd64_edac", Some(false)),
+            ),
+            (
+                "EDAC MC0: Giving out device to module ghes_edac.c controller ghes_edac: DEV ghes (INTERRUPT)",
+                one("ghes_edac", Some(false)),
+            ),
+            (
+                "EDAC MC0: Giving out device to module x38_edac controller x38: DEV 0000:00:00.0 (POLLED)",
+                one("x38_edac", Some(true)),
+            ),
+            ("EDAC MC0: Giving out device to 'i82875p_edac' 'i82875p': DEV 0000:00:00.0", one("i82875p_edac", None)),
+            // Of PCI, and of what is no memory controller.
+            ("EDAC PCI0: Giving out device to module 'x' controller 'y': DEV 'z' (POLLED)", BTreeMap::new()),
+            ("EDAC DEVICE0: Giving out device to module x controller y: DEV z (INTERRUPT)", BTreeMap::new()),
+        ] {
+            assert_eq!(of(message), drivers, "{message}");
+        }
+        let given = "6,1,1,-;EDAC MC0: Giving out device to module x_edac controller x: DEV d (POLLED)\n";
+        let removed = "6,2,2,-;EDAC MC: Removed device 0 for x_edac x: DEV d\n";
+        assert_eq!(KernelLog::parse(&format!("{given}{removed}")).drivers, BTreeMap::new());
+        assert_eq!(KernelLog::parse(&given.replace("6,", "14,")).drivers, BTreeMap::new(), "of a program");
     }
 
     #[test]

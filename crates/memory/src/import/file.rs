@@ -56,8 +56,8 @@ impl Reading {
     }
 }
 
-/// Takes each report as it is read.
-pub type Take<'a> = dyn FnMut(&ErrorReport) -> io::Result<()> + 'a;
+/// Takes each report as it is read, with the host that its log names.
+pub type Take<'a> = dyn FnMut(&ErrorReport, Option<&Host>) -> io::Result<()> + 'a;
 
 /// Opens a log, and waits for nobody: a pipe in a directory of another user may never have a writer. Pipes of this process's own, such
 /// as a shell's `<(dmesg)`, are read.
@@ -141,12 +141,13 @@ pub fn read_log(
         if let [_, _, ..] = import.hosts() {
             return Err(no_log(file, several(import.hosts())));
         }
-        hand_out(&mut reports, &mut reading, take)?;
+        hand_out(&mut reports, import.hosts().first(), &mut reading, take)?;
     }
     reading.hosts = import.hosts().to_vec();
     reading.hosts_instead = import.hosts_instead().to_vec();
     reading.totals = import.end(&mut reports);
-    hand_out(&mut reports, &mut reading, take)?;
+    let hosts = reading.hosts.clone();
+    hand_out(&mut reports, hosts.first(), &mut reading, take)?;
     if cut_count > 0 {
         reading.totals.notes.push(format!(
             "{} longer than {LINE_BYTES_MAX} bytes and cut there.",
@@ -173,10 +174,15 @@ pub(super) fn choose(hosts: &[Host]) -> String {
     }
 }
 
-fn hand_out(reports: &mut Vec<ErrorReport>, reading: &mut Reading, take: &mut Take<'_>) -> Result<(), Error> {
+fn hand_out(
+    reports: &mut Vec<ErrorReport>,
+    host: Option<&Host>,
+    reading: &mut Reading,
+    take: &mut Take<'_>,
+) -> Result<(), Error> {
     for report in reports.drain(..) {
         reading.count(&report);
-        take(&report).map_err(Error::Take)?;
+        take(&report, host).map_err(Error::Take)?;
     }
     Ok(())
 }
@@ -247,7 +253,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let read = |file: &Path| {
             let source = BufReader::new(open_log(file)?);
-            read_log(source, file, None, (Clock::default(), None), &mut |_| Ok(()))
+            read_log(source, file, None, (Clock::default(), None), &mut |_, _| Ok(()))
         };
         let why = |file: &Path| read(file).unwrap_err().to_string();
         assert!(why(&hole).contains("has no end"), "{}", why(&hole));

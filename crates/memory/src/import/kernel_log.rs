@@ -5,16 +5,18 @@
 //! | EDAC core | `EDAC MC0: 3 CE memory read error on LABEL (channel:1 slot:0 page:0x12345 offset:0x40 grain:32 syndrome:0x0 - DETAIL)`; `UE` has no syndrome |
 //! | machine checks that no driver takes | `mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092`, then `TSC … ADDR … MISC …`, then `PROCESSOR …` |
 //! | AMD's decoder | `[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[…]: 0xdc2040000000011b`, `Error Addr: 0x…`, `IPID: 0x…, Syndrome: 0x…` |
+//! | firmware's records of the boot before (BERT) | `[Hardware Error]: event severity: fatal`, the same without a number |
 //! | firmware's records (GHES) | `{1}[Hardware Error]: event severity: corrected`, `section_type: memory error`, `physical_address: 0x…`, `node: 0 card: 1 … row: 100 column: 24`, `DIMM location: …` |
 //!
 //! One error may be told by several of them: the record of a machine check or of firmware first, EDAC's line behind it. So a
 //! record waits for some lines, and where EDAC's line comes it is left to that.
 
 use super::journal::{self, Entry};
-use super::kernel_time::{At, Origin, Stamps, is_stamp};
+use super::kernel_time::{At, Origin, Stamps, is_stamp, without_since_boot};
 use super::machine_check::{Gathered, hex, hex_after};
 use super::{Clock, Line, NO_ZONE, Sink};
 use crate::reports::{CpuVendor, McErrorType, McEvent, cut, mc_event, words};
+use surefoot_hostfs::stamp::iso;
 use surefoot_model::{Digits, DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource};
 
 /// So many lines after the last one of a record EDAC's line is still of the same error.
@@ -56,6 +58,10 @@ struct Pending {
 struct Firmware {
     /// Its first line.
     line: u64,
+    /// The same, as [`KernelLog::taken`] counts.
+    began: u64,
+    /// When firmware says that it was, where it vouches for that.
+    at_realtime_ns: u64,
     /// What stands in braces before each of its lines.
     tag: String,
     severity: Severity,
@@ -86,9 +92,13 @@ pub(super) struct KernelLog {
     at: At,
     /// The line before was of a report.
     was_of_report: bool,
+    /// The report of EDAC's that the line before was, which syslog may say was repeated.
+    last: Option<ErrorReport>,
     /// The kernel says that it handed machine checks to a program.
     handed_on: bool,
     pending: Option<Pending>,
+    /// The address of EDAC's last line, and which line that was: firmware's record of the same error may come behind it.
+    told: Option<(u64, u64)>,
     /// Lines so far. In a log of several hosts those of others are not taken.
     taken: u64,
 }
@@ -99,8 +109,10 @@ impl KernelLog {
             stamps: Stamps::new(clock),
             at: At::default(),
             was_of_report: false,
+            last: None,
             handed_on: false,
             pending: None,
+            told: None,
             taken: 0,
         }
     }
@@ -134,40 +146,75 @@ impl KernelLog {
 
     fn at_time(&mut self, at: At, origin: Origin, said: &str, sink: &mut Sink<'_>) -> Line {
         self.at = at;
-        let line = self.said(said, origin, at.realtime_ns, sink);
-        // A line that repeats another one is of what that is of.
-        if folded(said).is_none() {
-            self.was_of_report = line != Line::Other;
+        if let Some((times, what)) = folded(said) {
+            return self.repeated(times, what, origin, at.realtime_ns, sink);
         }
+        self.last = None;
+        let line = self.said(said, origin, at.realtime_ns, sink);
+        self.was_of_report = line != Line::Other;
         line
+    }
+
+    /// Lines of another reader or host came between: a line that says the one before was repeated means those.
+    pub fn interrupt(&mut self) {
+        (self.was_of_report, self.last) = (false, None);
+    }
+
+    /// A line of syslog's in place of `times` lines, which are of what it quotes or else of the line before.
+    fn repeated(&mut self, times: Option<u32>, what: &str, origin: Origin, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+        const NOT_COUNTED: Line = Line::NotUnderstood(
+            "syslog folded errors into a count of repeated lines: `journalctl -k` has each of them",
+        );
+        match (origin, what) {
+            (Origin::Program, what) => return of_program(what),
+            (Origin::Kernel, "") | (Origin::Syslog, _) => {}
+            (Origin::Kernel, what) => {
+                self.interrupt();
+                let said = without_since_boot(what.trim_start());
+                if !said.starts_with("EDAC MC") {
+                    return if is_about_memory(said) { NOT_COUNTED } else { Line::Other };
+                }
+                let Some(times) = times else { return NOT_COUNTED };
+                let line = self.edac(&said["EDAC ".len()..], at_ns, times, sink);
+                self.was_of_report = line != Line::Other;
+                return line;
+            }
+        }
+        let again = self.last.clone().zip(times).and_then(|(last, times)| {
+            Some(ErrorReport { count: last.count.checked_mul(times)?, at_realtime_ns: at_ns, ..last })
+        });
+        match again {
+            Some(report) => {
+                self.tell(report, sink);
+                Line::OfReport
+            }
+            None if self.was_of_report => NOT_COUNTED,
+            None => Line::Other,
+        }
     }
 
     fn said(&mut self, said: &str, origin: Origin, at_ns: u64, sink: &mut Sink<'_>) -> Line {
         if self.pending.as_ref().is_some_and(|pending| self.taken > pending.line + WAIT_LINES) {
             self.flush(sink);
         }
-        if let Some(what) = folded(said) {
-            let is_of_error = if what.is_empty() { self.was_of_report } else { is_about_memory(what) };
-            return if is_of_error {
-                Line::NotUnderstood(
-                    "syslog folded errors into a count of repeated lines: `journalctl -k` has each of them",
-                )
-            } else {
-                Line::Other
-            };
-        }
-        if origin == Origin::Program {
+        if origin != Origin::Kernel {
             return of_program(said);
         }
         // The kernel's own lines begin so. Farther back it is what another program said.
         if let Some(rest) = said.strip_prefix("EDAC ") {
-            return self.edac(rest, at_ns, sink);
+            return self.edac(rest, at_ns, 1, sink);
         }
         match said.split_once(HARDWARE_ERROR) {
             Some((tag, rest)) if is_record_number(tag) => return self.firmware(tag, rest.trim(), at_ns, sink),
-            Some((prefix, rest)) if PREFIXES.contains(&prefix) => return self.machine_check(rest.trim(), at_ns, sink),
+            Some((prefix, rest)) if PREFIXES.contains(&prefix) => {
+                return self.of_no_number(prefix, rest.trim(), at_ns, sink);
+            }
             _ if of_program(said) == Line::NotFromKernel => return Line::NotFromKernel,
             _ => {}
+        }
+        if said.starts_with("BERT: Max print length exceeded") {
+            sink.totals.note(NOT_PRINTED);
+            return Line::OfReport;
         }
         // The machine check that it follows is told by its record.
         if said.starts_with("mce: Uncorrected hardware memory error") { Line::OfReport } else { Line::Other }
@@ -198,14 +245,31 @@ impl KernelLog {
     fn flush(&mut self, sink: &mut Sink<'_>) {
         let Some(pending) = self.pending.take() else { return };
         let report = match pending.waiting {
-            Waiting::MachineCheck(gathered) => {
-                let mut record = gathered.record;
-                if record.at_realtime_ns == 0 {
-                    record.at_realtime_ns = pending.at_realtime_ns;
+            Waiting::MachineCheck(mut gathered) => {
+                if gathered.record.at_realtime_ns == 0 {
+                    gathered.record.at_realtime_ns = pending.at_realtime_ns;
                 }
-                sink.machine_check(&record, gathered.line)
+                sink.machine_check(&gathered)
             }
-            Waiting::Firmware(section) => section.report(pending.at_realtime_ns, sink),
+            Waiting::Firmware(section) if section.tag == BEFORE_BOOT => {
+                // Neither the line nor the time of this boot dates it.
+                if let Some(mut report) = section.report(0, sink) {
+                    report.source = MemorySource::KernelLog;
+                    sink.report(report);
+                }
+                return;
+            }
+            Waiting::Firmware(section) => {
+                let address = section.location.address;
+                let is_told = self.told.is_some_and(|(told, line)| {
+                    Some(told) == address && section.began.saturating_sub(line) <= WAIT_LINES
+                });
+                if is_told {
+                    sink.totals.repeated_count += 1;
+                    return;
+                }
+                section.report(pending.at_realtime_ns, sink)
+            }
         };
         if let Some(report) = report {
             self.tell(report, sink);
@@ -226,7 +290,8 @@ impl KernelLog {
         sink.report(report);
     }
 
-    fn edac(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+    /// A line of EDAC's that came so many times.
+    fn edac(&mut self, said: &str, at_ns: u64, times: u32, sink: &mut Sink<'_>) -> Line {
         if let Some(lost) = said.split_once("Lost ").and_then(|(_, rest)| rest.split_once(" memory errors")) {
             let Some(count) = lost.0.trim().digits::<u64>() else {
                 return Line::NotUnderstood("the driver lost errors and the line does not say how many");
@@ -251,18 +316,51 @@ impl KernelLog {
         match edac_event(index, words, at_ns) {
             Ok(event) => {
                 let mut report = mc_event(&event);
+                self.last = Some(report.clone());
+                let Some(count) = report.count.checked_mul(times) else {
+                    return Line::NotUnderstood("EDAC's line came more times than can be counted");
+                };
+                report.count = count;
                 if report.at_realtime_ns == 0
                     && let Some(pending) = &self.pending
                 {
                     report.at_realtime_ns = pending.at_realtime_ns;
                 }
-                // The record that waited tells the same error.
+                // The record that waited tells the same error, unless both have an address and they differ.
+                let address = report.location.address;
+                let is_other = matches!(&self.pending, Some(Pending { waiting: Waiting::Firmware(section), .. })
+                    if section.location.address.zip(address).is_some_and(|(one, two)| one != two));
+                if is_other {
+                    self.flush(sink);
+                }
                 self.pending = None;
+                self.told = address.map(|address| (address, self.taken));
                 self.tell(report, sink);
                 Line::OfReport
             }
             Err(why) => Line::NotUnderstood(why),
         }
+    }
+
+    /// A line whose record has no number: of a machine check, or of firmware's records of the boot before.
+    fn of_no_number(&mut self, prefix: &str, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+        if let Some(count) = said.strip_prefix("Skipped ").and_then(|rest| rest.strip_suffix(" error records")) {
+            let Some(count) = count.digits::<u64>() else {
+                return Line::NotUnderstood(
+                    "the kernel left out firmware's records and the line does not say how many",
+                );
+            };
+            sink.totals.lost_count = sink.totals.lost_count.saturating_add(count);
+            sink.totals.note(NOT_PRINTED);
+            return Line::OfReport;
+        }
+        let is_open = matches!(&self.pending, Some(Pending { waiting: Waiting::Firmware(section), .. })
+            if section.tag == BEFORE_BOOT);
+        let is_of_firmware = said.starts_with("event severity: ") || is_open && status(said).is_none();
+        if prefix.is_empty() && is_of_firmware {
+            return self.firmware(BEFORE_BOOT, said, 0, sink);
+        }
+        self.machine_check(said, at_ns, sink)
     }
 
     fn machine_check(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
@@ -271,9 +369,11 @@ impl KernelLog {
             self.flush(sink);
             let mut gathered = Gathered { has_status: true, line: number, ..Gathered::default() };
             gathered.record.status = status.status;
-            gathered.record.bank = status.bank;
-            gathered.record.cpu = status.cpu;
+            gathered.record.bank = Some(status.bank);
+            gathered.record.cpu = Some(status.cpu);
             gathered.record.vendor = status.vendor;
+            // The core's own line is the same for all of them.
+            gathered.is_vendor_told = status.vendor == CpuVendor::Amd;
             let waiting = Waiting::MachineCheck(Box::new(gathered));
             self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: self.taken });
             return Line::OfReport;
@@ -314,10 +414,11 @@ impl KernelLog {
         };
         // The first section goes on from the lines above it, which are of the whole record.
         let is_new = said.starts_with("Hardware error from APEI")
+            || tag == BEFORE_BOOT && said.starts_with("event severity: ")
             || is_section && same.is_some_and(|section| section.is_section || !section.kind.is_empty());
         if is_new || same.is_none() {
             self.flush(sink);
-            let section = Firmware { line: number, tag: cut(tag), ..Firmware::default() };
+            let section = Firmware { line: number, began: self.taken, tag: cut(tag), ..Firmware::default() };
             let waiting = Waiting::Firmware(Box::new(section));
             self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: self.taken });
         }
@@ -351,8 +452,7 @@ fn edac_event(index: u32, said: &str, at_realtime_ns: u64) -> Result<McEvent, &'
     let address =
         page.checked_shl(12).filter(|shifted| shifted >> 12 == page).unwrap_or(0) | number("offset").unwrap_or(0);
     // Grain is a size in bytes.
-    let grain_bits =
-        number("grain").filter(|&grain| grain > 1).map_or(0, |grain| (64 - (grain - 1).leading_zeros()) as u8);
+    let grain_bits = number("grain").filter(|&grain| grain > 0).map(|grain| (64 - (grain - 1).leading_zeros()) as u8);
     let (msg, label) = match before.trim_end().rsplit_once("on ") {
         Some((msg, label)) if msg.is_empty() || msg.ends_with(' ') => (msg.trim(), label.trim()),
         _ => (before.trim(), ""),
@@ -367,7 +467,7 @@ fn edac_event(index: u32, said: &str, at_realtime_ns: u64) -> Result<McEvent, &'
         msg: msg.to_owned(),
         label: label.to_owned(),
         error_count: count,
-        mc_index: index,
+        mc_index: Some(index),
         top_layer,
         middle_layer,
         lower_layer: -1,
@@ -468,6 +568,8 @@ impl Firmware {
         } else if let Some(text) = value("DIMM location: ").filter(|text| !text.starts_with("not present")) {
             // Firmware that names the slot says it better than what it calls the part.
             self.label = cut(text);
+        } else if let Some(text) = value("precise tstamp: ") {
+            self.at_realtime_ns = iso(text).unwrap_or(0);
         } else if let Some(text) = value("error_type: ") {
             self.what = text.split_once(", ").map_or(text, |(_, words)| words).to_owned();
         } else if said.starts_with("node:")
@@ -518,8 +620,15 @@ impl Firmware {
                 return None;
             }
         };
+        let is_of_boot_before = self.tag == BEFORE_BOOT;
+        if is_of_boot_before {
+            sink.totals.note(
+                "Errors of the boot before (BERT) are dated by firmware, whose clock is read as UTC, or undated: the kernel prints \
+                 them when it boots.",
+            );
+        }
         Some(ErrorReport {
-            at_realtime_ns,
+            at_realtime_ns: if is_of_boot_before { self.at_realtime_ns } else { at_realtime_ns },
             at_ns: None,
             source: MemorySource::KernelLog,
             severity,
@@ -534,16 +643,30 @@ impl Firmware {
 }
 
 /// Sections of a firmware record that are of other units than memory, as the kernel names them.
-const OTHER_SECTIONS: [&str; 5] =
-    ["general processor error", "PCIe error", "ARM processor error", "Firmware Error Record", "CXL Protocol Error"];
+const OTHER_SECTIONS: [&str; 6] = [
+    "general processor error",
+    "IA32/X64 processor error",
+    "PCIe error",
+    "ARM processor error",
+    "Firmware Error Record Reference",
+    "CXL Protocol Error",
+];
 
-/// What syslog says instead of repeating a line: the line itself, or nothing where it means the one before; `None` for another line.
-fn folded(said: &str) -> Option<&str> {
+/// In place of the number of a record: firmware's records of the boot before (`drivers/acpi/apei/bert.c`) have none.
+const BEFORE_BOOT: &str = "BERT";
+
+/// Of records that the kernel does not print.
+const NOT_PRINTED: &str = "The kernel left out some of firmware's records of the boot before: /sys/firmware/acpi/tables/data/BERT has all of \
+                           them.";
+
+/// What syslog says instead of repeating a line: how many times, `None` where that is no number that can be, and the line itself, or
+/// nothing where it means the one before. `None` for another line.
+fn folded(said: &str) -> Option<(Option<u32>, &str)> {
     let (before, rest) = said.split_once("message repeated ")?;
-    let (count, rest) = rest.split_once(" times")?;
-    count.digits::<u64>()?;
+    let (count, rest) = rest.split_once(" times").or_else(|| rest.split_once(" time"))?;
     let is_whole = before.is_empty() || before.trim_end() == "last";
-    is_whole.then(|| rest.trim_start_matches([':', ' ', '[']).trim_end_matches(']'))
+    let count = count.digits::<u32>().filter(|&count| count > 0);
+    is_whole.then(|| (count, rest.strip_prefix(": [").map_or("", |rest| rest.strip_suffix(']').unwrap_or(rest))))
 }
 
 #[cfg(test)]

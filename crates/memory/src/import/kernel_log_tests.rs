@@ -1,4 +1,5 @@
 use crate::import::{Clock, Format, Import, Totals};
+use proptest::prelude::*;
 use surefoot_model::{ErrorReport, ErrorSeverity, Fidelity};
 
 fn read(text: &str) -> (Vec<ErrorReport>, Totals) {
@@ -254,15 +255,51 @@ fn a_second_boot_is_not_dated_by_the_first() {
     assert!(notes.iter().any(|note| note.contains("several boots")), "{notes:?}");
 }
 
+/// rsyslog quotes what it folded, older syslogs mean the line before. The forms are those of public logs.
 #[test]
-fn lines_that_syslog_folded_are_not_lost() {
-    let (reports, totals) = read(&format!(
-        "{EDAC}\nNov 23 08:00:01 host kernel: message repeated 7 times: [{EDAC}]\n\
-         Nov 23 08:00:02 host last message repeated 3 times\nusb 1-1: new device\nlast message repeated 2 times\n"
-    ));
-    assert_eq!((reports.len(), totals.not_understood_count, totals.other_count), (1, 2, 2), "{totals:?}");
-    let (_, totals) = read(&format!("{EDAC}\nNov 23 08:00:02 host kernel: last message repeated 3 times\n"));
-    assert_eq!(totals.not_understood_count, 1, "{totals:?}");
+fn lines_that_syslog_folded_count_as_often_as_they_came() {
+    let counts = |text: &str| {
+        let (reports, totals) = read(text);
+        (reports.iter().map(|report| report.count).collect::<Vec<_>>(), totals.not_understood_count)
+    };
+    let said = EDAC.split_once("] ").expect("a stamp").1;
+    let quoted = |text: &str| format!("Nov 23 08:00:01 host kernel: message repeated 7 times: [{text}]");
+    for text in [EDAC.to_owned(), format!(" {said}"), format!("[T92772] {said}"), format!(" {EDAC}")] {
+        assert_eq!(counts(&quoted(&text)), (vec![21], 0), "{text}");
+    }
+    let last = "Nov 23 08:00:02 host last message repeated 3 times";
+    assert_eq!(counts(&format!("{EDAC}\n{last}\n{last}\n")), (vec![3, 9, 9], 0));
+    assert_eq!(counts(&format!("{}\n{last}\n", quoted(EDAC))), (vec![21, 9], 0));
+    // What came between is what was repeated.
+    let other = "Nov 23 08:00:01 host kernel: usb 1-1: new device";
+    let tagged = "Nov 23 08:00:01 host mcelog: Hardware event. This is not a software error.";
+    assert_eq!(counts(&format!("{EDAC}\n{other}\n{last}\n")), (vec![3], 0));
+    assert_eq!(counts(&format!("{EDAC}\n{tagged}\n{last}\n")), (vec![3], 1), "a record of mcelog that is cut");
+    // Of a record of several lines one alone tells nothing.
+    let record = "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092";
+    assert_eq!(counts(&quoted(record)), (vec![], 1));
+    assert_eq!(counts(&format!("Nov 23 08:00:01 host kernel: {record}\n{last}\n")), (vec![1], 1));
+}
+
+/// Any user can write these, and no number of times is believed that cannot be.
+#[test]
+fn what_others_say_was_repeated_counts_nothing() {
+    let said = EDAC.split_once("] ").expect("a stamp").1;
+    for line in [
+        format!("Nov 23 08:00:01 host evil[7]: message repeated 7 times: [{said}]"),
+        format!("Nov 23 08:00:01 host evil: last message repeated 7 times: [{said}]"),
+    ] {
+        let (reports, totals) = read(&line);
+        assert_eq!((reports.len(), totals.not_from_kernel_count), (0, 1), "{line}");
+    }
+    let (reports, _) = read(&format!("{EDAC}\nNov 23 08:00:02 host evil: last message repeated 900 times\n"));
+    assert_eq!(reports.len(), 1);
+    for times in ["0", "-1", "many", "1099511627776", "4294967295", "99999999999999999999", ""] {
+        let (reports, totals) = read(&format!("Nov 23 08:00:01 n kernel: message repeated {times} times: [{said}]"));
+        assert_eq!((reports.len(), totals.not_understood_count), (0, 1), "{times}");
+        let (reports, totals) = read(&format!("{EDAC}\nNov 23 08:00:01 n last message repeated {times} times"));
+        assert_eq!((reports.len(), totals.not_understood_count), (1, 1), "{times}");
+    }
 }
 
 #[test]
@@ -318,4 +355,177 @@ fn what_a_program_says_in_the_words_of_the_kernel_is_counted_and_not_believed() 
     }
     // `dmesg` reads the kernel's own buffer.
     assert!(!read(EDAC).1.notes.iter().any(|note| note.contains("logger")));
+}
+
+const BERT: &str = "\
+[Mon Jul 13 21:29:30 2026] BERT: Error records from previous boot:
+[Mon Jul 13 21:29:30 2026] [Hardware Error]: event severity: fatal
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:  precise tstamp: 2026-07-13 21:20:00
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:  Error 0, type: fatal
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:  fru_text: B1
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:   section_type: memory error
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:   physical_address: 0x0000000012345040
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:   node:0 card:3 module:1 rank:1 bank:2 row:100 column:24
+[Mon Jul 13 21:29:30 2026] [Hardware Error]:   error_type: 3, multi-bit ECC
+";
+
+/// The error that brought the machine down is printed at the next boot, without a number of the record.
+#[test]
+fn firmware_s_records_of_the_boot_before_are_read() {
+    let (reports, totals) = read(BERT);
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((report.severity, report.label.as_str()), (ErrorSeverity::Uncorrected, "B1"));
+    assert_eq!((report.location.row, report.location.address), (Some(100), Some(0x1234_5040)));
+    // `date -u -d '2026-07-13 21:20:00' +%s`: not the time of the line.
+    assert_eq!(report.at_realtime_ns, 1_783_977_600_000_000_000);
+    assert_eq!((totals.not_understood_count, totals.other_count, totals.of_report_count), (0, 1, 8));
+    // Firmware that does not vouch for its clock dates nothing, nor does the time of this boot.
+    let mut import = Import::new(
+        Format::KernelLog,
+        Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_793_491_200_000_000_000) },
+    );
+    let text = BERT.replace("precise", "imprecise").replace("[Mon Jul 13 21:29:30 2026]", "[    1.5]");
+    let mut reports = Vec::new();
+    text.lines().for_each(|line| import.line(line, &mut reports));
+    let totals = import.end(&mut reports);
+    assert_eq!((reports.len(), reports[0].at_realtime_ns, totals.has_seconds_since_boot), (1, 0, false));
+    // Two records; then a machine check of this boot; then records that were left out.
+    let (reports, totals) = read(&format!(
+        "{BERT}{BERT}[ 2.0] mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092\n\
+         [ 2.0] BERT: [Hardware Error]: Skipped 3 error records\n"
+    ));
+    assert_eq!((reports.len(), totals.lost_count, totals.not_understood_count), (3, 3, 0), "{totals:?}");
+    // One of a processor, from a public log, and of a kind that nobody knows.
+    for (kind, not_understood) in [("IA32/X64 processor error", 0), ("unknown, 81212a96-09ed", 1)] {
+        let (reports, totals) = read(&BERT.replace("memory error", kind));
+        assert_eq!((reports.len(), totals.not_understood_count), (0, not_understood), "{kind}");
+    }
+    // Any user can write these.
+    let (reports, totals) = read(&BERT.replace("[Mon Jul 13 21:29:30 2026] ", "Jul 13 21:29:30 n1 evil: "));
+    assert_eq!((reports.len(), totals.not_from_kernel_count), (0, 8));
+}
+
+/// From a public log of an Arm server: EDAC's line comes before firmware's record of the same error, elsewhere behind it.
+#[test]
+fn edac_s_line_before_or_behind_firmware_s_record_is_one_error() {
+    let edac = |page: u32| {
+        format!(
+            "[  485.4] EDAC MC0: 1 UE multi-symbol chipkill ECC on unknown memory (node:0 card:3 module:0 rank:0 bank_group:0 \
+             bank_address:0 device:0 row:624 column:384 chip_id:0 page:{page:#x} offset:0x400 grain:1 - APEI location: node:0 \
+             card:3 module:0 rank:0 row:624 column:384 status(0x0000000000000400): Storage error in DRAM memory)\n"
+        )
+    };
+    let record = |number: u32, page: u32| {
+        format!(
+            "[  485.5] {{{number}}}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 2\n\
+             [  485.5] {{{number}}}[Hardware Error]: event severity: recoverable\n\
+             [  485.5] {{{number}}}[Hardware Error]:  Error 0, type: recoverable\n\
+             [  485.5] {{{number}}}[Hardware Error]:   section_type: memory error\n\
+             [  485.5] {{{number}}}[Hardware Error]:   physical_address: {:#018x}\n",
+            u64::from(page) << 12 | 0x400
+        )
+    };
+    let count = |text: &str| {
+        let (reports, totals) = read(text);
+        (reports.len(), totals.repeated_count)
+    };
+    assert_eq!(count(&format!("{}{}", edac(7), record(2, 7))), (1, 1));
+    assert_eq!(count(&format!("{}{}", record(2, 7), edac(7))), (1, 0));
+    assert_eq!(count(&format!("{}{}{}{}", edac(7), record(2, 7), edac(8), record(3, 8))), (2, 2));
+    // Two errors, of which EDAC told one each.
+    assert_eq!(count(&format!("{}{}", edac(7), record(2, 8))), (2, 0));
+    assert_eq!(count(&format!("{}{}", record(2, 8), edac(7))), (2, 0));
+}
+
+/// What the kernel prints of a machine check is the same for all makers until it names one.
+#[test]
+fn a_machine_check_without_a_maker_is_of_another_unit_only_if_it_says_so() {
+    let check = |status: &str, rest: &str| {
+        let (reports, totals) =
+            read(&format!("[ 1.0] mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: {status}\n{rest}"));
+        (reports.len(), totals.other_unit_count, totals.not_understood_count)
+    };
+    let named = "[ 1.0] mce: [Hardware Error]: PROCESSOR 2:a00f11 TIME 1700000000 SOCKET 0 APIC 0 microcode 1\n";
+    assert_eq!(check("8c00004000010092", ""), (1, 0, 0));
+    assert_eq!(check("dc2040000000011b", ""), (0, 0, 1), "of AMD's memory controller, and cut");
+    assert_eq!(check("dc2040000000011b", named), (0, 1, 0));
+}
+
+#[test]
+fn what_is_no_date_dates_nothing() {
+    let clock =
+        Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_795_400_000_000_000_000) };
+    let at = |stamp: &str| {
+        let mut import = Import::new(Format::KernelLog, clock);
+        let mut reports = Vec::new();
+        import.line(&EDAC.replace("[  100.1] ", stamp), &mut reports);
+        import.end(&mut reports);
+        reports.iter().map(|report| report.at_realtime_ns).collect::<Vec<_>>()
+    };
+    assert_eq!(at("[ 6.5] "), [1_795_400_006_500_000_000]);
+    // `date -u -d '2025-11-28 00:10' +%s`: this year's is still to come.
+    assert_eq!(at("[Nov28 00:10] "), [1_764_288_600_000_000_000]);
+    for stamp in ["[Feb30 00:10] ", "[Sun Feb 30 08:00:00 2026] ", "Feb 30 08:00:00 n1 kernel: ", "[Nov31 00:10] "] {
+        assert_eq!(at(stamp), [0], "{stamp}");
+    }
+}
+
+/// Pieces of what the kernel and syslog write, whole, cut and contrary.
+fn said() -> impl Strategy<Value = String> {
+    let pieces = [
+        EDAC.split_once("] ").map_or("", |(_, said)| said),
+        "EDAC MC0: 1 UE x on A1 or B1 (channel:-1 slot:-1 page:0x1 offset:0x0 grain:8)",
+        "EDAC MC0: many CE x on A1 (page:0x1 offset:0x0 grain:8)",
+        "EDAC MC0: Giving out device to module x controller y: DEV z (POLLED)",
+        "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092",
+        "mce: [Hardware Error]: TSC 0 ADDR 123457040 MISC 8c",
+        "mce: [Hardware Error]: PROCESSOR 2:a00f11 TIME 1700000000 SOCKET 1 APIC 20 microcode d0003a5",
+        "[Hardware Error]: event severity: fatal",
+        "[Hardware Error]:   section_type: memory error",
+        "{1}[Hardware Error]: event severity: corrected",
+        "{1}[Hardware Error]:   section_type: memory error",
+        "{1}[Hardware Error]:   physical_address: 0xffffffffffffffff",
+        "BERT: [Hardware Error]: Skipped 4 error records",
+        "BERT: Error records from previous boot:",
+        "usb 1-1: new device",
+        "",
+    ];
+    let piece = proptest::sample::select(pieces.to_vec()).prop_map(str::to_owned);
+    let times = prop_oneof![Just("7"), Just("-1"), Just("4294967295"), Just("many"), Just("0")];
+    (piece, times, 0..6_u8, 0..400_usize).prop_map(|(piece, times, how, cut)| match how {
+        0 => format!("message repeated {times} times: [ {piece}]"),
+        1 => format!("message repeated {times} times: [[T1] {piece}"),
+        2 => format!("last message repeated {times} times"),
+        3 => piece.chars().take(cut).collect(),
+        _ => piece,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever the kernel and others write, in whatever order: every line is counted once, and nothing that only another program said counts.
+    #[test]
+    fn every_line_is_counted_once_and_no_program_makes_errors(
+        lines in prop::collection::vec((said(), 0..4_u8), 1..40),
+        has_kernel: bool,
+    ) {
+        let line = |(said, who): &(String, u8)| match (who, has_kernel) {
+            (0, _) => format!("Nov 23 08:00:00 n1 evil[7]: {said}"),
+            (1, _) => format!("Nov 23 08:00:00 n1 user: {said}"),
+            (2, true) => format!("Nov 23 08:00:00 n1 kernel: {said}"),
+            (_, true) => format!("Nov 23 08:00:00 n1 kernel: [    1.5] {said}"),
+            (_, false) => format!("Nov 23 08:00:00 n1 kern: {said}"),
+        };
+        let text = lines.iter().map(line).collect::<Vec<_>>().join("\n");
+        let (reports, totals) = read(&text);
+        let counted = totals.of_report_count + totals.other_count + totals.not_understood_count + totals.not_from_kernel_count;
+        // A record that is not understood is counted by its first line, its further lines as those of a record.
+        prop_assert_eq!(totals.line_count, counted, "{}\n{:?}", text, totals);
+        prop_assert_eq!(totals.report_count, reports.len() as u64);
+        prop_assert!(reports.iter().all(|report| report.count > 0));
+        if !has_kernel {
+            prop_assert_eq!((reports.len(), totals.of_report_count, totals.lost_count), (0, 0, 0), "{}", text);
+        }
+    }
 }

@@ -43,6 +43,8 @@ pub(super) enum Origin {
     Kernel,
     /// A program, or it is not known who.
     Program,
+    /// Syslog itself, which says how many times the line before came.
+    Syslog,
 }
 
 /// Reads stamps line by line.
@@ -103,6 +105,7 @@ impl Stamps {
             self.is_shared = true;
             return match tag {
                 "kernel" => (at, Origin::Kernel, without_since_boot(words)),
+                "" if words.starts_with("last message repeated ") => (at, Origin::Syslog, words),
                 _ => (at, Origin::Program, words),
             };
         }
@@ -263,9 +266,13 @@ fn unix(text: &str) -> Option<u64> {
 /// `Mon Nov 23 08:00:00 2026`.
 fn ctime(stamp: &str) -> Option<At> {
     let words: Vec<&str> = stamp.split_whitespace().collect();
-    let &[_, month, day, time, year] = words.as_slice() else { return None };
+    let &[weekday, month, day, time, year] = words.as_slice() else { return None };
+    if weekday.len() != 3 || year.len() != 4 {
+        return None;
+    }
     let (month, (second, _)) = (month_of(month)?, of_day(time)?);
-    let realtime_ns = nanoseconds(year.digits()?, month, day.digits()?, second)?;
+    // A day that no month has is a stamp that dates nothing.
+    let realtime_ns = nanoseconds(year.digits()?, month, day.digits()?, second).unwrap_or(0);
     Some(At { realtime_ns, is_local: true, ..At::default() })
 }
 
@@ -303,7 +310,8 @@ fn tagged_by_protocol(rest: &str) -> (&str, &str) {
 }
 
 /// Without the seconds since boot and the caller, which rsyslog leaves in.
-fn without_since_boot(words: &str) -> &str {
+pub(super) fn without_since_boot(words: &str) -> &str {
+    let words = without_caller(words);
     match words.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((stamp, after)) if seconds(stamp.trim()).is_some() => without_caller(after),
         _ => words,

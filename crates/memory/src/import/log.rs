@@ -34,6 +34,7 @@ impl Log {
         let before = sink.totals.report_count;
         if is_mcelogs {
             let line = self.mcelog.line(line, sink);
+            self.kernel.interrupt();
             self.mcelog_count += sink.totals.report_count - before;
             return line;
         }

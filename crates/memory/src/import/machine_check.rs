@@ -9,8 +9,12 @@ pub(super) struct Gathered {
     pub record: MceRecord,
     /// Whether its status was seen, without which it says nothing.
     pub has_status: bool,
-    /// Whether it was printed with an error of the machine running, not as one that was only logged.
+    /// Its first line.
     pub line: u64,
+    /// Whether the record names the maker of the processor.
+    pub is_vendor_told: bool,
+    /// The module and the channel in words, which mcelog reads out of `MCi_MISC` for processors whose memory controller tells them there.
+    pub module: (Option<u32>, Option<u32>),
 }
 
 /// The number after a word, such as `ADDR 1b3f4000` or `STATUS: 0x8c…`.
@@ -69,11 +73,12 @@ impl Gathered {
         let Some((_, rest)) = text.split_once("PROCESSOR ") else { return false };
         let vendor = rest.split(':').next().and_then(|number| number.trim().digits());
         self.record.vendor = vendor.map_or(CpuVendor::Other, CpuVendor::from_number);
+        self.is_vendor_told = true;
         if let Some(seconds) = decimal_after(rest, "TIME ") {
             self.record.at_realtime_ns = seconds.saturating_mul(1_000_000_000);
         }
         if let Some(socket) = decimal_after(rest, "SOCKET ") {
-            self.record.socketid = u32::try_from(socket).unwrap_or(u32::MAX);
+            self.record.socketid = u32::try_from(socket).ok();
         }
         true
     }
@@ -90,7 +95,7 @@ mod tests {
         let record = &gathered.record;
         assert_eq!((record.addr, record.misc, record.synd, record.ipid), (0x1b3f_4000, 0x8c, 5, 0x96_0035_0f00));
         assert!(gathered.take_processor("PROCESSOR 2:a00f11 TIME 1700000000 SOCKET 1 APIC 0 microcode a0011ce"));
-        assert_eq!((gathered.record.vendor, gathered.record.socketid), (CpuVendor::Amd, 1));
+        assert_eq!((gathered.record.vendor, gathered.record.socketid), (CpuVendor::Amd, Some(1)));
         assert_eq!(gathered.record.at_realtime_ns, 1_700_000_000_000_000_000);
         assert!(!gathered.take_registers("MICROADDR 5 ADDRX é"));
     }

@@ -4,7 +4,7 @@ use super::kernel_time::stamped;
 use super::machine_check::{Gathered, decimal_after, hex_after};
 use super::{Clock, Line, Sink};
 use crate::reports::CpuVendor;
-use surefoot_model::MemorySource;
+use surefoot_model::{Digits, MemorySource};
 
 /// No record has more lines; what comes after is not of it.
 const LINES_MAX: u32 = 64;
@@ -119,7 +119,7 @@ impl Mcelog {
             sink.totals.record_not_understood(open.line, "a record without STATUS; the log may be cut off there", "");
             return;
         }
-        if let Some(mut report) = sink.machine_check(&open.record, open.line) {
+        if let Some(mut report) = sink.machine_check(&open) {
             report.source = MemorySource::Mcelog;
             sink.report(report);
         }
@@ -129,8 +129,8 @@ impl Mcelog {
 fn take(open: &mut Gathered, line: &str) {
     let number = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
     if line.starts_with("CPU ") && line.contains("BANK") {
-        open.record.cpu = number(decimal_after(line, "CPU ")).unwrap_or(0);
-        open.record.bank = number(decimal_after(line, "BANK ")).unwrap_or(0);
+        open.record.cpu = number(decimal_after(line, "CPU "));
+        open.record.bank = number(decimal_after(line, "BANK "));
     }
     // A line of words could name any of these; registers stand alone or beside others.
     if line.starts_with("MISC ") || line.starts_with("ADDR ") || line.starts_with("CPU ") || line.starts_with("SYND ") {
@@ -148,9 +148,15 @@ fn take(open: &mut Gathered, line: &str) {
     if line.starts_with("MCGCAP ") {
         open.record.mcgcap = hex_after(line, "MCGCAP").unwrap_or(0);
         // Its base is not said; sockets from 10 on are rare, and both readings agree below.
-        open.record.socketid = number(hex_after(line, "SOCKETID")).unwrap_or(0);
+        open.record.socketid = number(hex_after(line, "SOCKETID"));
     }
+    // Both have two bits (Intel SDM volume 3B, "Incremental MC Error Codes of Memory Controllers").
+    let word =
+        |name: &str| line.strip_prefix(name).and_then(|word| word.trim().digits::<u32>()).filter(|&word| word < 4);
+    open.module.0 = word("Memory DIMM ID of error:").or(open.module.0);
+    open.module.1 = word("Memory channel ID of error:").or(open.module.1);
     if let Some(vendor) = line.strip_prefix("CPUID Vendor ") {
+        open.is_vendor_told = true;
         open.record.vendor = match vendor.split_whitespace().next() {
             Some("Intel") => CpuVendor::Intel,
             Some("AMD" | "Hygon") => CpuVendor::Amd,
@@ -228,6 +234,42 @@ CPUID Vendor Intel Family 6 Model 106 Step 6
         let mut import = Import::new(Format::Mcelog, Clock::default());
         let mut reports = Vec::new();
         RECORD.replace("Vendor Intel", "Vendor Elbrus").lines().for_each(|line| import.line(line, &mut reports));
+        let totals = import.end(&mut reports);
+        assert_eq!((reports.len(), totals.other_unit_count, totals.not_understood_count), (0, 0, 1));
+    }
+
+    /// As mcelog prints a record of Nehalem, whose memory controller tells the module in its own register.
+    #[test]
+    fn the_module_and_the_channel_in_words_are_the_place() {
+        let of = |words: &str| {
+            let mut import = Import::new(Format::Mcelog, Clock::default());
+            let mut reports = Vec::new();
+            let text = format!(
+                "MCE 0\nCPU 1 BANK 8 TSC 1193fd60c6699\nMISC 8f44960800095840 ADDR 4a9f3b1c0\nMCG status:\n\
+                 MCA: MEMORY CONTROLLER RD_CHANNELunspecified_ERR\nMemory corrected error count (CORE_ERR_CNT): 18\n{words}\
+                 STATUS cc0004800001009f MCGSTATUS 0\nCPUID Vendor Intel Family 6 Model 26\n"
+            );
+            text.lines().for_each(|line| import.line(line, &mut reports));
+            import.end(&mut reports);
+            let [report] = reports.as_slice() else { panic!("{reports:?}") };
+            (report.location.slot, report.location.channel, report.location.socket, report.count)
+        };
+        let words = "Memory DIMM ID of error: 1\nMemory channel ID of error: 0\n";
+        assert_eq!(of(words), (Some(1), Some(0), None, 18));
+        for words in
+            ["", "Memory DIMM ID of error: 4\nMemory channel ID of error: x\n", "Memory DIMM ID of error: -1\n"]
+        {
+            assert_eq!(of(words), (None, None, None, 18), "{words}");
+        }
+    }
+
+    /// Its end was cut off: it may be of any maker's processor.
+    #[test]
+    fn a_record_that_names_no_maker_is_no_record_of_another_unit() {
+        let mut import = Import::new(Format::Mcelog, Clock::default());
+        let mut reports = Vec::new();
+        let text = RECORD.replace("8c00014000010092", "dc2040000000011b");
+        text.lines().filter(|line| !line.starts_with("CPUID")).for_each(|line| import.line(line, &mut reports));
         let totals = import.end(&mut reports);
         assert_eq!((reports.len(), totals.other_unit_count, totals.not_understood_count), (0, 0, 1));
     }

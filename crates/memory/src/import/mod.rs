@@ -42,9 +42,10 @@ pub use rasdaemon::{Filled, Rows};
 pub use surefoot_hostfs::stamp::Clock;
 
 use crate::counted;
-use crate::reports::{self, CpuVendor, MceRecord, mce_record};
+use crate::reports::{self, mce_record};
 use host::Hosts;
 use log::Log;
+use machine_check::Gathered;
 use sel::Sel;
 use surefoot_model::{ErrorReport, one_line};
 
@@ -88,7 +89,7 @@ pub struct Totals {
     pub of_report_count: u64,
     /// Lines that have nothing to do with memory errors.
     pub other_count: u64,
-    /// Records of machine checks that are not of memory: caches, buses.
+    /// Records of errors that are not of memory: caches, buses, PCIe.
     pub other_unit_count: u64,
     /// Records that tell of an error that another record told already.
     pub repeated_count: u64,
@@ -159,13 +160,22 @@ pub(crate) struct Sink<'a> {
 
 impl Sink<'_> {
     /// The report of a machine check; `None` for one of another unit than memory, and for one that cannot be read. Both are counted.
-    pub fn machine_check(&mut self, record: &MceRecord, line: u64) -> Option<ErrorReport> {
-        if record.vendor == CpuVendor::Other {
-            let why = "a machine check of a processor whose records Surefoot cannot read";
+    fn machine_check(&mut self, gathered: &Gathered) -> Option<ErrorReport> {
+        let (record, line) = (&gathered.record, gathered.line);
+        if let Some(why) = record.lacks() {
             self.totals.record_not_understood(line, why, "");
             return None;
         }
-        let report = mce_record(record);
+        let mut report = mce_record(record);
+        if report.is_none() && !gathered.is_vendor_told {
+            let why = "a machine check that names no maker of the processor; the log may be cut off there";
+            self.totals.record_not_understood(line, why, "");
+            return None;
+        }
+        if let Some(place) = report.as_mut().map(|report| &mut report.location) {
+            let (module, channel) = gathered.module;
+            (place.slot, place.channel) = (place.slot.or(module), place.channel.or(channel));
+        }
         self.totals.other_unit_count += u64::from(report.is_none());
         report
     }

@@ -19,6 +19,38 @@ struct Module {
     evidence: Evidence,
     hours: Hours,
     only_place: Option<String>,
+    place: Place,
+}
+
+/// Where a module is, as far as its reports tell: boards repeat the labels of one socket, controller or channel on the next.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place([Option<u32>; 3]);
+
+impl Place {
+    fn of(report: &ErrorReport) -> Place {
+        let location = &report.location;
+        Place([location.socket, location.controller, location.channel])
+    }
+
+    /// Both where they may be one; what is not told contradicts nothing.
+    fn with(self, other: Place) -> Option<Place> {
+        let mut both = self.0;
+        for (one, two) in both.iter_mut().zip(other.0) {
+            if one.zip(two).is_some_and(|(one, two)| one != two) {
+                return None;
+            }
+            *one = one.or(two);
+        }
+        Some(Place(both))
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = ["socket", "controller", "channel"].into_iter().zip(self.0);
+        let known: Vec<String> = parts.filter_map(|(word, number)| Some(format!("{word} {}", number?))).collect();
+        f.write_str(&known.join(", "))
+    }
 }
 
 /// Corrected errors of each hour, of as many as two years have; the worst of them is the module's worst window.
@@ -64,11 +96,15 @@ impl Modules {
             self.unknown_count = self.unknown_count.saturating_add(count);
             return;
         };
-        if self.modules.len() == MODULES_MAX && !self.modules.contains_key(dimm) {
+        let place = Place::of(report);
+        // Another socket, controller or channel of the same label is another module.
+        let is_other = self.modules.get(dimm).is_some_and(|known| known.place.with(place).is_none());
+        let name = if is_other { format!("{dimm} ({place})") } else { dimm.clone() };
+        if self.modules.len() == MODULES_MAX && !self.modules.contains_key(&name) {
             self.unknown_count = self.unknown_count.saturating_add(count);
             return;
         }
-        let module = self.modules.entry(dimm.clone()).or_insert_with(|| Module {
+        let module = self.modules.entry(name).or_insert_with(|| Module {
             label: report.label.clone(),
             controller: report.location.controller,
             corrected: 0,
@@ -78,7 +114,9 @@ impl Modules {
             evidence: Evidence::default(),
             hours: Hours::default(),
             only_place: only_place_of(report),
+            place,
         });
+        module.place = module.place.with(place).unwrap_or(module.place);
         if report.severity == ErrorSeverity::Corrected {
             module.hours.add(report);
         }
@@ -163,6 +201,44 @@ mod tests {
         assert_eq!((dimm.worst_rate_per_s, dimm.worst_window_s, dimm.corrected()), (1.0, 3600.0, 12_609));
     }
 
+    /// Two sockets whose slots have the same words on the board, one flip each: no fault of one module.
+    #[test]
+    fn modules_that_share_a_label_are_not_merged() {
+        let mut modules = Modules::default();
+        let mut add = |place: [Option<u32>; 3], row: u32| {
+            let mut report = mc_event(&McEvent { error_count: 1, label: "DIMM_A1".into(), ..McEvent::default() });
+            report.location = DramLocation {
+                socket: place[0],
+                controller: place[1],
+                channel: place[2],
+                row: Some(row),
+                ..DramLocation::default()
+            };
+            report.dimm = place_of(&report);
+            modules.add(&report);
+        };
+        for (number, place) in [
+            [Some(0), Some(0), Some(0)],
+            [Some(1), Some(2), Some(0)],
+            [Some(0), Some(0), Some(1)],
+            // What tells less contradicts nothing.
+            [Some(0), None, None],
+            [Some(1), Some(2), Some(0)],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            add(place, number as u32);
+        }
+        let rows: Vec<(String, u64)> = modules.dimms().iter().map(|dimm| (dimm.id.clone(), dimm.corrected())).collect();
+        let expected = [
+            ("DIMM_A1", 2),
+            ("DIMM_A1 (socket 0, controller 0, channel 1)", 1),
+            ("DIMM_A1 (socket 1, controller 2, channel 0)", 2),
+        ];
+        assert_eq!(rows, expected.map(|(name, count)| (name.to_owned(), count)));
+    }
+
     #[test]
     fn what_names_no_module_is_not_advised_to_be_replaced_by_name() {
         let mut modules = Modules::default();
@@ -193,10 +269,9 @@ mod tests {
     fn a_list_of_labels_or_a_sensor_alone_is_no_module_to_replace() {
         let two = "CPU_SrcID#0_MC#0_Chan#0_DIMM#0 or CPU_SrcID#0_MC#0_Chan#0_DIMM#1";
         let lockstep = "CPU_SrcID#0_MC#0_Chan#0_DIMM#1 or CPU_SrcID#0_MC#0_Chan#1_DIMM#1";
-        for (label, dimm) in
-            [(two, "socket0/mc0/channel0"), (lockstep, "socket0/mc0/slot1"), ("sensor 0x87", "sensor 0x87")]
-        {
-            let event = McEvent { error_type: McErrorType::Uncorrected, label: label.into(), ..McEvent::default() };
+        for (label, dimm) in [(two, two), (lockstep, lockstep), ("sensor 0x87", "sensor 0x87")] {
+            let event = McEvent { mc_index: Some(0), label: label.into(), ..McEvent::default() };
+            let event = McEvent { error_type: McErrorType::Uncorrected, ..event };
             let mut report =
                 mc_event(&McEvent { error_count: 1, top_layer: -1, middle_layer: -1, lower_layer: -1, ..event });
             report.dimm = place_of(&report);

@@ -38,6 +38,8 @@ pub struct Block {
     pub errors: Option<u64>,
     /// The count at which it interrupts, where it does.
     pub limit: Option<u64>,
+    /// Whether it interrupts there; `None` where it does not tell.
+    pub is_interrupting: Option<bool>,
 }
 
 impl Block {
@@ -89,7 +91,10 @@ impl Plan {
         let limit = open(root, dram.join("threshold_limit"), problems);
         let limit = limit.and_then(|counter| value(&counter, problems));
         let errors = open(root, dram.join("error_count"), problems);
-        self.blocks.push((Block { cpu, node, bank, channel, errors: None, limit }, errors));
+        // A block without an interrupt has no such file.
+        let switch = Counter::open(root, dram.join("interrupt_enable"), 1);
+        let is_interrupting = switch.ok().and_then(|switch| switch.read().ok()).map(|value| value != 0);
+        self.blocks.push((Block { cpu, node, bank, channel, errors: None, limit, is_interrupting }, errors));
     }
 
     /// The counts; a problem for each that cannot be read.

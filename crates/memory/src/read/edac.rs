@@ -36,11 +36,17 @@ pub(super) struct Named {
     /// What has such a name and is no folder.
     others: Vec<String>,
     left_out: usize,
+    /// Some were left out, or may be beyond what was listed.
+    is_cut: bool,
 }
+
+/// Of one kind of problem in a folder so many are told one by one.
+const OF_ONE_KIND_MAX: usize = 8;
 
 impl Named {
     fn read(folder: &Path, word: &str, limit: usize, problems: &mut Problems) -> std::io::Result<Self> {
         let mut found = Named::default();
+        let before = problems.count();
         for entry in file::entries(Edac, folder, ENTRIES_MAX, problems)? {
             let name = entry.file_name();
             let Some(number) = name.to_str().and_then(|name| numbered(name, word)) else { continue };
@@ -54,20 +60,24 @@ impl Named {
         found.links.sort_unstable();
         found.others.sort_unstable();
         found.left_out = found.list.len().saturating_sub(limit);
+        found.is_cut = found.left_out > 0 || problems.count() > before;
         found.list.truncate(limit);
         Ok(found)
     }
 
     /// What of it is a problem.
     fn tell(&self, folder: &Path, what: &str, problems: &mut Problems) {
-        for link in self.links.iter().take(8) {
+        for others in [&self.links, &self.others] {
+            problems.more(others.len().saturating_sub(OF_ONE_KIND_MAX));
+        }
+        for link in self.links.iter().take(OF_ONE_KIND_MAX) {
             problems.add(
                 Edac,
                 &folder.join(link),
                 "it is a symbolic link, which is not followed; the kernel has a folder there",
             );
         }
-        for other in self.others.iter().take(8) {
+        for other in self.others.iter().take(OF_ONE_KIND_MAX) {
             problems.add(
                 Edac,
                 &folder.join(other),
@@ -160,13 +170,16 @@ impl Plan {
         };
         names.tell(&folder, "controllers", problems);
         let (mut planned, mut controllers): (Vec<Planned>, Vec<Controller>) = Default::default();
-        for index in &names.list {
+        for (read, index) in names.list.iter().enumerate() {
             let places: usize = controllers.iter().map(|one| one.places.len()).sum();
             if places >= ALL_PLACES_MAX {
                 problems.add(
                     Edac,
                     &folder,
-                    format!("controllers from mc{index} on were left out: those before have {places} modules"),
+                    format!(
+                        "{} controllers, from mc{index} on, were left out: those before have {places} modules",
+                        names.list.len() - read
+                    ),
                 );
                 break;
             }
@@ -208,7 +221,7 @@ impl Planned {
     fn of(root: &Root, parent: &Path, index: u32, problems: &mut Problems) -> (Self, Controller) {
         let id = format!("mc{index}");
         let folder = parent.join(&id);
-        let mut find = Find { root, problems };
+        let mut find = Find { root, problems, is_cut: false };
         let name = find.line(&folder.join("mc_name"), true);
         let driver = Driver::of(&name);
         let mut controller = Controller { index, id, name, driver, ..Controller::default() };
@@ -231,8 +244,12 @@ impl Planned {
             planned.add_rows(&mut controller, &mut find, &folder, &rows);
         } else {
             planned.tell_missing(&controller, &folder, find.problems);
-            find.tell_more_rows(&controller, &folder, &rows);
+            // Modules that were left out are no fault of the driver.
+            if !find.is_cut {
+                find.tell_more_rows(&controller, &folder, &rows);
+            }
         }
+        controller.is_cut = find.is_cut;
         (planned, controller)
     }
 
@@ -263,7 +280,13 @@ impl Planned {
 
     /// Each channel of each row of chip selects.
     fn add_rows(&mut self, to: &mut Controller, find: &mut Find<'_, '_>, folder: &Path, rows: &[u32]) {
-        for &row in rows {
+        for (read, &row) in rows.iter().enumerate() {
+            if to.places.len() >= PLACES_MAX {
+                let why = format!("{} rows, from csrow{row} on, were left out", rows.len() - read);
+                find.problems.add(Edac, folder, why);
+                find.is_cut = true;
+                return;
+            }
             let own = folder.join(format!("csrow{row}"));
             let (size_bytes, edac_mode) =
                 (find.mebibytes(own.join("size_mb")), find.line(&own.join("edac_mode"), false));
@@ -403,6 +426,8 @@ fn value(counter: &Option<Counter>, on_failure: OnFailure<'_>) -> Option<u64> {
 struct Find<'a, 'b> {
     root: &'a Root,
     problems: &'b mut Problems,
+    /// Something of the controller was left out.
+    is_cut: bool,
 }
 
 impl Find<'_, '_> {
@@ -468,6 +493,7 @@ impl Find<'_, '_> {
         let left_out = found.len().saturating_sub(limit);
         if left_out > 0 {
             self.problems.add(Edac, row, format!("{left_out} channels more than {limit} were left out"));
+            self.is_cut = true;
         }
         found.into_iter().take(limit).collect()
     }
@@ -489,6 +515,7 @@ impl Find<'_, '_> {
         match Named::read(folder, word, PLACES_MAX, self.problems) {
             Ok(named) => {
                 named.tell(folder, &format!("folders {word}X"), self.problems);
+                self.is_cut |= named.is_cut;
                 named.list
             }
             Err(source) => {
@@ -559,8 +586,11 @@ impl Controller {
         ]
     }
 
-    /// The sums of corrected and of uncorrected errors of known places; `None` where one cannot be read.
+    /// The sums of corrected and of uncorrected errors of known places; `None` where one cannot be read, or was left out.
     fn of_places(&self) -> [Option<u64>; 2] {
+        if self.is_cut {
+            return [None, None];
+        }
         let uncorrected = match self.rows.as_slice() {
             [] => sum(self.places.iter().map(|place| place.uncorrected)),
             rows => sum(rows.iter().map(|(_, errors)| *errors)),

@@ -48,3 +48,20 @@ pub(super) fn is_collected(root: &Root) -> Option<bool> {
         Err(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `seconds_since_reset` stands still while the host sleeps, and so must the clock that it is held against: otherwise a sleep of an hour is
+    /// a reset.
+    #[test]
+    fn the_clock_of_this_host_stands_still_while_it_sleeps() {
+        let before = clock::monotonic_ns() as f64 / 1e9;
+        let now = clock_s(&Root::host());
+        assert!(
+            now.is_some_and(|now| (before..=clock::monotonic_ns() as f64 / 1e9).contains(&now)),
+            "{before} {now:?}"
+        );
+    }
+}

@@ -84,6 +84,8 @@ pub struct Controller {
     pub places: Vec<Place>,
     /// Uncorrected errors of rows of chip selects whose channel is not told, by row.
     pub rows: Vec<(u32, Option<u64>)>,
+    /// It has more places than are read: what they count is not known, and no total is held against those that are.
+    pub is_cut: bool,
 }
 
 /// What a place stands for.

@@ -33,6 +33,16 @@ impl Problems {
         self.list.push(MemoryProblem { source, path, why: why.into() });
     }
 
+    /// Counts further ones that are not told one by one.
+    pub(super) fn more(&mut self, count: usize) {
+        self.left_out += count as u64;
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.left_out + self.list.len() as u64
+    }
+
     /// Adds that a file or folder cannot be read.
     pub(crate) fn unreadable(&mut self, source: MemorySource, path: &Path, error: &Error) {
         self.add(source, path, reason(error));

@@ -48,8 +48,8 @@ pub struct McEvent {
     pub label: String,
     /// Errors; 0 is a fault of some firmware and counts as 1.
     pub error_count: u32,
-    /// Number of the controller.
-    pub mc_index: u32,
+    /// Number of the controller; `None` where it is not known.
+    pub mc_index: Option<u32>,
     /// Position in the driver's first layer; below 0 where it is not known.
     pub top_layer: i32,
     /// Position in its second layer.
@@ -58,8 +58,8 @@ pub struct McEvent {
     pub lower_layer: i32,
     /// Physical address; 0 where it is not known.
     pub address: u64,
-    /// Low bits of the address that mean nothing.
-    pub grain_bits: u8,
+    /// Low bits of the address that mean nothing; `None` where it is not known.
+    pub grain_bits: Option<u8>,
     /// Syndrome of the code; it means something only together with the controller's tables.
     pub syndrome: u64,
     /// The driver's own words.
@@ -126,14 +126,14 @@ fn fidelity(event: &McEvent, driver: Driver, severity: ErrorSeverity) -> Fidelit
 
 fn location(event: &McEvent, driver: Driver) -> DramLocation {
     let layer = |position: i32| u32::try_from(position).ok();
-    let mut layers = DramLocation { controller: Some(event.mc_index), ..DramLocation::default() };
+    let mut layers = DramLocation { controller: event.mc_index, ..DramLocation::default() };
     match driver {
         Driver::Intel => (layers.channel, layers.slot) = (layer(event.top_layer), layer(event.middle_layer)),
         Driver::Firmware | Driver::Other => {}
     }
     if event.address != 0 {
         layers.address = Some(event.address);
-        layers.grain_bits = Some(event.grain_bits);
+        layers.grain_bits = event.grain_bits;
     }
     let said = words::merged(words::location(&event.driver_detail), label::location(&event.label));
     // The kernel's number of the controller is the one that its files have; the driver's own starts again on each socket.
@@ -161,12 +161,12 @@ mod tests {
             msg: "memory read error".into(),
             label: "CPU_SrcID#1_MC#0_Chan#2_DIMM#1".into(),
             error_count: 5,
-            mc_index: 2,
+            mc_index: Some(2),
             top_layer: 2,
             middle_layer: 1,
             lower_layer: -1,
             address: 0x12_3456_7000,
-            grain_bits: 5,
+            grain_bits: Some(5),
             driver_detail: "err_code:0x0101:0x0092 ProcessorSocketId:0x1 MemoryControllerId:0x0 PhysicalRankId:0x4 \
                             Row:0x1a2b Column:0x3f8 Bank:0x2 BankGroup:0x1"
                 .into(),
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn nothing_known_is_nothing_claimed() {
         let nothing = mc_event(&McEvent { top_layer: -1, middle_layer: -1, lower_layer: -1, ..McEvent::default() });
-        assert_eq!(nothing.location, DramLocation { controller: Some(0), ..DramLocation::default() });
+        assert_eq!(nothing.location, DramLocation::default());
         assert_eq!(nothing.count, 1);
     }
 

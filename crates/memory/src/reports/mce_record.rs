@@ -53,12 +53,12 @@ pub struct MceRecord {
     pub synd: u64,
     /// `MCA_IPID`; 0 but on AMD.
     pub ipid: u64,
-    /// Core that read the bank.
-    pub cpu: u32,
+    /// Core that read the bank; `None` where it is not known, as with the next two.
+    pub cpu: Option<u32>,
     /// Socket.
-    pub socketid: u32,
+    pub socketid: Option<u32>,
     /// Number of the bank.
-    pub bank: u32,
+    pub bank: Option<u32>,
     /// Who made the processor.
     pub vendor: CpuVendor,
 }
@@ -95,6 +95,20 @@ struct Bank {
     what: String,
 }
 
+impl MceRecord {
+    /// Why it cannot be told what the record is of; `None` where it can.
+    pub fn lacks(&self) -> Option<&'static str> {
+        match self.vendor {
+            CpuVendor::Other => Some("a machine check of a processor whose records Surefoot cannot read"),
+            // One of the northbridge is known by its bank alone.
+            CpuVendor::Amd if self.ipid == 0 && self.bank.is_none() => {
+                Some("a machine check without the number of its bank, which says what it is of")
+            }
+            CpuVendor::Amd | CpuVendor::Intel => None,
+        }
+    }
+}
+
 /// The report that a record is; `None` where it is not valid or not about memory.
 pub fn mce_record(record: &MceRecord) -> Option<ErrorReport> {
     if record.status & status::VALID == 0 {
@@ -105,8 +119,10 @@ pub fn mce_record(record: &MceRecord) -> Option<ErrorReport> {
         CpuVendor::Amd => amd(record)?,
         CpuVendor::Other => return None,
     };
-    location.socket = Some(record.socketid);
-    let detail = format!("{what}; bank {}, status {:#018x}, CPU {}", record.bank, record.status, record.cpu);
+    location.socket = record.socketid;
+    let number = |number: Option<u32>| number.map_or("not told".to_owned(), |number| number.to_string());
+    let (bank, cpu) = (number(record.bank), number(record.cpu));
+    let detail = format!("{what}; bank {bank}, status {:#018x}, CPU {cpu}", record.status);
     Some(ErrorReport {
         at_realtime_ns: record.at_realtime_ns,
         at_ns: record.at_ns,
@@ -206,7 +222,7 @@ fn amd(record: &MceRecord) -> Option<Bank> {
         DramLocation { channel, rank, ..DramLocation::default() }
     } else {
         // Before family 17h the northbridge reports in bank 4.
-        if record.bank != 4 || extended != 8 {
+        if record.bank != Some(4) || extended != 8 {
             return None;
         }
         let has_address = bits & status::ADDRV != 0 && record.addr != 0;
@@ -237,8 +253,9 @@ mod tests {
             status: 0x8c00_0040_0001_0092,
             addr: 0x12_3456_7040,
             misc: 0x8c,
-            socketid: 1,
-            bank: 7,
+            cpu: Some(0),
+            socketid: Some(1),
+            bank: Some(7),
             ..MceRecord::default()
         }
     }
@@ -305,7 +322,7 @@ mod tests {
             addr: 0x5000,
             ipid: 0x96_0030_0000 | 0xf00,
             synd: 0x5,
-            bank: 18,
+            bank: Some(18),
             ..MceRecord::default()
         };
         let report = mce_record(&umc).unwrap();
@@ -321,7 +338,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_registers_do_harm(status: u64, addr: u64, misc: u64, ipid: u64, synd: u64, vendor in 0u64..12, bank: u32) {
+        fn no_registers_do_harm(status: u64, addr: u64, misc: u64, ipid: u64, synd: u64, vendor in 0u64..12, bank: Option<u32>) {
             let vendor = CpuVendor::from_number(vendor);
             let record = MceRecord { status, addr, misc, ipid, synd, vendor, bank, ..MceRecord::default() };
             if let Some(report) = mce_record(&record) {

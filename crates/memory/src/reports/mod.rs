@@ -40,7 +40,8 @@ pub(crate) fn cut(text: &str) -> String {
 ///
 /// The name is no [`surefoot_model::Dimm::id`]; who knows the host's modules finds them by label and place.
 pub fn place_of(report: &ErrorReport) -> Option<String> {
-    if has_one_label(report) {
+    // Of several labels any may be the one: together they are one group of suspects.
+    if has_one_label(report) || is_list(report) {
         return Some(report.label.clone());
     }
     let location = &report.location;
@@ -68,6 +69,11 @@ pub fn only_place_of(report: &ErrorReport) -> Option<String> {
         (true, false) => "not told".to_owned(),
         (false, false) => known.join(", "),
     })
+}
+
+/// Whether its label is a list, of which any may be the module.
+pub(crate) fn is_list(report: &ErrorReport) -> bool {
+    label::is_list(&report.label)
 }
 
 /// Whether its label is that of one module: "any memory" and lists of several labels name none.
@@ -125,11 +131,12 @@ mod tests {
         for (label, location, name, place) in [
             ("", channel, Some("socket1/channel2"), Some("socket 1, channel 2")),
             ("any memory", rank, Some("socket1/mc0/channel2/rank3"), Some("socket 1, controller 0, channel 2, rank 3")),
-            ("A1 or A2", channel, Some("socket1/channel2"), Some("A1 or A2")),
+            ("A1 or A2", channel, Some("A1 or A2"), Some("A1 or A2")),
+            ("A1 or A2", DramLocation::default(), Some("A1 or A2"), Some("A1 or A2")),
             ("unknown memory", DramLocation::default(), None, Some("not told")),
             ("", slot, Some("socket1/channel2/slot0"), None),
             ("A1", channel, Some("A1"), None),
-            ("A1 or B1", slot, Some("socket1/channel2/slot0"), Some("A1 or B1")),
+            ("A1 or B1", slot, Some("A1 or B1"), Some("A1 or B1")),
             ("sensor 0x87", DramLocation::default(), Some("sensor 0x87"), Some("sensor 0x87")),
             ("sensor 0x87 module 5", DramLocation::default(), Some("sensor 0x87 module 5"), None),
         ] {

@@ -132,9 +132,12 @@ fn evidence(facts: &Facts) -> Vec<String> {
     let mut said = vec![match facts.driver() {
         DriverSeen::None => "no EDAC driver has a memory controller (/sys/devices/system/edac/mc)".to_owned(),
         DriverSeen::Told(driver) => format!("EDAC driver {driver}, which never polls; memory controllers: {count}"),
-        DriverSeen::Other(driver) => format!("EDAC driver {driver}; memory controllers: {count}"),
-        DriverSeen::Unknown => {
+        DriverSeen::Polls(driver) => format!("EDAC driver {driver}, which polls; memory controllers: {count}"),
+        DriverSeen::Unknown("") => {
             format!("memory controllers: {count}, of a driver that is not known; whether it polls is not known")
+        }
+        DriverSeen::Unknown(driver) => {
+            format!("EDAC driver {driver}; whether it polls is not known; memory controllers: {count}")
         }
     }];
     said.push(match (facts.has_machine_check, facts.check_interval_s) {
@@ -158,9 +161,10 @@ fn evidence(facts: &Facts) -> Vec<String> {
 fn refusal(mode: Mode, facts: &Facts) -> Option<&'static str> {
     Some(match mode {
         // What is written there has no effect on a driver that does not poll.
-        Mode::EdacPolling if matches!(facts.driver(), DriverSeen::Unknown) => {
-            "which EDAC driver has the memory controllers is not known, nor whether it polls; the kernel's log says \
-             so (Giving out device to module …: POLLED or INTERRUPT)"
+        Mode::Unknown => {
+            "whether the EDAC driver of the memory controllers polls is not known, and a driver that does not ignores \
+             edac_mc_poll_msec; the kernel's log says so (Giving out device to module …: POLLED or INTERRUPT): run this as root, \
+             soon after a boot"
         }
         Mode::EdacPolling | Mode::MachineCheckPolling => return None,
         Mode::FirmwareFirst => {
@@ -181,6 +185,9 @@ fn refusal(mode: Mode, facts: &Facts) -> Option<&'static str> {
         Mode::Off => {
             "corrected errors are left alone (mce=off, mce=ignore_ce or ignore_ce is set), so that no interval matters; remove \
              the setting first, unless firmware is to have them"
+        }
+        Mode::Interrupts if !facts.has_machine_check => {
+            "the EDAC driver is interrupted by errors, so that edac_mc_poll_msec does not change how they are reported"
         }
         Mode::Interrupts => {
             "errors interrupt (CMCI), so that neither edac_mc_poll_msec nor check_interval changes how they are reported; \
@@ -229,7 +236,27 @@ mod tests {
         };
         let refusal = |name: &str| Platform::read(&Root::at(tree(name).path())).refusal;
         for name in ["", "some_edac\n"] {
-            assert!(refusal(name).unwrap().contains("nor whether it polls"), "{name}");
+            assert!(refusal(name).unwrap().contains("polls is not known"), "{name}");
+        }
+        // dmc520, thunderx, versal and altera interrupt; synopsys and ie31200 do the one or the other. Only the kernel knows.
+        for module in ["dmc520_edac", "thunderx_edac", "versal_edac", "altera_edac", "synopsys_edac", "ie31200_edac"] {
+            let of = |log: &str| {
+                let log = log.replace("MODULE", module);
+                let tree =
+                    tree("some\n").file("proc/modules", format!("{module} 1 0 - Live 0x0\n")).file("dev/kmsg", log);
+                let platform = Platform::read(&Root::at(tree.path()));
+                (platform.mode, platform.knob.is_some(), platform.refusal.is_some())
+            };
+            let given = "6,1,1,-;EDAC MC0: Giving out device to module MODULE controller c: DEV d (INTERRUPT)\n";
+            assert_eq!(of("6,1,1,-;Linux version 6.12\n"), (Mode::Unknown, false, true), "{module}");
+            assert_eq!(of(given), (Mode::Interrupts, false, true), "{module}");
+            assert_eq!(of(&given.replace("INTERRUPT", "POLLED")), (Mode::EdacPolling, true, false), "{module}");
+            assert_eq!(
+                of(&given.replace("MC0", "MC1")),
+                (Mode::Unknown, false, true),
+                "{module}: of another controller"
+            );
+            assert_eq!(of(&given.replace("6,1", "14,1")), (Mode::Unknown, false, true), "{module}: of a program");
         }
     }
 }

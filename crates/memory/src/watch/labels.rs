@@ -1,7 +1,7 @@
 //! Which module a report is of.
 
 use crate::look::Looker;
-use crate::reports::place_of;
+use crate::reports::{is_list, place_of};
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{ErrorReport, MemoryLook};
 
@@ -35,6 +35,10 @@ impl Labels {
     pub fn module_of(&self, looker: &Looker, report: &ErrorReport) -> Option<String> {
         if let Some(id) = report.dimm.as_ref().filter(|id| self.ids.contains(*id)) {
             return Some(id.clone());
+        }
+        // Of a list none is the one, whatever place its modules have in common.
+        if is_list(report) {
+            return None;
         }
         // What was imported is named by its label.
         let names = [Some(&report.label), report.dimm.as_ref()];

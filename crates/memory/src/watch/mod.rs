@@ -32,6 +32,7 @@ use crate::look::Looker;
 use crate::presence::Presence;
 use crate::rate::Limit;
 use crate::read::machine;
+use crate::reports::{is_list, place_of};
 use allowance::Allowance;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -192,8 +193,14 @@ impl Watch {
         for mut report in reports {
             let is_uncounted = report.source == MemorySource::CxlEvent || first.dimms.is_empty();
             match labels.module_of_kept(&self.looker, &report) {
+                // A module that came since is not what failed then.
+                Some(id) if report.at_realtime_ns < self.looker.kept().here_since(&id) => {
+                    elsewhere += 1;
+                    continue;
+                }
                 Some(id) => report.dimm = Some(id),
                 None if report.dimm.is_none() => continue,
+                None if is_list(&report) && report.dimm == place_of(&report) => {}
                 None if is_uncounted => {}
                 None => {
                     elsewhere += 1;
@@ -287,6 +294,10 @@ impl Watch {
         if report.dimm.is_none() {
             report.dimm = self.labels.module_of(&self.looker, &report);
         }
+        // A list of labels is a group of suspects of its own.
+        if report.dimm.is_none() && is_list(&report) {
+            report.dimm = place_of(&report);
+        }
         let now_ns = clock::monotonic_ns();
         self.suspects.add(&report, now_ns);
         self.allowance.take(&report, now_ns).then_some(report)
@@ -351,7 +362,12 @@ impl Watch {
             bmc::join_all(&mut look, poller.newest().0);
         }
         self.labels = Labels::of(&look);
+        let contradictions = self.suspects.contradictions(&look);
         self.suspects.complete(&mut look);
+        let path = "trace events";
+        let source = MemorySource::McEvent;
+        let contradictions = contradictions.into_iter().map(|why| MemoryProblem { source, path: path.into(), why });
+        look.problems.extend(contradictions);
         if self.has_source {
             look.unsupported = None;
         }

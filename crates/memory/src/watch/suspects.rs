@@ -35,7 +35,12 @@ pub struct Suspects {
     unplaced_count: u64,
     /// Those of no known module by what is known of their place.
     places: BTreeMap<String, u64>,
+    /// What the counters of each module had when it was looked at first.
+    counted_first: BTreeMap<String, [u64; 2]>,
 }
+
+/// Modules of which a contradiction is told.
+const CONTRADICTIONS_MAX: usize = 8;
 
 #[derive(Debug, Default)]
 struct Suspect {
@@ -45,6 +50,10 @@ struct Suspect {
     only_place: Option<String>,
     corrected_count: u64,
     uncorrected_count: u64,
+    /// Of these, those that were reported while the counters were looked at: corrected, uncorrected.
+    live_counts: [u64; 2],
+    /// How many of those the look before had, that did not agree with the counters.
+    doubted_counts: Option<[u64; 2]>,
     /// What it was when it was last looked at, and when that was.
     looked_count: u64,
     looked_ns: u64,
@@ -75,6 +84,10 @@ impl Suspects {
 
     /// Takes a report in, whose module is named where it is known.
     pub fn add(&mut self, report: &ErrorReport, now_ns: u64) {
+        self.add_at(report, now_ns, true);
+    }
+
+    fn add_at(&mut self, report: &ErrorReport, now_ns: u64, is_live: bool) {
         let count = u64::from(report.count);
         let known = report.dimm.as_ref();
         let Some(id) = known.filter(|id| self.modules.len() < MODULES_MAX || self.modules.contains_key(*id)) else {
@@ -93,6 +106,10 @@ impl Suspects {
         suspect.evidence.add(report);
         suspect.judged = None;
         suspect.is_lower_bound |= report.fidelity == Fidelity::LowerBound;
+        if is_live {
+            let live = &mut suspect.live_counts[usize::from(report.severity != ErrorSeverity::Corrected)];
+            *live = live.saturating_add(count);
+        }
         match report.severity {
             ErrorSeverity::Corrected => suspect.corrected_count = suspect.corrected_count.saturating_add(count),
             ErrorSeverity::Deferred | ErrorSeverity::Uncorrected => {
@@ -103,7 +120,7 @@ impl Suspects {
 
     /// Takes a report in that is older than the watch: it tells of the fault and is no error of now.
     pub fn add_past(&mut self, report: &ErrorReport, now_ns: u64) {
-        self.add(report, now_ns);
+        self.add_at(report, now_ns, false);
         if let Some(suspect) = report.dimm.as_ref().and_then(|id| self.modules.get_mut(id)) {
             suspect.looked_count = suspect.corrected_count;
         }
@@ -130,6 +147,41 @@ impl Suspects {
             "{errors} of no module that this host's counters know by label or place ({}). {FIND_MODULE}",
             places.join("; ")
         ))
+    }
+
+    /// Modules whose reports tell of more errors than their counters have counted since they were looked at first, a sentence each. The
+    /// kernel reports before it counts, so only what two looks in a row have is told.
+    pub fn contradictions(&mut self, look: &MemoryLook) -> Vec<String> {
+        let mut told = Vec::new();
+        for dimm in look.dimms.iter().filter(|dimm| dimm.only_place.is_none()) {
+            let Some(counts) = dimm.corrected_count.zip(dimm.uncorrected_count).map(|(one, two)| [one, two]) else {
+                continue;
+            };
+            if self.counted_first.len() < MODULES_MAX || self.counted_first.contains_key(&dimm.id) {
+                self.counted_first.entry(dimm.id.clone()).or_insert(counts);
+            }
+            let (Some(first), Some(suspect)) = (self.counted_first.get(&dimm.id), self.modules.get_mut(&dimm.id))
+            else {
+                continue;
+            };
+            let live = suspect.live_counts;
+            let risen = [0, 1].map(|of| counts[of].saturating_sub(first[of]));
+            let is_more = live.iter().zip(risen).any(|(reported, risen)| *reported > risen);
+            let before = std::mem::replace(&mut suspect.doubted_counts, is_more.then_some(live));
+            if is_more && before == Some(live) && told.len() < CONTRADICTIONS_MAX {
+                let name = if dimm.label.is_empty() { &dimm.id } else { &dimm.label };
+                told.push(format!(
+                    "since this watch began, reports tell of {} corrected and {} uncorrected errors of {}, and its counters counted {} and {}: \
+                     the larger number holds, and something keeps errors from the counters (`surefoot memory doctor`)",
+                    live[0],
+                    live[1],
+                    one_line(name),
+                    risen[0],
+                    risen[1]
+                ));
+            }
+        }
+        told
     }
 
     /// Adds to a look what the reports say.

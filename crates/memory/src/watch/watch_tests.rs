@@ -76,6 +76,57 @@ fn counts_come_from_the_counters_and_the_fault_from_the_reports() {
     assert!(look.problems.iter().any(|problem| problem.why.starts_with("1 reported error is of no")), "{look:?}");
 }
 
+/// The collector, or a driver that counts elsewhere: reports of 40 errors, and a counter that stands still.
+#[test]
+fn reports_that_the_counters_do_not_have_are_told_in_one_sentence() {
+    let text: String = (0..40).map(|column| line("A1", 7, column * 8)).collect();
+    let told = |counts: [&str; 2]| {
+        let tree = host();
+        let mut watch = Watch::open(&Root::at(tree.path()), Settings::default());
+        watch.turn();
+        tree.write(PIPE, &text);
+        watch.follower = Some(Follower::open(&Root::at(tree.path())).unwrap());
+        tree.write(format!("{MC}/dimm0/dimm_ce_count"), counts[0]);
+        tree.write(format!("{MC}/ce_count"), counts[0]);
+        watch.turn();
+        let first = watch.finish();
+        // The kernel counts after it has reported: it may come until the next look.
+        tree.write(format!("{MC}/dimm0/dimm_ce_count"), counts[1]);
+        tree.write(format!("{MC}/ce_count"), counts[1]);
+        let second = watch.finish();
+        [first, second].map(|events| {
+            let problems = looks(&events).pop().unwrap().problems.clone();
+            problems.into_iter().filter(|problem| problem.why.contains("its counters counted")).collect::<Vec<_>>()
+        })
+    };
+    let [first, second] = told(["0\n", "0\n"]);
+    assert!(first.is_empty() && second.len() == 1, "{first:?} {second:?}");
+    assert!(
+        second[0].why.contains("40 corrected and 0 uncorrected errors of A1, and its counters counted 0 and 0"),
+        "{second:?}"
+    );
+    assert!(told(["0\n", "40\n"]).iter().all(Vec::is_empty));
+    assert!(told(["41\n", "41\n"]).iter().all(Vec::is_empty));
+}
+
+/// EDAC's list of labels with no layer known: one group of suspects, and none of its modules.
+#[test]
+fn a_list_of_labels_is_one_group_of_suspects() {
+    let list =
+        line("A1 or B1", 7, 8).replace("location:0:0:-1", "location:-1:-1:-1").replace(" Corrected", " Uncorrected");
+    let tree = host().file(PIPE, list.repeat(3));
+    let mut watch = Watch::open(&Root::at(tree.path()), Settings::default());
+    let mut events = watch.turn();
+    events.extend(watch.finish());
+    assert!(reports(&events).iter().all(|report| report.dimm.as_deref() == Some("A1 or B1")));
+    let look = looks(&events).pop().unwrap();
+    let group = of(look, "A1 or B1");
+    assert_eq!((group.uncorrected(), group.only_place.as_deref()), (3, Some("A1 or B1")));
+    let advice = &group.fault.as_ref().unwrap().advice;
+    assert!(advice.contains(crate::fault::FIND_MODULE) && !advice.contains("replace the module"), "{advice}");
+    assert!(["A1", "B1"].iter().all(|label| of(look, label).fault.is_none()), "{look:?}");
+}
+
 #[test]
 fn a_module_that_no_counter_knows_has_the_counts_of_its_reports() {
     let cxl = |row: u32| {

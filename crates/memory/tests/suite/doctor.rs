@@ -6,6 +6,7 @@ use surefoot_memory::doctor;
 use surefoot_model::{Certainty, CheckResult, MemoryCheck, Severity};
 use surefoot_testkit::HostTree;
 
+const LOG_CE: &str = "sys/module/edac_core/parameters/edac_mc_log_ce";
 const MCE: &str = "sys/devices/system/machinecheck/machinecheck0";
 
 fn intel() -> HostTree {
@@ -75,6 +76,14 @@ fn cases() -> Vec<Case> {
             "ignore_ce is 1",
             intel(),
         ),
+        (
+            "banks-masked",
+            intel().file(format!("{MCE}/bank0"), "ffffffffffffffff\n").file(format!("{MCE}/bank7"), "0\n"),
+            Warning,
+            Certain,
+            "1 bank mask is 0 in /sys/devices/system/machinecheck/machinecheck0: bank7",
+            intel().file(format!("{MCE}/bank0"), "ffffffffffffffff\n"),
+        ),
         ("cec-swallows-errors", intel().folder("sys/kernel/debug/ras/cec"), Warning, Certain, "i10nm_edac", intel()),
         (
             "cmci-disabled-hole",
@@ -83,6 +92,14 @@ fn cases() -> Vec<Case> {
             Probable,
             "cmci_disabled is 1",
             boot(intel().file(format!("{MCE}/cmci_disabled"), "1\n"), "mce=no_cmci"),
+        ),
+        (
+            "firmware-threshold",
+            boot(intel(), "mce=bios_cmci_threshold"),
+            Notice,
+            Certain,
+            "mce=bios_cmci_threshold",
+            intel(),
         ),
         (
             "polling-off",
@@ -102,6 +119,14 @@ fn cases() -> Vec<Case> {
         ),
         ("threshold-blocks-locked", without_blocks(), Warning, Probable, "no folder umc_K", unlocked()),
         (
+            "threshold-settings",
+            amd().file(format!("{MCE}/umc_1/dram_ecc/interrupt_enable"), "0\n"),
+            Notice,
+            Certain,
+            "interrupt_enable is 0 in 1 of 4: cpu0/umc_1",
+            amd(),
+        ),
+        (
             "storm-mode",
             intel().file("dev/kmsg", storm),
             Warning,
@@ -118,6 +143,22 @@ fn cases() -> Vec<Case> {
             intel(),
         ),
         ("trace-overruns", trace(intel(), 17), Warning, Certain, "rasdaemon lost 17 events", trace(intel(), 0)),
+        (
+            "other-collector",
+            intel().file("proc/812/comm", "rasdaemon\n"),
+            Warning,
+            Certain,
+            "rasdaemon runs, and no trace instance",
+            trace(intel(), 0).file("proc/812/comm", "rasdaemon\n"),
+        ),
+        (
+            "errors-not-printed",
+            intel().file(LOG_CE, "0\n"),
+            Notice,
+            Certain,
+            "edac_mc_log_ce is 0",
+            intel().file(LOG_CE, "1\n"),
+        ),
         (
             "counters-unread",
             intel().file(format!("{MC}/mc1/dimm0/dimm_ue_count"), "N/A\n"),
@@ -184,6 +225,14 @@ fn other_ways_in_which_a_rule_fires() {
             Severity::Warning,
         ),
         ("threshold-blocks-locked", amd(), Severity::Notice),
+        // One of four, in the middle and at the end.
+        ("threshold-blocks-locked", unlocked().without(format!("{MCE}/umc_1")), Severity::Warning),
+        ("threshold-blocks-locked", unlocked().without(format!("{MCE}/umc_2/dram_ecc")), Severity::Warning),
+        ("threshold-blocks-locked", unlocked().without(format!("{MCE}/umc_3")), Severity::Warning),
+        ("threshold-settings", amd().file(format!("{MCE}/umc_1/dram_ecc/threshold_limit"), "10\n"), Severity::Notice),
+        ("other-collector", intel().file("proc/9/comm", "mcelog\n"), Severity::Warning),
+        ("other-collector", intel().file("proc/9/comm", "mcelog\n").file("dev/mcelog", ""), Severity::Ok),
+        ("other-collector", intel().file("proc/9/comm", "bash\n"), Severity::Ok),
         ("no-driver", guest(intel().without(MC)), Severity::Ok),
         ("no-driver", intel().without(MC).file("proc/modules", "i10nm_edac 28672 0 - Live 0x0\n"), Severity::Warning),
     ];
@@ -208,6 +257,9 @@ fn what_cannot_be_seen_is_said_to_be_unknown() {
         "records-lost",
         "firmware-first",
         "trace-overruns",
+        "banks-masked",
+        "other-collector",
+        "errors-not-printed",
     ] {
         let check = of(&found, rule);
         assert_eq!((check.severity, check.certainty), (Severity::Ok, Certainty::CannotTellApartHere), "{check:?}");
@@ -223,6 +275,15 @@ fn a_mode_of_correction_that_is_not_known_is_neither_on_nor_off() {
         assert_eq!((check.severity, check.certainty), (Severity::Ok, Certainty::CannotTellApartHere), "{check:?}");
         assert!(check.evidence.contains(mode), "{check:?}");
     }
+}
+
+/// The kernel was told to handle no machine check: there is neither a folder of them nor, often, a driver.
+#[test]
+fn a_kernel_without_machine_checks_is_a_finding_also_without_a_driver() {
+    let bare = boot(HostTree::new().file("proc/cpuinfo", "vendor_id\t: GenuineIntel\nflags\t\t: fpu\n"), "mce=off");
+    let check = &checks(&bare)[0];
+    assert_eq!((check.severity, check.result), (Severity::Warning, CheckResult::Found), "{check:?}");
+    assert_eq!(of(&checks(&bare), "errors-ignored").severity, Severity::Warning);
 }
 
 #[test]

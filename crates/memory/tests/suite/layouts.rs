@@ -6,7 +6,7 @@ use surefoot_memory::look::Looker;
 use surefoot_model::ErrorSeverity;
 use surefoot_model::ErrorSeverity::{Corrected, Uncorrected};
 use surefoot_model::MemoryLook;
-use surefoot_model::{Certainty, Fidelity, MemorySource};
+use surefoot_model::{Certainty, CheckResult, Fidelity, MemorySource};
 use surefoot_testkit::HostTree;
 
 #[test]
@@ -394,4 +394,62 @@ fn errors_of_a_place_may_be_those_of_each_of_its_modules() {
             own = own.collect::<Vec<_>>()
         );
     }
+}
+
+/// What is beyond a limit is counted, and makes no total of the driver wrong.
+#[test]
+fn a_cut_is_counted_and_is_no_fault_of_the_driver() {
+    use surefoot_memory::doctor;
+    let mc = format!("{MC}/mc0");
+    let many = |tree: HostTree, modules: u32| {
+        (0..modules).fold(tree, |tree, number| {
+            let own = format!("{mc}/dimm{number}");
+            tree.file(format!("{own}/dimm_ce_count"), "1\n").file(format!("{own}/dimm_ue_count"), "0\n")
+        })
+    };
+    let controller = |modules: u32| {
+        let counts = [("ce_count", modules), ("ue_count", 0), ("ce_noinfo_count", 0), ("ue_noinfo_count", 0)];
+        let tree = counts
+            .iter()
+            .fold(HostTree::new(), |tree, (file, count)| tree.file(format!("{mc}/{file}"), format!("{count}\n")));
+        many(tree.file(format!("{mc}/mc_name"), "Skylake Socket#0 IMC#0\n"), modules)
+    };
+    let of = |tree: &HostTree| {
+        let look = look(tree);
+        let checks = doctor::check(&Root::at(tree.path())).unwrap();
+        let totals = checks.into_iter().find(|check| check.rule == "totals-disagree").unwrap();
+        (look, totals.result)
+    };
+    let (whole, totals) = of(&controller(1024));
+    assert_eq!((whole.dimms.len(), whole.problems.len(), totals), (1024, 0, CheckResult::Passed));
+    let (cut, totals) = of(&controller(1030));
+    assert_eq!((cut.dimms.len(), cut.controllers[0].adds_up, totals), (1024, None, CheckResult::NotChecked));
+    let [problem] = &cut.problems[..] else { panic!("{:?}", cut.problems) };
+    assert!(problem.why.contains("6 folders dimmX more than 1024 were left out"), "{problem:?}");
+    // Rows of chip selects beyond the limit: their channels are left out, and are not missing.
+    let rows = (0..20_u32).fold(
+        HostTree::new().file(format!("{mc}/ce_count"), "1280\n").file(format!("{mc}/ue_count"), "0\n"),
+        |tree, row| {
+            let own = format!("{mc}/csrow{row}");
+            (0..64_u32).fold(tree.file(format!("{own}/ue_count"), "0\n"), |tree, channel| {
+                tree.file(format!("{own}/ch{channel}_ce_count"), "1\n")
+            })
+        },
+    );
+    let rows =
+        ["ce_noinfo_count", "ue_noinfo_count"].iter().fold(rows, |tree, file| tree.file(format!("{mc}/{file}"), "0\n"));
+    let (cut, _) = of(&rows.file(format!("{mc}/mc_name"), "i7 core #0\n"));
+    assert_eq!((cut.dimms.len(), cut.controllers[0].adds_up), (1024, None));
+    assert!(
+        cut.problems.iter().any(|problem| problem.why.contains("4 rows, from csrow16 on, were left out")),
+        "{:?}",
+        cut.problems
+    );
+    assert!(cut.problems.iter().all(|problem| !problem.why.contains("reload")), "{:?}", cut.problems);
+    // Links in the place of folders: some are told, the others counted.
+    let target = HostTree::new();
+    let links =
+        (0..30).fold(controller(2), |tree, number| tree.link(format!("{mc}/dimm{}", number + 10), target.path()));
+    let look = look(&links);
+    assert_eq!(look.problems.len() as u64 + look.problems_left_out, 30, "{:?}", look.problems);
 }

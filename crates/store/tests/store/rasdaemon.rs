@@ -71,11 +71,11 @@ fn rows_of_a_table_that_is_not_read_are_told() {
     let directory = tempfile::tempdir().unwrap();
     let path = copy(&directory);
     let connection = Connection::open(&path).unwrap();
-    connection.execute_batch("CREATE TABLE IF NOT EXISTS memory_failure_event (id INTEGER PRIMARY KEY)").unwrap();
+    connection.execute_batch("CREATE TABLE IF NOT EXISTS cxl_poison_event (id INTEGER PRIMARY KEY)").unwrap();
     assert_eq!(rows(&path).unwrap().1, Skipped::default(), "a table without rows tells nothing");
-    connection.execute_batch("INSERT INTO memory_failure_event (id) VALUES (1)").unwrap();
+    connection.execute_batch("INSERT INTO cxl_poison_event (id) VALUES (1)").unwrap();
     let [(table, why)] = &rows(&path).unwrap().1.tables[..] else { panic!("nothing is told") };
-    assert!(*table == "memory_failure_event" && why.contains("tell of memory"), "{table}: {why}");
+    assert!(*table == "cxl_poison_event" && why.contains("tell of memory"), "{table}: {why}");
 }
 
 #[test]

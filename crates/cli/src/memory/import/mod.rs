@@ -16,7 +16,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::rfc3339;
 use surefoot_hostfs::stamp;
-use surefoot_memory::import::{Clock, Modules, NotUnderstood, OneHost, Reading};
+use surefoot_memory::import::{Clock, Host, Modules, NotUnderstood, OneHost, Reading};
 use surefoot_model::{Dimm, ErrorReport};
 use surefoot_store::history::{Import, Kept};
 
@@ -133,15 +133,16 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
     if options.json {
         output::stream(&mut out, "memory import")?;
     }
+    let this = this_host();
     let mut into = options.into.as_deref().map(Import::open).transpose().context("--into")?;
     let (mut modules, mut hosts) = (Modules::default(), OneHost::new(options.host.clone()));
     let mut readings = Vec::new();
     for file in &options.files {
         let unknown_before = modules.unknown_count;
-        let take = &mut |report: &ErrorReport| {
+        let take = &mut |report: &ErrorReport, host: Option<&Host>| {
             modules.add(report);
             if let Some(into) = &mut into {
-                into.take(report, clock.now_realtime_ns);
+                into.take(&of_host(report, host, &this), clock.now_realtime_ns);
             }
             if options.json {
                 let at = report.at_realtime_ns;
@@ -163,6 +164,22 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
     }
     out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// This host, as logs name theirs.
+fn this_host() -> Host {
+    let line = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let machine = Some(line("/etc/machine-id")).filter(|machine| !machine.is_empty());
+    Host { name: line("/proc/sys/kernel/hostname"), machine }
+}
+
+/// A report as a history keeps it: the module of another host has that host's name before its own, so that it is never one of this host.
+fn of_host(report: &ErrorReport, host: Option<&Host>, this: &Host) -> ErrorReport {
+    let mut report = report.clone();
+    if let (Some(host), Some(dimm)) = (host.filter(|host| !host.is(this)), &report.dimm) {
+        report.dimm = Some(format!("{host}: {dimm}"));
+    }
+    report
 }
 
 /// The clock of the logs: now, and the boot that was named.

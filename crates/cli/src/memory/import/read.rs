@@ -69,7 +69,7 @@ fn database(file: &Path, clock: Clock, take: &mut Take<'_>) -> anyhow::Result<Re
     let skipped = for_each_row(file, |row| {
         let Some(report) = rows.row(row) else { return ControlFlow::Continue(()) };
         reading.count(&report);
-        taken = take(&report);
+        taken = take(&report, None);
         if taken.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     taken?;

@@ -12,7 +12,7 @@ const NS_PER_S: f64 = 1e9;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "platform")]
 pub struct PlatformLine<'a> {
-    /// `edac_polling`, `machine_check_polling`, `interrupts`, `firmware_first`, `off` or `none`.
+    /// `edac_polling`, `machine_check_polling`, `interrupts`, `firmware_first`, `off`, `unknown` or `none`.
     pub mode: &'static str,
     /// The file that sets the interval; `None` where nothing does.
     pub knob: Option<&'a Path>,

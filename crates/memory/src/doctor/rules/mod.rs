@@ -1,17 +1,22 @@
 //! The rules, one per file.
 
+mod banks;
 mod blocks;
 mod cmci;
 mod collector;
 mod driver;
 mod ecc;
 mod firmware;
+mod firmware_threshold;
 mod ignored;
 mod labels;
+mod other_collector;
 mod poll;
 mod polling_off;
+mod printed;
 mod records;
 mod storm;
+mod threshold_settings;
 mod totals;
 mod traces;
 mod unread;
@@ -27,14 +32,19 @@ pub(super) const ALL: &[Rule] = &[
     firmware::RULE,
     ecc::RULE,
     ignored::RULE,
+    banks::RULE,
     collector::RULE,
     cmci::RULE,
+    firmware_threshold::RULE,
     polling_off::RULE,
     poll::RULE,
     blocks::RULE,
+    threshold_settings::RULE,
     storm::RULE,
     records::RULE,
     traces::RULE,
+    other_collector::RULE,
+    printed::RULE,
     unread::RULE,
     totals::RULE,
     labels::RULE,

@@ -16,12 +16,13 @@ fn check(facts: &Facts) -> Verdict {
     let module = match facts.driver() {
         DriverSeen::Told(module) => module,
         DriverSeen::None => return Verdict::CannotTell("there is no controller that could be polled".into()),
-        DriverSeen::Other(module) => {
+        DriverSeen::Polls(module) => {
             return Verdict::Fine(format!("edac_mc_poll_msec is {poll_ms}, and {module} is a driver that polls"));
         }
-        DriverSeen::Unknown => {
+        DriverSeen::Unknown(module) => {
+            let driver = if module.is_empty() { "this driver" } else { module };
             return Verdict::CannotTell(format!(
-                "edac_mc_poll_msec is {poll_ms}; whether this driver polls is not known"
+                "edac_mc_poll_msec is {poll_ms}; whether {driver} polls is not known: the kernel's log does not say (\"Giving out device\")"
             ));
         }
     };

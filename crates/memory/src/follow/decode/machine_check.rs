@@ -22,7 +22,7 @@ fn record(text: &str, at: At) -> Option<MceRecord> {
         let name = name.trim().to_ascii_lowercase();
         let mut values = value.trim().split('/');
         match name.as_str() {
-            "cpu" => record.cpu = value.trim().digits()?,
+            "cpu" => record.cpu = Some(value.trim().digits()?),
             "mcgc/s" => {
                 record.mcgcap = hexadecimal(values.next()?)?;
                 record.mcgstatus = hexadecimal(values.next()?)?;
@@ -38,10 +38,10 @@ fn record(text: &str, at: At) -> Option<MceRecord> {
             "synd" => record.synd = hexadecimal(value)?,
             "processor" => record.vendor = CpuVendor::from_number(value.split(':').next()?.trim().digits()?),
             "vendor" => record.vendor = CpuVendor::from_number(value.trim().digits()?),
-            "socket" => record.socketid = value.trim().digits()?,
+            "socket" => record.socketid = Some(value.trim().digits()?),
             name => {
                 if let Some(bank) = name.strip_prefix("mc").and_then(|bank| bank.digits()) {
-                    record.bank = bank;
+                    record.bank = Some(bank);
                     record.status = hexadecimal(value)?;
                     has_status = true;
                 }

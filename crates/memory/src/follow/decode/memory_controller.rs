@@ -17,7 +17,7 @@ pub(super) fn mc_event(text: &str, at: At) -> Option<ErrorReport> {
     };
     let fields = fields.trim_end().strip_suffix(')').unwrap_or(fields);
     let mut parts = fields.splitn(6, ' ');
-    let mc_index = parts.next()?.digits()?;
+    let mc_index = Some(parts.next()?.digits()?);
     let mut layers = parts.next()?.strip_prefix("location:")?.split(':').map(str::signed_digits::<i32>);
     let mut layer = || layers.next()?;
     let (top_layer, middle_layer, lower_layer) = (layer()?, layer()?, layer()?);
@@ -28,7 +28,7 @@ pub(super) fn mc_event(text: &str, at: At) -> Option<ErrorReport> {
     Some(report_of(&McEvent {
         at_realtime_ns: at.at_realtime_ns,
         at_ns: Some(at.at_ns),
-        error_type: McErrorType::from_word(kind).unwrap_or(McErrorType::Info),
+        error_type: McErrorType::from_word(kind)?,
         msg: msg.trim().to_owned(),
         label: label.trim().to_owned(),
         error_count: count.digits()?,
@@ -37,7 +37,7 @@ pub(super) fn mc_event(text: &str, at: At) -> Option<ErrorReport> {
         middle_layer,
         lower_layer,
         address,
-        grain_bits: u8::try_from(grain.unsigned_abs().checked_ilog2().unwrap_or(0)).unwrap_or(0),
+        grain_bits: grain.unsigned_abs().checked_ilog2().and_then(|bits| u8::try_from(bits).ok()),
         syndrome,
         driver_detail: parts.next().unwrap_or_default().trim().to_owned(),
     }))
@@ -62,26 +62,16 @@ pub(super) fn extlog(text: &str, at: At) -> Option<ErrorReport> {
     let (_, address) = after.split_once("physical addr: ")?;
     let digits: String = address.chars().take_while(char::is_ascii_hexdigit).collect();
     let address = hexadecimal(&digits).filter(|&address| address != 0 && address != u64::MAX);
-    let place = |word: &str| {
-        let (_, rest) = after.split_once(word)?;
-        let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
-        digits.digits()
-    };
+    // What firmware calls the part may be any words.
+    let place = after.split(" FRU: ").next().unwrap_or_default();
     Some(ErrorReport {
         // The kernel's words for the severities of firmware: corrected, recoverable, fatal, info.
         severity: match severity {
             "corrected" | "info" | "informational" => ErrorSeverity::Corrected,
-            _ => ErrorSeverity::Uncorrected,
+            "recoverable" | "fatal" => ErrorSeverity::Uncorrected,
+            _ => return None,
         },
-        location: DramLocation {
-            address,
-            grain_bits: None,
-            rank: place("rank:"),
-            bank: place("bank:"),
-            row: place("row:"),
-            column: place("column:"),
-            ..DramLocation::default()
-        },
+        location: DramLocation { address, ..crate::reports::words::location(place) },
         ..plain(MemorySource::Extlog, rest, at)
     })
 }
