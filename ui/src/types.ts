@@ -1104,6 +1104,10 @@ export interface Lease {
 export interface Part2 {
   kind: SubjectKind;
   /**
+   * The maker's name of the kind: a module's part number, a drive's model; empty where it is not known.
+   */
+  model?: string;
+  /**
    * What findings call it, see [`Subject::name`].
    */
   name: string;
@@ -2953,6 +2957,10 @@ export interface Health {
    */
   host: string;
   /**
+   * What its cores lost in the last minute; `None` while that is not known.
+   */
+  lost?: LostRate | null;
+  /**
    * Its parts that are known by their serial numbers; none where that is not known.
    */
   parts?: Part2[];
@@ -2974,6 +2982,31 @@ export interface Health {
    * [`Health::VERSION`].
    */
   version: number;
+}
+/**
+ * What the watched cores of a host lost of their busy time, unexplained time included.
+ */
+export interface LostRate {
+  /**
+   * How many there are.
+   */
+  cores: number;
+  /**
+   * Whether single interruptions were seen. Otherwise it is what the kernel's counters tell, and more may have been lost.
+   */
+  is_traced: boolean;
+  /**
+   * Of all of them together, nanoseconds per second.
+   */
+  total_ns_per_s: number;
+  /**
+   * Which one that is.
+   */
+  worst_cpu: number;
+  /**
+   * Of the one that lost most, nanoseconds per second.
+   */
+  worst_ns_per_s: number;
 }
 /**
  * What one room has found.

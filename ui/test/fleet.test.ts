@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkCases, checkHead, checkNotices, checkOlder } from "../src/fleet/feed.ts";
-import { checkHosts, chosen, inSight, services, stateOf, type HostLine } from "../src/fleet/hosts.ts";
+import { checkHosts, chosen, inSight, lostShare, pageOf, services, sorted, stateOf, type HostLine } from "../src/fleet/hosts.ts";
 import { actionWords, actorWords, joined, partAsked, tally, type CaseLine } from "../src/fleet/words.ts";
 
 function one(id: number, host: string, state: CaseLine["state"], more: Partial<CaseLine> = {}): CaseLine {
@@ -85,4 +85,21 @@ test("of ten thousand rows those in sight are drawn", () => {
   assert.deepEqual(inSight(3, 0, 448, 28), { from: 0, to: 3 });
   assert.deepEqual(inSight(3, 9_000, 448, 28), { from: 0, to: 3 });
   assert.deepEqual(inSight(0, 0, 448, 28), { from: 0, to: 0 });
+});
+
+test("hosts are sorted by what an average core lost, and those of which it is unknown come last", () => {
+  const lost = { total_ns_per_s: 100e6, cores: 128, worst_ns_per_s: 61e6, worst_cpu: 2, is_traced: true };
+  const hosts: HostLine[] = [{ host: "b" }, { host: "many", lost }, { host: "few", lost: { ...lost, total_ns_per_s: 10e6, cores: 4 } }, { host: "a" }, { host: "none", lost: { ...lost, total_ns_per_s: 0 } }];
+  assert.deepEqual(sorted(hosts, "lost").map(({ host }) => host), ["few", "many", "none", "b", "a"]);
+  assert.deepEqual(sorted(hosts, "name").map(({ host }) => host), ["a", "b", "few", "many", "none"]);
+  assert.equal(sorted(hosts, "worst"), hosts);
+  assert.equal(lostShare({ host: "a" }), null);
+  assert.throws(() => checkHosts({ ...list, hosts: [{ ...line, lost: { cores: 4 } }] }));
+});
+
+test("a host's own page is where the server says, and nowhere else than on the web", () => {
+  const of = (host_page?: string) => pageOf({ ...checkHosts(list), ...(host_page === undefined ? {} : { host_page }) }, "n/1");
+  assert.equal(of("https://{host}:9470/"), "https://n%2F1:9470/");
+  assert.equal(of(), null);
+  assert.equal(of("javascript:alert('{host}')"), null);
 });

@@ -195,6 +195,7 @@ impl Agent {
         let watched = health(&self.health).ok();
         let is_watched = watched.is_some();
         let findings_left_out = watched.as_ref().map(|health| left_out_of(health, are_checks_known));
+        let lost = watched.as_ref().and_then(|health| health.lost);
         let (rooms, parts) = watched.map(|health| (health.rooms, health.parts)).unzip();
         let watched = rooms.map(of_rooms);
         let findings = match (watched, checks) {
@@ -214,6 +215,7 @@ impl Agent {
             machine: self.machine.clone(),
             orders_max: room,
             facts: self.facts.clone(),
+            lost,
         };
         let accepted = exchange.tell(&told)?;
         if accepted.protocol != protocol {
@@ -397,6 +399,7 @@ mod tests {
             host: "n1".into(),
             headline: Headline::new(Severity::Ok, ""),
             data_age_ns: None,
+            lost: None,
             rooms: rooms.into(),
             parts: Vec::new(),
             parts_left_out: 0,

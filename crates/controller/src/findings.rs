@@ -4,7 +4,9 @@ use super::lines::Protocol;
 use super::strangers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{Alert, AlertOrigin, Finding, HostFacts, MachineId, Part, Room, Severity, SubjectKind};
+use surefoot_model::{
+    Alert, AlertOrigin, Finding, HostFacts, LostRate, MachineId, Part, PartCount, Room, Severity, SubjectKind,
+};
 use surefoot_store::cases::HostView;
 
 /// The findings of one host that are taken: the worst.
@@ -49,6 +51,9 @@ pub struct HostFindings {
     /// What the host runs on.
     #[serde(default)]
     pub facts: HostFacts,
+    /// What its cores lost in the last minute; `None` while that is not known.
+    #[serde(default)]
+    pub lost: Option<LostRate>,
 }
 
 fn is_watched() -> bool {
@@ -101,7 +106,7 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let rooms: BTreeMap<Room, u64> = rooms.collect();
     let mut whole: BTreeSet<Room> =
         rooms.iter().filter(|(_, left_out)| **left_out == 0).map(|(room, _)| *room).collect();
-    let mut view = HostView { rooms, facts: facts_of(told.facts) };
+    let mut view = HostView { rooms, facts: facts_of(told.facts), lost: told.lost, parts: Vec::new() };
     let (parts, parts_left_out) = parts_of(told.parts.unwrap_or_default());
     let Some(mut findings) = told.findings else {
         let (fine, left_out) = (Vec::new(), parts_left_out);
@@ -134,6 +139,7 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
         view.rooms.entry(finding.room).and_modify(|count| *count += 1);
     }
     let left_out = left_out.len() as u64 + parts_left_out;
+    view.parts = PartCount::of(&parts, &findings);
     let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
     Ok(Board { host, service, alerts, whole, fine, parts, left_out, orders_max, machine, view, address: String::new() })
 }
@@ -151,7 +157,12 @@ fn machine_of(told: MachineId) -> Result<MachineId, String> {
 fn parts_of(told: Vec<Part>) -> (Vec<Part>, u64) {
     let is_part = |part: &Part| matches!(part.kind, SubjectKind::Dimm | SubjectKind::Drive);
     let (parts, others): (Vec<Part>, Vec<Part>) = told.into_iter().partition(is_part);
-    let clean = |part: Part| Part { name: strangers::name(&part.name), place: strangers::name(&part.place), ..part };
+    let clean = |part: Part| Part {
+        name: strangers::name(&part.name),
+        place: strangers::name(&part.place),
+        model: strangers::name(&part.model),
+        ..part
+    };
     let (parts, left_out) = Part::told_apart(parts.into_iter().take(PARTS_READ_MAX).map(clean).collect());
     (parts, left_out + others.len() as u64)
 }

@@ -1,8 +1,8 @@
 //! The hosts of the fleet, room by room: how bad each is, and of which rooms nothing is known.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use surefoot_model::{Headline, HostFacts, Room, Severity};
+use std::collections::{BTreeMap, BTreeSet};
+use surefoot_model::{Headline, HostFacts, LostRate, Room, Severity, SubjectKind};
 use surefoot_store::cases::{FleetHost, FleetNow, Worst};
 
 /// An agent that was noted so long ago no longer tells of its host: three of the store's notes are missing.
@@ -19,8 +19,41 @@ pub struct HostQuery {
     pub room: Option<Room>,
     /// The hosts whose name, service or sentences contain this, in any case.
     pub search: Option<String>,
+    /// Which comes first.
+    pub order: HostOrder,
     /// At most so many.
     pub limit: usize,
+}
+
+/// Which host comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HostOrder {
+    /// The one in the worst state.
+    #[default]
+    Worst,
+    /// The one whose average core loses most time; those of which nothing is known come last.
+    Lost,
+    /// By name.
+    Name,
+}
+
+impl std::fmt::Display for HostOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            HostOrder::Worst => "worst",
+            HostOrder::Lost => "lost",
+            HostOrder::Name => "name",
+        })
+    }
+}
+
+impl std::str::FromStr for HostOrder {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HostOrder, String> {
+        let known = [HostOrder::Worst, HostOrder::Lost, HostOrder::Name];
+        known.into_iter().find(|order| order.to_string() == text).ok_or_else(|| "worst, lost or name".to_owned())
+    }
 }
 
 /// The hosts, those that need somebody first.
@@ -40,6 +73,9 @@ pub struct HostList {
     pub left_out: u64,
     /// What the hosts run on.
     pub populations: Vec<Population>,
+    /// Where a host's own page is, with `{host}` in the place of its name; absent where the server was not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_page: Option<String>,
 }
 
 /// One host.
@@ -73,6 +109,9 @@ pub struct HostLine {
     /// What it runs on.
     #[serde(flatten)]
     pub facts: HostFacts,
+    /// What its cores lost in the minute before `seen_ns`; absent where that is not known, and where the agent is silent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostRate>,
 }
 
 /// The worst of what holds in one room of a host.
@@ -98,7 +137,20 @@ pub struct Population {
     /// How many hosts.
     pub hosts: u64,
     /// Those of them with a warning or worse, by room.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found: BTreeMap<Room, u64>,
+    /// Of parts: how many there are in these hosts, of those that are known by their serial numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<PartsOfModel>,
+}
+
+/// The parts of one model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PartsOfModel {
+    /// How many.
+    pub count: u64,
+    /// Those of them with a warning or worse.
+    pub faulty: u64,
 }
 
 /// What hosts are counted by.
@@ -111,6 +163,10 @@ pub enum PopulationKind {
     Firmware,
     /// Vendor and name of the machine.
     Product,
+    /// The part number of memory modules.
+    Dimm,
+    /// The model of drives.
+    Drive,
 }
 
 impl HostList {
@@ -118,13 +174,36 @@ impl HostList {
     pub fn of(fleet: &FleetNow, query: &HostQuery) -> HostList {
         let mut all: Vec<HostLine> = fleet.hosts.iter().map(|host| HostLine::of(host, fleet.now_ns)).collect();
         let headline = headline(&all);
-        let (total, populations) = (all.len() as u64 + fleet.hosts_left_out, populations(&all));
+        let (total, populations) = (all.len() as u64 + fleet.hosts_left_out, populations(fleet, &all));
         all.retain(|host| query.matches(host));
-        all.sort_by_cached_key(HostLine::order);
+        match query.order {
+            HostOrder::Worst => all.sort_by_cached_key(HostLine::order),
+            HostOrder::Lost => all.sort_by_cached_key(|host| {
+                let lost = host.lost.map(|lost| (lost.mean_ns_per_s(), lost.worst_ns_per_s));
+                (std::cmp::Reverse(lost), host.order())
+            }),
+            HostOrder::Name => all.sort_by(|one, two| one.host.cmp(&two.host)),
+        }
         let matching = all.len() as u64;
         all.truncate(query.limit);
         let left_out = fleet.hosts_left_out + fleet.alerts_left_out;
-        HostList { now_ns: fleet.now_ns, headline, hosts: all, matching, total, left_out, populations }
+        let now_ns = fleet.now_ns;
+        HostList { now_ns, headline, hosts: all, matching, total, left_out, populations, host_page: None }
+    }
+}
+
+/// Reads where a host's own page is: an address with `{host}` in it, once.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn host_page(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split("{host}").collect();
+    let [before, after] = parts[..] else { return Err("'{host}' must stand in it once".into()) };
+    let is_web = before.starts_with("https://") || before.starts_with("http://");
+    let is_plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_graphic() && !br#"<>"'{}\"#.contains(&byte));
+    match is_web && is_plain(before) && is_plain(after) {
+        true => Ok(text.to_owned()),
+        false => Err("it is no http:// or https:// address".into()),
     }
 }
 
@@ -162,6 +241,7 @@ impl HostLine {
             well: host.view.rooms.iter().filter(is_well).map(|(room, _)| *room).collect(),
             alerts: host.found.get(&None).map(cell),
             facts: host.view.facts.clone(),
+            lost: host.view.lost.filter(|_| !is_silent),
             found,
         }
     }
@@ -199,8 +279,25 @@ fn headline(hosts: &[HostLine]) -> Headline {
     }
 }
 
-fn populations(hosts: &[HostLine]) -> Vec<Population> {
+fn populations(fleet: &FleetNow, hosts: &[HostLine]) -> Vec<Population> {
     let mut by: BTreeMap<(PopulationKind, &str), Population> = BTreeMap::new();
+    let new =
+        |kind, name: &str| Population { kind, name: name.to_owned(), hosts: 0, found: BTreeMap::new(), parts: None };
+    for host in &fleet.hosts {
+        let mut seen = BTreeSet::new();
+        for counted in &host.view.parts {
+            let kind = match counted.kind {
+                SubjectKind::Dimm => PopulationKind::Dimm,
+                SubjectKind::Drive => PopulationKind::Drive,
+                _ => continue,
+            };
+            let one = by.entry((kind, &counted.model)).or_insert_with(|| new(kind, &counted.model));
+            one.hosts += u64::from(seen.insert((kind, &counted.model)));
+            let parts = one.parts.get_or_insert_default();
+            parts.count = parts.count.saturating_add(counted.count);
+            parts.faulty = parts.faulty.saturating_add(counted.faulty);
+        }
+    }
     for host in hosts.iter().filter(|host| host.seen_ns.is_some()) {
         let HostFacts { kernel, firmware, product } = &host.facts;
         let kinds = [
@@ -209,12 +306,7 @@ fn populations(hosts: &[HostLine]) -> Vec<Population> {
             (PopulationKind::Product, product),
         ];
         for (kind, name) in kinds {
-            let one = by.entry((kind, name)).or_insert_with(|| Population {
-                kind,
-                name: name.clone(),
-                hosts: 0,
-                found: BTreeMap::new(),
-            });
+            let one = by.entry((kind, name)).or_insert_with(|| new(kind, name));
             one.hosts += 1;
             let bad = host.found.iter().filter(|(_, cell)| cell.severity >= Severity::Warning);
             bad.for_each(|(room, _)| *one.found.entry(*room).or_default() += 1);
@@ -236,6 +328,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use surefoot_model::PartCount;
     use surefoot_store::cases::HostView;
 
     const NOW_NS: u64 = 2_000_000_000_000_000_000;
@@ -250,7 +343,11 @@ mod tests {
             host: name.into(),
             service: "web".into(),
             seen_ns: NOW_NS - seen_ago_s * 1_000_000_000,
-            view: HostView { rooms: [(Room::Memory, 0), (Room::Nic, 2), (Room::Stall, 0)].into(), facts },
+            view: HostView {
+                rooms: [(Room::Memory, 0), (Room::Nic, 2), (Room::Stall, 0)].into(),
+                facts,
+                ..HostView::default()
+            },
             found: found.into_iter().collect(),
         }
     }
@@ -313,6 +410,49 @@ mod tests {
     }
 
     #[test]
+    fn hosts_that_lose_most_come_first_and_those_of_which_it_is_unknown_last() {
+        let of = |name: &str, seen_ago_s, total_ns_per_s: Option<u64>, cores| {
+            let mut host = host(name, seen_ago_s, Vec::new());
+            host.view.lost =
+                total_ns_per_s.map(|total_ns_per_s| LostRate { total_ns_per_s, cores, ..LostRate::default() });
+            host
+        };
+        // Of an average core: 100 ms on 128 cores are less than 10 ms on 4.
+        let hosts = fleet(vec![
+            of("many", 1, Some(100_000_000), 128),
+            of("few", 1, Some(10_000_000), 4),
+            of("none", 1, Some(0), 4),
+            of("silent", 901, Some(900_000_000), 1),
+            of("old", 1, None, 0),
+        ]);
+        let names = |order| {
+            let list = HostList::of(&hosts, &HostQuery { order, ..all() });
+            list.hosts.iter().map(|host| host.host.clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(HostOrder::Lost), "few many none silent old", "what a silent host lost is not known any more");
+        assert_eq!(names(HostOrder::Name), "few many none old silent");
+        let list = HostList::of(&hosts, &all());
+        assert!(list.hosts.iter().all(|host| host.lost.is_some() != ["silent", "old"].contains(&&*host.host)));
+    }
+
+    #[test]
+    fn the_address_of_a_hosts_page_is_one_of_the_web_with_a_place_for_the_name() {
+        for good in ["https://{host}:9470/", "http://proxy/watch/{host}?view=stall"] {
+            assert_eq!(host_page(good).as_deref(), Ok(good));
+        }
+        for bad in [
+            "https://n1/",
+            "javascript:{host}",
+            "{host}",
+            "https://{host}/{host}",
+            "https://{host}/\"x",
+            "https://{host}/ x",
+        ] {
+            host_page(bad).unwrap_err();
+        }
+    }
+
+    #[test]
     fn populations_count_hosts_and_those_in_trouble() {
         let bad = host("n1", 1, vec![(Some(Room::Memory), worst(Severity::Warning, 1, "x"))]);
         let mut new = host("n2", 1, vec![(Some(Room::Memory), worst(Severity::Notice, 1, "x"))]);
@@ -323,6 +463,30 @@ mod tests {
         assert_eq!(
             kernels.iter().map(counted).collect::<Vec<_>>(),
             [("6.1".into(), 2, Some(1)), ("6.18".into(), 1, None)]
+        );
+    }
+
+    #[test]
+    fn parts_are_counted_by_model_over_all_hosts_with_those_in_trouble() {
+        let of = |name: &str, model: &str, count, faulty| {
+            let mut host = host(name, 1, Vec::new());
+            let part = |kind, model: &str, count, faulty| PartCount { kind, model: model.into(), count, faulty };
+            host.view.parts = vec![part(SubjectKind::Dimm, model, count, faulty), part(SubjectKind::Drive, "", 1, 0)];
+            host
+        };
+        let hosts = vec![of("n1", "M1", 16, 1), of("n2", "M1", 16, 0), of("n3", "M2", 8, 2)];
+        let list = HostList::of(&fleet(hosts), &all());
+        let counted = list.populations.iter().filter_map(|one| {
+            let parts = one.parts?;
+            Some((one.kind, &*one.name, one.hosts, parts.count, parts.faulty))
+        });
+        assert_eq!(
+            counted.collect::<Vec<_>>(),
+            [
+                (PopulationKind::Dimm, "M1", 2, 32, 1),
+                (PopulationKind::Dimm, "M2", 1, 8, 2),
+                (PopulationKind::Drive, "", 3, 3, 0)
+            ]
         );
     }
 }

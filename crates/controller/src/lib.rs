@@ -49,7 +49,7 @@ pub use book::Book;
 pub use desk::{Problem, meet, pause, release};
 pub use error::Error;
 pub use findings::{HostFindings, read_findings};
-pub use hosts::{Cell, HostLine, HostList, HostQuery, Population, PopulationKind};
+pub use hosts::{Cell, HostLine, HostList, HostOrder, HostQuery, PartsOfModel, Population, PopulationKind, host_page};
 pub use lines::{
     Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail, UnreadLine,
 };

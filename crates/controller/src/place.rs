@@ -1,7 +1,7 @@
 //! The cases as a client reaches them: at a server, or in a store that is opened here.
 
 use crate::desk::{Problem, meet, pause, release};
-use crate::{Book, CaseLine, CaseList, CaseStory, HostList, HostQuery, Reason, Trail};
+use crate::{Book, CaseLine, CaseList, CaseStory, HostList, HostOrder, HostQuery, Reason, Trail};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_model::AuditEntry;
 use surefoot_outside::own::{self, Server};
@@ -69,7 +69,9 @@ impl Place {
             Place::Server(server) => {
                 let mut path = format!("/api/v1/hosts?limit={}", query.limit);
                 let room = query.room.map(|room| room.as_str().to_owned());
-                let given = [("service", &query.service), ("room", &room), ("search", &query.search)];
+                let order = (query.order != HostOrder::Worst).then(|| query.order.to_string());
+                let given =
+                    [("service", &query.service), ("room", &room), ("search", &query.search), ("order", &order)];
                 for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
                     path += &format!("&{name}={}", encoded(value));
                 }

@@ -64,7 +64,10 @@ const ADDRESSES: [(&str, &str); 17] = [
     ("POST /api/v1/cases/{id}/tested-good", "Its part that was replaced tested good."),
     ("POST /api/v1/pause, /api/v1/resume", "Begins nothing more at all, and goes on."),
     ("POST /api/v1/hosts/{host}/release", "Takes a host name away from the machine that has it."),
-    ("GET /api/v1/hosts", "The hosts by rooms, the worst first; ?service=NAME, ?room=NAME, ?search=TEXT, ?limit=N."),
+    (
+        "GET /api/v1/hosts",
+        "The hosts by rooms, the worst first; ?service=NAME, ?room=NAME, ?search=TEXT, ?order=worst, lost or name, ?limit=N.",
+    ),
     ("GET /api/v1/trail", "The newest lines of the audit trail."),
     ("GET /metrics", "Metrics for Prometheus, in OpenMetrics or its older text format."),
 ];
@@ -404,10 +407,14 @@ async fn cases(State(served): Context, Extension(caller): Extension<Caller>, uri
 async fn hosts(State(served): Context, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
     served.needs(&caller, &[Role::Read], "seeing hosts").await?;
     let mut query = HostQuery { limit: HOSTS_DEFAULT, ..HostQuery::default() };
-    for (name, value) in parameters(&uri, &["service", "room", "search", "limit"])? {
+    for (name, value) in parameters(&uri, &["service", "room", "search", "order", "limit"])? {
         match name.as_str() {
             "service" => query.service = Some(value),
             "search" => query.search = Some(value),
+            "order" => {
+                let order = value.parse();
+                query.order = order.map_err(|_| ApiError::bad_parameter("order", &value, "worst, lost or name"))?;
+            }
             "room" => {
                 let room = Room::ALL.into_iter().find(|room| room.as_str() == value);
                 let rooms = || Room::ALL.map(Room::as_str).join(", ");
@@ -420,7 +427,8 @@ async fn hosts(State(served): Context, Extension(caller): Extension<Caller>, uri
         }
     }
     let fleet = served.desk.fleet().await?;
-    Ok(reply::answer(StatusCode::OK, &HostList::of(&fleet, &query)))
+    let list = HostList { host_page: served.host_page.clone(), ..HostList::of(&fleet, &query) };
+    Ok(reply::answer(StatusCode::OK, &list))
 }
 
 fn number(text: &str) -> Told<u64> {

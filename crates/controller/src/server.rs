@@ -71,6 +71,8 @@ pub struct Config {
     pub machine: MachineId,
     /// The Alertmanager whose silences are heeded and which is told what agents find; `None` for none.
     pub notifier: Option<Notifier>,
+    /// Where a host's own page is, as [`crate::host_page`] reads it; `None` where that is not known.
+    pub host_page: Option<String>,
     /// Where its steps are recorded as deeds; `None` for nowhere but in the store.
     pub record: Option<Record>,
 }
@@ -90,6 +92,7 @@ pub(crate) struct Served {
     pub(crate) refusals: Rates,
     pub(crate) not_taken: Refusals,
     pub(crate) counts: Answers,
+    pub(crate) host_page: Option<String>,
 }
 
 impl Served {
@@ -133,7 +136,8 @@ impl Fleet {
     /// [`Error::Remedy`] about policies and store, [`Error::Unusable`] about the file of who may do what, and about places to listen and certificates
     /// [`Error::Http`].
     pub fn start(config: Config) -> Result<Fleet, Error> {
-        let Config { listen, tls, who, mut book, policy, name, own_host, machine, lease, notifier, record } = config;
+        let Config { listen, tls, who, mut book, policy, name, own_host, machine, lease, notifier, host_page, record } =
+            config;
         let recorder = Recorder { record, name: name.clone(), own_host, machine, lost_count: Arc::default() };
         let policies = read_policies(&policy)?;
         let hands = recorder.hands(&policies, &book)?;
@@ -170,6 +174,7 @@ impl Fleet {
             refusals: Rates::new(REFUSALS.0, REFUSALS.1),
             not_taken: Refusals::default(),
             counts: Answers::default(),
+            host_page,
         });
         let addresses = doors.iter().map(Door::address).collect();
         let mut fleet = Fleet {

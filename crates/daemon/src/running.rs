@@ -466,6 +466,7 @@ mod tests {
             host: String::new(),
             headline: surefoot_model::Headline::new(surefoot_model::Severity::Ok, ""),
             data_age_ns: None,
+            lost: None,
             rooms: Default::default(),
             parts: Vec::new(),
             parts_left_out: 0,

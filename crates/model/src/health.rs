@@ -20,6 +20,9 @@ pub struct Health {
     pub headline: Headline,
     /// Age of the newest window of lost time when this was written, nanoseconds; `None` without data.
     pub data_age_ns: Option<u64>,
+    /// What its cores lost in the last minute; `None` while that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostRate>,
     /// What each room that watches this host has found. A room that is not here says nothing of the host.
     pub rooms: BTreeMap<Room, RoomHealth>,
     /// Its parts that are known by their serial numbers; none where that is not known.
@@ -28,6 +31,29 @@ pub struct Health {
     /// Parts that are not listed: no room in the file, or a serial number that is not unique.
     #[serde(default)]
     pub parts_left_out: u64,
+}
+
+/// What the watched cores of a host lost of their busy time, unexplained time included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct LostRate {
+    /// Of all of them together, nanoseconds per second.
+    pub total_ns_per_s: u64,
+    /// How many there are.
+    pub cores: u32,
+    /// Of the one that lost most, nanoseconds per second.
+    pub worst_ns_per_s: u64,
+    /// Which one that is.
+    pub worst_cpu: u32,
+    /// Whether single interruptions were seen. Otherwise it is what the kernel's counters tell, and more may have been lost.
+    pub is_traced: bool,
+}
+
+impl LostRate {
+    /// Of an average core, nanoseconds per second; hosts with many cores and with few are compared by it.
+    pub fn mean_ns_per_s(&self) -> u64 {
+        self.total_ns_per_s / u64::from(self.cores.max(1))
+    }
 }
 
 /// What one room has found.
@@ -119,6 +145,7 @@ mod tests {
             host: String::new(),
             headline,
             data_age_ns: None,
+            lost: None,
             rooms,
             parts: Vec::new(),
             parts_left_out: 0,

@@ -78,7 +78,7 @@ pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Happened, HappenedBody, Notice, Window};
 pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, is_harmful, one_line};
 pub use gap::{Certainty, Gap, GapCause, GapCorrection, GapSource, Verdict};
-pub use health::{Health, RoomHealth};
+pub use health::{Health, LostRate, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
 pub use interface::{
@@ -98,7 +98,7 @@ pub use memory::{
 };
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
-pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
+pub use part::{Part, PartBook, PartCount, PartStay, is_filler, is_serial};
 pub use remedy::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, KnownMachine, Lease,
     Replaced, StepState, UnreadCase,

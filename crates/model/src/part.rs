@@ -1,5 +1,6 @@
-use crate::{Case, Subject, SubjectKind, UnreadCase};
+use crate::{Case, Finding, Severity, Subject, SubjectKind, UnreadCase};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// A part of a host that is known by its serial number: a memory module or a drive.
 ///
@@ -15,6 +16,68 @@ pub struct Part {
     pub place: String,
     /// Its serial number.
     pub serial: String,
+    /// The maker's name of the kind: a module's part number, a drive's model; empty where it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
+}
+
+/// Parts of one model in a host, among those that are known by their serial numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct PartCount {
+    /// What they are.
+    pub kind: SubjectKind,
+    /// See [`Part::model`].
+    pub model: String,
+    /// How many.
+    pub count: u64,
+    /// Those of them with a warning or worse.
+    pub faulty: u64,
+}
+
+impl PartCount {
+    /// The models of a host that are counted each by itself.
+    pub const OF_HOST_MAX: usize = 16;
+    /// The model under which those beyond are counted together.
+    pub const OTHERS: &'static str = "other models";
+
+    /// Counts the parts of a host by model, of which most there are first.
+    pub fn of(parts: &[Part], findings: &[Finding]) -> Vec<PartCount> {
+        let faulty: HashSet<(SubjectKind, &str)> = findings
+            .iter()
+            .filter(|finding| finding.severity >= Severity::Warning)
+            .map(|finding| (finding.subject.kind, &*finding.subject.name))
+            .collect();
+        let mut counts: Vec<PartCount> = Vec::new();
+        for part in parts {
+            let is_faulty = faulty.contains(&(part.kind, &*part.name));
+            PartCount { kind: part.kind, model: part.model.clone(), count: 1, faulty: u64::from(is_faulty) }
+                .add_to(&mut counts);
+        }
+        counts.sort_by(|one, two| two.count.cmp(&one.count).then_with(|| one.model.cmp(&two.model)));
+        PartCount::fitted(counts)
+    }
+
+    /// At most [`PartCount::OF_HOST_MAX`], with those beyond counted together.
+    pub fn fitted(mut counts: Vec<PartCount>) -> Vec<PartCount> {
+        if counts.len() > PartCount::OF_HOST_MAX {
+            // One place for the others of each kind: modules and drives.
+            for more in counts.split_off(PartCount::OF_HOST_MAX - 2) {
+                PartCount { model: PartCount::OTHERS.into(), ..more }.add_to(&mut counts);
+            }
+        }
+        counts
+    }
+
+    fn add_to(self, counts: &mut Vec<PartCount>) {
+        match counts.iter_mut().find(|one| one.kind == self.kind && one.model == self.model) {
+            Some(one) => {
+                one.count = one.count.saturating_add(self.count);
+                one.faulty = one.faulty.saturating_add(self.faulty);
+            }
+            None => counts.push(self),
+        }
+    }
 }
 
 impl Part {
@@ -126,7 +189,13 @@ mod tests {
     use super::*;
 
     fn part(place: &str, serial: &str) -> Part {
-        Part { kind: SubjectKind::Dimm, name: serial.into(), place: place.into(), serial: serial.into() }
+        Part {
+            kind: SubjectKind::Dimm,
+            name: serial.into(),
+            place: place.into(),
+            serial: serial.into(),
+            model: String::new(),
+        }
     }
 
     #[test]
@@ -153,5 +222,21 @@ mod tests {
         assert_eq!(Part::told_apart(vec![part("C1", "S300"), drive]).1, 0);
         let many: Vec<Part> = (0..300).map(|number| part(&format!("A{number}"), &format!("S4{number}"))).collect();
         assert_eq!(Part::told_apart(many).0.len(), Part::OF_HOST_MAX);
+    }
+
+    #[test]
+    fn parts_are_counted_by_model_with_those_in_trouble_and_none_beyond_the_limit_is_lost() {
+        let of = |place: &str, model: &str| Part { model: model.into(), ..part(place, place) };
+        let bad = |name: &str, severity| {
+            Finding::new(crate::Room::Memory, "rate", Subject::new(SubjectKind::Dimm, name), severity, "x")
+        };
+        let parts = [of("A1", "M1"), of("A2", "M1"), of("A3", "M2")];
+        let counted = PartCount::of(&parts, &[bad("A2", Severity::Critical), bad("A3", Severity::Notice)]);
+        let said: Vec<_> = counted.iter().map(|one| (&*one.model, one.count, one.faulty)).collect();
+        assert_eq!(said, [("M1", 2, 1), ("M2", 1, 0)]);
+        let many: Vec<Part> = (0..60).map(|at| of(&format!("P{at}"), &format!("M{at}"))).collect();
+        let counted = PartCount::of(&many, &[]);
+        assert!(counted.len() <= PartCount::OF_HOST_MAX, "{}", counted.len());
+        assert_eq!(counted.iter().map(|one| one.count).sum::<u64>(), 60);
     }
 }

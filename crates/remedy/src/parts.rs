@@ -376,7 +376,13 @@ mod tests {
 
     /// The case about a module of this serial number, in a slot of a host.
     fn of_part(case: Case, host: &str, place: &str, serial: &str) -> Case {
-        let part = Part { kind: SubjectKind::Dimm, name: serial.into(), place: place.into(), serial: serial.into() };
+        let part = Part {
+            kind: SubjectKind::Dimm,
+            name: serial.into(),
+            place: place.into(),
+            serial: serial.into(),
+            model: String::new(),
+        };
         Case { host: host.into(), subject: part.subject().to_string(), part: Some(part), ..case }
     }
 

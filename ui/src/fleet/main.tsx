@@ -64,7 +64,7 @@ effect(() => {
 
 const root = document.getElementById("app");
 if (root) {
-  openAddress(["case"], []);
+  openAddress(["case", "host"], []);
   root.replaceChildren();
   render(<App />, root);
   startAsking();

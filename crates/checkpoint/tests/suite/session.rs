@@ -517,6 +517,7 @@ fn suspect_memory_is_not_used() {
         host: "here".into(),
         headline: Headline::of(std::slice::from_ref(&finding)),
         data_age_ns: None,
+        lost: None,
         rooms: BTreeMap::from([(Room::Memory, RoomHealth::of(vec![finding]))]),
         parts: Vec::new(),
         parts_left_out: 0,

@@ -10,7 +10,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::parse_time;
-use surefoot_controller::{Cell, HostLine, HostList, HostQuery, Population};
+use surefoot_controller::{Cell, HostLine, HostList, HostOrder, HostQuery, Population};
 use surefoot_hostfs::{signals, stdout, terminal};
 use surefoot_model::{Headline, Room, Severity, one_line};
 use surefoot_terminal::cut;
@@ -34,6 +34,9 @@ pub struct TopOptions {
     /// The hosts whose name, service or findings contain this text
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
+    /// Which host comes first: the worst, the one that loses most time, or by name
+    #[arg(long, value_name = "worst|lost|name", default_value = "worst")]
+    sort: HostOrder,
     /// At most N hosts; in a terminal as many as fit
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=20_000))]
     limit: u64,
@@ -79,6 +82,7 @@ pub fn run(command: &FleetCommand) -> anyhow::Result<Outcome> {
         service: options.service.clone(),
         room: options.room,
         search: options.search.clone(),
+        order: options.sort,
         limit: options.limit as usize,
     };
     if options.json {
@@ -119,15 +123,17 @@ const SENTENCE_MIN: usize = 10;
 
 /// The screen: headline, table, what has no room, legend. Exactly as many rows as fit, the last line of the screen left free.
 fn text(list: &HostList, columns: usize, rows: usize) -> String {
-    let fit = rows.saturating_sub(5).max(1);
+    let fit = rows.saturating_sub(6).max(1);
     let shown = &list.hosts[..list.hosts.len().min(fit)];
-    let mut table = Table::new(&["host", "service", "sta mem chk nic dis rem wat oth", "for", "worst"], &[0, 1, 2, 4]);
+    let mut table =
+        Table::new(&["host", "service", "sta mem chk nic dis rem wat oth", "lost", "for", "worst"], &[0, 1, 2, 5]);
     for host in shown {
         let worst = worst(host);
         let mut cells = vec![cut(&host.host, 24), cut(if host.service.is_empty() { "-" } else { &host.service }, 12)];
         let rooms = Room::ALL.map(|room| cell(host, room));
         let others = host.alerts.as_ref().map_or_else(String::new, letter);
         cells.push(rooms.iter().chain([&others]).map(|cell| format!("{cell:<4}")).collect());
+        cells.push(lost(host));
         cells.push(worst.map_or_else(|| "-".to_owned(), |cell| age(cell.since_ns, list.now_ns)));
         cells.push(match worst {
             Some(cell) => cell.sentence.clone(),
@@ -151,8 +157,17 @@ fn text(list: &HostList, columns: usize, rows: usize) -> String {
         text += &format!("{} hosts or alerts had no room or could not be read.\n", list.left_out);
     }
     text += "C critical, W warning, n notice, . well, ? not known; number: findings\n";
+    text += "lost: of the time of an average core, unexplained time included; >= counters only\n";
     let width = columns.max(SENTENCE_MIN);
     text.lines().map(|line| format!("{}\n", cut(line, width))).collect()
+}
+
+/// What an average core loses, of each second.
+fn lost(host: &HostLine) -> String {
+    host.lost.map_or_else(
+        || "?".to_owned(),
+        |lost| format!("{}{:.1} %", if lost.is_traced { "" } else { ">=" }, lost.mean_ns_per_s() as f64 / 1e7),
+    )
 }
 
 fn worst(host: &HostLine) -> Option<&Cell> {
@@ -205,6 +220,7 @@ mod tests {
             total: count,
             left_out: 0,
             populations: Vec::new(),
+            host_page: None,
         }
     }
 
@@ -216,8 +232,8 @@ mod tests {
         assert_eq!(lines[0], "100 hosts: 100 critical.");
         assert!(lines[2].starts_with("n0    web      .   C2  ?   ?"), "{screen}: rooms in the order of the header");
         assert!(lines[2].contains("3 min 5 s") && lines[2].contains("DIMM A1"), "{screen}");
-        assert!(screen.contains("\n81 more of 100 hosts\n"), "{screen}");
-        assert!(text(&list(100), 20, 3).lines().count() <= 5, "a tiny screen has one host");
+        assert!(screen.contains("\n82 more of 100 hosts\n"), "{screen}");
+        assert!(text(&list(100), 20, 3).lines().count() <= 6, "a tiny screen has one host");
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub struct ServeOptions {
     /// The authority that signed the certificate of --alertmanager, PEM
     #[arg(long, value_name = "FILE", requires = "alertmanager")]
     alertmanager_authority: Option<PathBuf>,
+    /// Where a host's own page is, for links on the page, such as https://{host}:9470/
+    #[arg(long, value_name = "URL", value_parser = surefoot_controller::host_page)]
+    host_page: Option<String>,
     /// Journal of the steps of this controller [default: /var/lib/surefoot/deeds.jsonl]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
@@ -139,6 +142,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         machine: machine::of(&root),
         lease: options.lease,
         notifier: options.notifier()?,
+        host_page: options.host_page.clone(),
         record: Some(record(&root, options.journal.as_deref())?),
     })?;
     privileges.go_on(&root).context("privileges that a controller needs no more")?;

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_controller::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer, Protocol};
-use surefoot_model::{Finding, Headline, Health, MachineId, Part, Room, RoomHealth, Severity, Subject, SubjectKind};
+use surefoot_model::{
+    Finding, Headline, Health, LostRate, MachineId, Part, Room, RoomHealth, Severity, Subject, SubjectKind,
+};
 use surefoot_remedy::act::{Act, Found, Order, Outcome};
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -107,6 +109,7 @@ impl Lab {
             host: "node1".into(),
             headline: Headline::new(Severity::Critical, "It is bad."),
             data_age_ns: None,
+            lost: Some(LOST),
             rooms: rooms.into_iter().map(|(room, findings)| (room, RoomHealth::of(findings))).collect(),
             parts: Vec::new(),
             parts_left_out: 0,
@@ -122,6 +125,10 @@ impl Lab {
         self.hands.runs.lock().unwrap().clone()
     }
 }
+
+/// What the file of a watch says of lost time.
+const LOST: LostRate =
+    LostRate { total_ns_per_s: 61_000_000, cores: 4, worst_ns_per_s: 40_000_000, worst_cpu: 2, is_traced: true };
 
 /// A machine whose IDs have this digit.
 fn machine(digit: char) -> MachineId {
@@ -141,6 +148,26 @@ fn until(agent: &mut Agent, wire: &Wire, what: &str, is_so: impl Fn() -> bool) {
 
 fn state(wire: &Wire, id: u64) -> String {
     wire.ask.get(&format!("/api/v1/cases/{id}")).1["case"]["state"].as_str().unwrap_or("none").to_owned()
+}
+
+#[test]
+fn what_a_host_loses_reaches_the_list_of_hosts_and_is_not_known_without_its_watch() {
+    let lab = Lab::new();
+    let fleet = lab.setup.start();
+    let wire = lab.wire(&fleet);
+    let listed = || wire.ask.get("/api/v1/hosts?order=lost").1["hosts"][0].clone();
+    lab.agent(&lab.health(Vec::new())).round(&wire, None).unwrap();
+    let host = listed();
+    assert_eq!((&host["host"], &host["lost"]), (&"node1".into(), &serde_json::to_value(LOST).unwrap()), "{host}");
+    assert_eq!(wire.ask.get("/api/v1/hosts?order=best").0, 400);
+    // Its watch ended: another board, which says nothing of it.
+    lab.agent(Path::new("/nowhere")).round(&wire, None).unwrap();
+    let begun = Instant::now();
+    while listed()["lost"].is_object() {
+        assert!(begun.elapsed() < PATIENCE, "{}", listed());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(listed()["host"], "node1");
 }
 
 #[test]
@@ -272,7 +299,13 @@ fn a_module_that_was_swapped_is_noted_in_its_case() {
         let path = lab.health(findings);
         let mut health: Health = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let place = "DIMM_A1".to_owned();
-        health.parts = vec![Part { kind: SubjectKind::Dimm, name: serial.into(), place, serial: serial.into() }];
+        health.parts = vec![Part {
+            kind: SubjectKind::Dimm,
+            name: serial.into(),
+            place,
+            serial: serial.into(),
+            model: String::new(),
+        }];
         lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap())
     };
     let path = with(vec![finding], "S100");

@@ -119,6 +119,7 @@ impl Setup {
             machine: Default::default(),
             lease: LEASE,
             notifier: None,
+            host_page: None,
             record: None,
         }
     }

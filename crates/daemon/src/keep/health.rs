@@ -33,6 +33,7 @@ pub(crate) fn of(
         host: moment.host.as_ref().map(|host| host.hostname.clone()).unwrap_or_default(),
         headline: Headline::of(&told),
         data_age_ns: moment.age_ns,
+        lost: rooms.iter().find_map(|room| room.lost(moment)),
         rooms: watching.map(|room| of_room(room.room())).collect::<BTreeMap<_, _>>(),
         parts,
         parts_left_out,
@@ -83,12 +84,14 @@ impl HealthFile {
 
 /// Whether a file that says the one says the other as well, and is young enough for its readers.
 ///
-/// The age of the data moves all the time and says nothing while there are some: once they are old, a finding says so.
+/// The age of the data moves all the time and says nothing while there are some: once they are old, a finding says so. What was lost moves
+/// as well, and where it matters a finding says so.
 fn is_said_by(written: &Health, now: &Health) -> bool {
     let is_young = now.updated_realtime_ns.abs_diff(written.updated_realtime_ns) < RENEW_NS;
-    let (updated_realtime_ns, data_age_ns) = (now.updated_realtime_ns, now.data_age_ns);
-    let same = Health { updated_realtime_ns, data_age_ns, ..written.clone() };
-    is_young && written.data_age_ns.is_some() == now.data_age_ns.is_some() && same == *now
+    let Health { updated_realtime_ns, data_age_ns, lost, .. } = *now;
+    let same = Health { updated_realtime_ns, data_age_ns, lost, ..written.clone() };
+    let is_known = |health: &Health| (health.data_age_ns.is_some(), health.lost.is_some());
+    is_young && is_known(written) == is_known(now) && same == *now
 }
 
 /// The file's text; evidence goes, and then findings, then parts, until it is as short as readers take it.
@@ -145,6 +148,7 @@ mod tests {
             host: String::new(),
             headline,
             data_age_ns,
+            lost: None,
             rooms: BTreeMap::new(),
             parts: Vec::new(),
             parts_left_out: 0,
@@ -206,6 +210,7 @@ mod tests {
             name: format!("S{number}"),
             place: "p".repeat(500),
             serial: format!("S{number}"),
+            model: String::new(),
         };
         let parts: Vec<Part> = (0..200).map(part).collect();
         let health = Health {
@@ -214,6 +219,7 @@ mod tests {
             host,
             headline,
             data_age_ns: None,
+            lost: None,
             rooms,
             parts,
             parts_left_out: 0,

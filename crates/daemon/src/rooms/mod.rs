@@ -29,7 +29,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use surefoot_http::ApiError;
-use surefoot_model::{Event, Finding, Part};
+use surefoot_model::{Event, Finding, LostRate, Part};
 use surefoot_settings::Live;
 
 /// What the rooms are told at the start, each a field of its own where it needs one.
@@ -87,6 +87,11 @@ pub(crate) trait Room: Send + Sync {
 
     /// What it finds at this moment.
     fn findings(&self, moment: &Moment) -> Vec<Finding>;
+
+    /// What the host's cores lost in the last minute, if this room is the one that knows.
+    fn lost(&self, _moment: &Moment) -> Option<LostRate> {
+        None
+    }
 
     /// The host's parts that it knows by their serial numbers.
     fn parts(&self) -> Vec<Part> {

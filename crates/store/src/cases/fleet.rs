@@ -5,7 +5,7 @@ use super::sql::{Answer, Row, Sql, Value, in_pieces};
 use crate::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use surefoot_model::{Alert, HostFacts, Room, Severity};
+use surefoot_model::{Alert, HostFacts, LostRate, PartCount, Room, Severity};
 
 /// Hosts of one answer, by name; what is beyond is counted.
 pub const FLEET_HOSTS_MAX: usize = 20_000;
@@ -21,6 +21,12 @@ pub struct HostView {
     /// What it runs on.
     #[serde(default)]
     pub facts: HostFacts,
+    /// What its cores lost in the minute before; `None` where that is not known.
+    #[serde(default)]
+    pub lost: Option<LostRate>,
+    /// Its parts by model.
+    #[serde(default)]
+    pub parts: Vec<PartCount>,
 }
 
 /// The worst of what holds in one room of a host.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, HostFacts, Lease,
-    MachineId, Part, Replaced, Room, Severity, StepState, SubjectKind,
+    LostRate, MachineId, Part, PartCount, Replaced, Room, Severity, StepState, SubjectKind,
 };
 use surefoot_store::Error;
 use surefoot_store::cases::{
@@ -273,6 +273,7 @@ fn modules(told: &[(&str, &str)]) -> Vec<Part> {
         name: (*serial).into(),
         place: (*place).into(),
         serial: (*serial).into(),
+        model: String::new(),
     };
     told.iter().map(module).collect()
 }
@@ -407,6 +408,8 @@ fn the_hosts_are_read_with_what_holds_and_what_is_seen(open) {
     let view = HostView {
         rooms: [(Room::Memory, 0), (Room::Nic, 3)].into(),
         facts: HostFacts { kernel: "6.1".into(), ..HostFacts::default() },
+        lost: Some(LostRate { total_ns_per_s: 61_000_000, cores: 4, ..LostRate::default() }),
+        parts: vec![PartCount { kind: SubjectKind::Dimm, model: "M1".into(), count: 16, faulty: 1 }],
     };
     let finding = |key: &str, severity| Alert {
         origin: AlertOrigin::Finding,

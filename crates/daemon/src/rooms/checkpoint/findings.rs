@@ -260,7 +260,8 @@ fn damaged(job: &Job) -> Option<Finding> {
 pub(super) fn part_of(drive: &DriveWear) -> Option<Part> {
     let name = clipped(&drive.name);
     let serial = drive.serial.clone()?.trim().to_owned();
-    Some(Part { kind: SubjectKind::Drive, place: name.clone(), name, serial })
+    let model = clipped(&drive.model);
+    Some(Part { kind: SubjectKind::Drive, place: name.clone(), name, serial, model })
 }
 
 fn of_drive(drive: &DriveWear, set: &surefoot_settings::Checkpoint) -> Vec<Finding> {

@@ -430,7 +430,8 @@ fn well_by_modules(look: &MemoryLook, is_all: bool) -> String {
 pub(super) fn part_of(dimm: &Dimm) -> Option<Part> {
     let is_certain = dimm.serial_certainty == Some(Certainty::Certain) && dimm.only_place.is_none();
     let serial = dimm.serial.clone().filter(|_| is_certain)?;
-    Some(Part { kind: SubjectKind::Dimm, name: dimm.id.clone(), place: dimm.label.clone(), serial })
+    let model = dimm.part.clone().unwrap_or_default();
+    Some(Part { kind: SubjectKind::Dimm, name: dimm.id.clone(), place: dimm.label.clone(), serial, model })
 }
 
 fn counted(count: u64, one: &str, many: &str) -> String {

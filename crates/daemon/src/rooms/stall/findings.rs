@@ -15,7 +15,7 @@ use crate::keep::stream::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use surefoot_model::{
-    CauseKind, CpuId, FaultySum, Finding, Gap, GapSource, Lost, Report, Severity, Subject, Waiting, Window,
+    CauseKind, CpuId, FaultySum, Finding, Gap, GapSource, Lost, LostRate, Report, Severity, Subject, Waiting, Window,
 };
 use surefoot_settings::Stall;
 
@@ -87,8 +87,7 @@ const NO_DATA: &str = "There are no data yet.";
 
 /// The findings about what is kept: about its last minute.
 pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
-    // What was true long ago says nothing about now; that the data are late is said by the watch itself.
-    let is_stale = !moment.is_replay() && moment.now_ns.saturating_sub(kept.end_ns()) > moment.stale_ns;
+    let is_stale = is_stale(kept, moment);
     let kept = &kept.of_last_minute();
     let (windows, gaps) = kept.last_minute();
     if windows.is_empty() || is_stale {
@@ -110,6 +109,33 @@ pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
     let mut found = vec![finding.with_public(&explained(of_refs(&windows, &gaps, sight, &thresholds)))];
     found.extend(of_faulty(&windows));
     found
+}
+
+/// What was true long ago says nothing about now; that the data are late is said by the watch itself.
+fn is_stale(kept: &Kept, moment: &Moment) -> bool {
+    !moment.is_replay() && moment.now_ns.saturating_sub(kept.end_ns()) > moment.stale_ns
+}
+
+/// What the cores lost in the last minute; `None` without data.
+pub(super) fn lost(kept: &Kept, moment: &Moment) -> Option<LostRate> {
+    if is_stale(kept, moment) {
+        return None;
+    }
+    let kept = kept.of_last_minute();
+    let (windows, _) = kept.last_minute();
+    rate_of(&windows, moment.host.as_ref().is_some_and(|host| host.is_traced()))
+}
+
+fn rate_of(windows: &[&Window], is_traced: bool) -> Option<LostRate> {
+    let cores = CoreSum::of(windows);
+    let worst = cores.iter().max_by_key(|core| (core.rate_ns_per_s(), std::cmp::Reverse(core.cpu)))?;
+    Some(LostRate {
+        total_ns_per_s: sum(cores.iter().map(CoreSum::rate_ns_per_s)),
+        cores: u32::try_from(cores.len()).unwrap_or(u32::MAX),
+        worst_ns_per_s: worst.rate_ns_per_s(),
+        worst_cpu: worst.cpu.0,
+        is_traced,
+    })
 }
 
 /// The finding about ledgers that cannot be true, where there are any.
@@ -385,4 +411,43 @@ fn longest_occurrence<'a>(windows: &[&'a Window]) -> Option<Longest<'a>> {
     let took_ns = |lost: &Lost| lost.max_ns.min(lost.while_busy_ns());
     let (cpu, lost) = known.max_by_key(|(_, lost)| took_ns(lost))?;
     Some(Longest::Occurrence { cpu, cause: &lost.cause, duration_ns: took_ns(lost) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_model::{Cause, CoreLedger, SelfCost};
+
+    #[test]
+    fn what_was_lost_is_told_of_all_cores_together_and_of_the_worst() {
+        let core = |cpu, lost_ns, unexplained_ns| CoreLedger {
+            cpu: CpuId(cpu),
+            wall_ns: 2_000_000_000,
+            idle_ns: 0,
+            user_ns: 2_000_000_000 - lost_ns - unexplained_ns,
+            kernel_ns: 0,
+            lost: vec![Lost::new(Cause::new(CauseKind::KernelThread, "kworker/0"), 1, lost_ns, lost_ns)],
+            unexplained_ns,
+            waiting: None,
+        };
+        let window = Window {
+            start_ns: 0,
+            end_ns: 2_000_000_000,
+            cores: vec![core(0, 10_000_000, 0), core(3, 20_000_000, 40_000_000)],
+            faulty: Vec::new(),
+            untimed: Vec::new(),
+            completeness: Vec::new(),
+            cost: SelfCost::default(),
+        };
+        let lost = rate_of(&[&window], true).unwrap_or_default();
+        let wanted = LostRate {
+            total_ns_per_s: 35_000_000,
+            cores: 2,
+            worst_ns_per_s: 30_000_000,
+            worst_cpu: 3,
+            is_traced: true,
+        };
+        assert_eq!((lost, lost.mean_ns_per_s()), (wanted, 17_500_000));
+        assert_eq!(rate_of(&[], true), None, "without windows nothing is known");
+    }
 }

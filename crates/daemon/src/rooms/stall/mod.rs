@@ -29,7 +29,7 @@ use state::State;
 use std::sync::{Arc, Mutex};
 use surefoot_http::json_text;
 use surefoot_http::lock;
-use surefoot_model::{Event, Finding};
+use surefoot_model::{Event, Finding, LostRate};
 use view::{Frame, ReportView, SnapshotView};
 use who::WhoAnswer;
 
@@ -75,6 +75,11 @@ impl Room for Stall {
     fn findings(&self, moment: &Moment) -> Vec<Finding> {
         let kept = lock(&self.state).kept();
         findings::of_kept(&kept, moment)
+    }
+
+    fn lost(&self, moment: &Moment) -> Option<LostRate> {
+        let kept = lock(&self.state).kept();
+        findings::lost(&kept, moment)
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {

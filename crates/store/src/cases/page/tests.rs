@@ -202,6 +202,7 @@ fn the_history_of_a_part_reaches_beyond_the_newest_cases_of_its_host() {
             name: serial.into(),
             place: "A1".into(),
             serial: serial.into(),
+            model: String::new(),
         };
         put(store, &[Case { part: Some(part("S100")), ..case("n2", 1, 1, CaseState::Returned) }]);
         let first = store.page(&CaseQuery { limit: 1, ..CaseQuery::default() }).unwrap().cases[0].id;

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn part(kind: SubjectKind, place: &str, serial: &str) -> Part {
-        Part { kind, name: serial.into(), place: place.into(), serial: serial.into() }
+        Part { kind, name: serial.into(), place: place.into(), serial: serial.into(), model: String::new() }
     }
 
     fn parts(kind: SubjectKind, told: &[(&str, &str)]) -> Vec<Part> {

@@ -107,7 +107,7 @@ fn known_of(sql: &mut dyn Sql, hosts: Vec<Vec<Value>>) -> Answer<HashMap<String,
 fn part_of(row: &Row, from: usize) -> Option<Part> {
     let kind = KINDS.into_iter().find(|kind| kind.as_str() == row.text(from))?;
     let text = |place: usize| row.text(from + place).to_owned();
-    Some(Part { kind, place: text(1), serial: text(2), name: text(3) })
+    Some(Part { kind, place: text(1), serial: text(2), name: text(3), model: String::new() })
 }
 
 fn key_of(host: &str, known: &Known) -> [Value; 4] {

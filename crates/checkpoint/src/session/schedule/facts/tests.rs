@@ -184,8 +184,17 @@ fn only_fresh_health_that_speaks_of_memory_counts() {
         let rooms = BTreeMap::from([(room, RoomHealth::of(vec![finding]))]);
         let (host, data_age_ns) = (String::new(), None);
         let parts = Vec::new();
-        let health =
-            Health { version, updated_realtime_ns, host, headline, data_age_ns, rooms, parts, parts_left_out: 0 };
+        let health = Health {
+            version,
+            updated_realtime_ns,
+            host,
+            headline,
+            data_age_ns,
+            lost: None,
+            rooms,
+            parts,
+            parts_left_out: 0,
+        };
         says(&serde_json::to_vec(&health).unwrap())
     };
     let version = Health::VERSION;
