@@ -665,7 +665,7 @@ install_rust
 install_rust_components
 install_optional git python3 shellcheck strace chromium rt-tests stress-ng sysbench iperf3 perf googletest openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl dmidecode curl ipmitool ipmi_sim dmsetup ip ethtool \
     python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake \
-    slurm postgresql stressapptest python3-libvirt
+    slurm postgresql stressapptest python3-libvirt zsh fish
 install_stopped prometheus prometheus-alertmanager
 # Side by side: they wait for the network as much as they work.
 install_guests &

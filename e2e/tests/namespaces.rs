@@ -45,8 +45,11 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("config defaults", ""),
     ("config show", ""),
     ("demo", "--duration 500ms --no-page"),
-    ("disturb drift", "--reference rtc --duration 1s --disturbance stop:length=1ms,period=50ms"),
-    ("disturb length", "--length 1ms --steps 1 --each 100ms"),
+    (
+        "disturb drift",
+        "--reference rtc --duration 1s --every 100ms --disturbance freeze:length=1ms,period=50ms,cores=1",
+    ),
+    ("disturb length", "--length 1ms --steps 3 --each 100ms"),
     ("disturb predict", "--help"),
     ("disturb report", "HERE/none"),
     (
@@ -70,7 +73,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("nic health", "--json"),
     ("nic inject", "--help"),
     ("nic run", "--help"),
-    ("remedy agent", "--once --no-checks --state HERE/agent --server unix:HERE/none.sock"),
+    ("remedy agent", "--once --no-checks --health HERE/none.json --state HERE/agent --server unix:HERE/none.sock"),
     ("remedy approve", "1 --server unix:HERE/none.sock"),
     ("remedy cancel", "1 --server unix:HERE/none.sock"),
     ("fleet top", "--server unix:HERE/none.sock"),
@@ -127,31 +130,51 @@ fn each_command_does_in_namespaces_what_the_guide_says() {
         assert_eq!(row.len(), 6, "{name}");
         let outside = example(name, arguments, here.path(), None);
         let together = example(name, arguments, here.path(), Some((ALL, ALL_NEW)));
-        together.expect_code(together.code.unwrap());
         let user = example(name, arguments, here.path(), Some((USER, ":")));
-        user.expect_code(user.code.unwrap());
+        for run in [&outside, &together, &user] {
+            assert!(run.code.is_some(), "{name} was ended by a signal: {run:#?}");
+            run.expect_code(run.code.unwrap());
+        }
         let without_user = [0, 1, 3, 4, 5].map(|kind| row[kind]);
-        if without_user.iter().all(|cell| *cell == "same") {
-            assert_eq!(together.code, outside.code, "{name}: {together:#?}");
-            // What drives count goes on between two runs.
-            assert!(together.stdout == outside.stdout || name == "checkpoint drive", "{outside:#?}{together:#?}");
-        }
-        if without_user.contains(&"refused") {
-            assert_eq!(together.code, Some(3), "{together:#?}");
-            assert!(says_namespace(&together), "{together:#?}");
-        } else {
-            // What is reduced still runs; where it asks for a word of the user's first, that is said with the reason.
-            let is_told = together.code == Some(2) && says_namespace(&together);
-            let found = |finished: &Finished| matches!(finished.code, Some(0 | 1));
-            let is_alike = together.code == outside.code || found(&together) && found(&outside);
-            assert!(is_alike || is_told || name == "nic health", "{outside:#?}{together:#?}");
-        }
+        does_as_its_row_says(name, &without_user, &outside, &together);
         match row[2] {
-            "same" => assert_eq!((user.code, &user.stdout), (outside.code, &outside.stdout), "{name}: {user:#?}"),
-            "refused" => assert!(user.code == Some(3) && says_namespace(&user), "{user:#?}"),
+            "same" => is_the_same(name, &outside, &user),
+            "refused" => assert!(user.code == Some(3) && says_namespace(&user), "{}", both(name, &outside, &user)),
             _ => {}
         }
     }
+}
+
+/// In all namespaces that root may have at once.
+fn does_as_its_row_says(name: &str, cells: &[&str], outside: &Finished, together: &Finished) {
+    if cells.contains(&"refused") {
+        assert!(together.code == Some(3) && says_namespace(together), "{}", both(name, outside, together));
+    } else if cells.iter().any(|cell| *cell != "same") {
+        // What is reduced still runs; where it asks for a word of the user's first, that is said with the reason.
+        let is_told = together.code == Some(2) && says_namespace(together);
+        let found = |finished: &Finished| matches!(finished.code, Some(0 | 1));
+        let is_alike = together.code == outside.code || found(together) && found(outside);
+        assert!(is_alike || is_told || name == "nic health", "{}", both(name, outside, together));
+    } else if name == "checkpoint drive" {
+        // What drives count goes on between two runs.
+        assert_eq!(together.code, outside.code, "{}", both(name, outside, together));
+    } else {
+        is_the_same(name, outside, together);
+    }
+}
+
+fn is_the_same(name: &str, outside: &Finished, inside: &Finished) {
+    let is_same = (inside.code, &inside.stdout) == (outside.code, &outside.stdout);
+    assert!(is_same, "{}", both(name, outside, inside));
+}
+
+/// What is told of a command that does something else: where the outputs part, and all of them.
+fn both(name: &str, outside: &Finished, inside: &Finished) -> String {
+    let lines = outside.stdout.lines().zip(inside.stdout.lines());
+    let first = lines.enumerate().find(|(_, (outside, inside))| outside != inside);
+    let parted = first.map(|(at, (outside, inside))| format!("line {}: {outside}\nbut inside: {inside}\n", at + 1));
+    let parted = parted.unwrap_or_default();
+    format!("`{name}` does something else in namespaces\n{parted}outside: {outside:#?}\ninside: {inside:#?}")
 }
 
 #[test]

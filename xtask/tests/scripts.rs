@@ -50,6 +50,8 @@ const COMPLETE: &[&str] = &[
     "scontrol",
     "munged",
     "stressapptest",
+    "zsh",
+    "fish",
     "initdb",
     "python3",
     "mpicc",

@@ -27,6 +27,9 @@ const EVIDENCE_SHOWN: usize = 3;
 const TAKERS_SHOWN: usize = 5;
 const FROM_CORES_SHOWN: usize = 3;
 
+/// How long the judge may take nothing in before the answer is of a part of what was seen.
+const SETTLE: Duration = Duration::from_secs(60);
+
 /// The shortest part of a wait from before the look that is reported: less is the two clocks' difference.
 const TOLD_BEFORE_NS: u64 = 1_000_000;
 
@@ -210,6 +213,11 @@ fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<Why> {
         server.publish(event);
         Ok(())
     })?;
+    if !server.settle(SETTLE) {
+        surefoot_console::tell!(
+            "surefoot: this machine was too busy to judge all that was seen; the answer is of a part of it"
+        );
+    }
     let (_, findings) = server.findings();
     let unwatched = server.rooms().into_iter().filter_map(|(room, why)| Some(Unwatched { room, why: why? })).collect();
     server.stop();

@@ -43,7 +43,7 @@ const STOP_TIME: Duration = Duration::from_secs(2);
 const HISTORY_STOP_TIME: Duration = Duration::from_secs(5);
 /// A server whose findings are older than this is not at work: ten times their period, for a machine that is busy.
 const AT_WORK: Duration = Duration::from_secs(10);
-/// How long findings wait for events that are being taken in.
+/// How long a live server's findings wait for events that are being taken in.
 const SETTLE: Duration = Duration::from_millis(100);
 /// A thread that waits looks at least this often whether it should end.
 const WAIT: Duration = Duration::from_secs(1);
@@ -58,6 +58,7 @@ pub struct Server {
     far: Option<Arc<Far>>,
     shared: Arc<Shared>,
     queue: Arc<Queue<Event>>,
+    is_live: bool,
     patience: Duration,
     stop: watch::Sender<bool>,
     findings_stop: Option<mpsc::Sender<()>>,
@@ -134,6 +135,7 @@ impl Server {
             far,
             shared: Arc::new(Shared::new(&config, history)),
             queue: Arc::new(Queue::new(QUEUE_EVENTS_MAX, QUEUE_BYTES_MAX)),
+            is_live: config.mode == Mode::Live,
             patience: if config.mode == Mode::Live { LIVE_PATIENCE } else { REPLAY_PATIENCE },
             stop: watch::channel(false).0,
             findings_stop: None,
@@ -199,10 +201,14 @@ impl Server {
         }
     }
 
-    /// What all rooms find now, the most urgent first, and the headline. Waits a moment for events that were published
-    /// before, so that what was just seen is part of it.
+    /// What all rooms find now, the most urgent first, and the headline. A live server waits a moment for events that were published
+    /// before, so that what was just seen is part of it; a replay waits for all of them, as [`Server::settle`] does.
     pub fn findings(&self) -> (Headline, Vec<Finding>) {
-        self.settle(SETTLE);
+        if self.is_live {
+            self.queue.wait_empty(SETTLE);
+        } else {
+            self.settle(REPLAY_PATIENCE);
+        }
         let findings = self.shared.findings(&self.shared.moment());
         (findings.headline, findings.all)
     }
@@ -233,9 +239,10 @@ impl Server {
         }
     }
 
-    /// Waits until everything that was published is taken in, at most this long. Whether it is.
+    /// Waits until everything that was published is taken in, for as long as the server gets on with it: it gives up after this time in
+    /// which it took nothing in. Whether everything is; not so where an event found no room.
     pub fn settle(&self, patience: Duration) -> bool {
-        self.queue.wait_empty(patience)
+        self.queue.wait_done(patience) && self.shared.dropped().queue == 0
     }
 
     /// Whether its threads that take events in and fold the findings do so: both have gone on within the last seconds. For a watchdog.

@@ -2,10 +2,14 @@
 
 use serde::Serialize;
 use std::io::{self, Write};
+use std::time::Duration;
 use surefoot_console::output;
 use surefoot_daemon::Server;
 use surefoot_daemon::rooms::rules;
 use surefoot_model::{Finding, Severity};
+
+/// How long the judge may take nothing in before the findings are those of a part.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -18,6 +22,11 @@ pub enum Line<'a> {
 
 /// Prints what is above OK, the worst first, and which rooms looked at nothing.
 pub fn print(out: &mut impl Write, judge: &Server, json: bool) -> io::Result<()> {
+    if !judge.settle(PATIENCE) {
+        surefoot_console::tell!(
+            "surefoot: this machine was too busy to judge all events; the findings are of those before them"
+        );
+    }
     let (_, findings) = judge.findings();
     let unwatched = judge.rooms().into_iter().filter(|(_, why)| why.is_some()).map(|(room, _)| room);
     let unwatched: Vec<surefoot_model::Room> = unwatched.collect();

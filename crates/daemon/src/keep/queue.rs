@@ -23,6 +23,14 @@ struct Inner<T> {
     stuck: bool,
     /// Items that were taken and are not done with.
     taken: usize,
+    /// How often the receiver took an item or was done with one.
+    steps: u64,
+}
+
+impl<T> Inner<T> {
+    fn is_busy(&self) -> bool {
+        !self.items.is_empty() || self.taken > 0
+    }
 }
 
 /// What a receiver found.
@@ -38,7 +46,7 @@ pub(crate) enum Popped<T> {
 
 impl<T> Queue<T> {
     pub(crate) fn new(items_max: usize, bytes_max: usize) -> Self {
-        let inner = Inner { items: VecDeque::new(), bytes: 0, closed: false, stuck: false, taken: 0 };
+        let inner = Inner { items: VecDeque::new(), bytes: 0, closed: false, stuck: false, taken: 0, steps: 0 };
         Queue { inner: Mutex::new(inner), changed: Condvar::new(), items_max, bytes_max }
     }
 
@@ -76,6 +84,7 @@ impl<T> Queue<T> {
             if let Some((bytes, item)) = inner.items.pop_front() {
                 inner.bytes -= bytes;
                 inner.taken += 1;
+                inner.steps += 1;
                 self.changed.notify_all();
                 return Popped::Item(item);
             }
@@ -94,14 +103,28 @@ impl<T> Queue<T> {
     pub(crate) fn done(&self) {
         let mut inner = self.lock();
         inner.taken = inner.taken.saturating_sub(1);
+        inner.steps += 1;
         self.changed.notify_all();
     }
 
     /// Waits until everything is taken and done with, at most this long. Whether it is.
     pub(crate) fn wait_empty(&self, patience: Duration) -> bool {
-        let busy = |inner: &mut Inner<T>| !inner.items.is_empty() || inner.taken > 0;
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, busy);
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, |inner| inner.is_busy());
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Waits until everything is taken and done with, for as long as the receiver goes on: it gives up after `patience` in which nothing
+    /// was taken or done. Whether everything is.
+    pub(crate) fn wait_done(&self, patience: Duration) -> bool {
+        let mut inner = self.lock();
+        let mut left = patience;
+        while inner.is_busy() && !left.is_zero() {
+            let (slice, before) = (left.min(SLICE), inner.steps);
+            let waits = |inner: &mut Inner<T>| inner.is_busy() && inner.steps == before;
+            inner = self.changed.wait_timeout_while(inner, slice, waits).unwrap_or_else(PoisonError::into_inner).0;
+            left = if inner.steps == before { left - slice } else { patience };
+        }
+        !inner.is_busy()
     }
 
     /// Lets the receiver take what is left and refuses everything new.
@@ -176,5 +199,26 @@ mod tests {
         let begun = Instant::now();
         assert!(!queue.push(4, 10, Duration::from_secs(30)), "the queue is known to be stuck");
         assert!(begun.elapsed() < Duration::from_secs(15));
+    }
+    #[test]
+    fn a_slow_receiver_is_waited_for_and_a_stuck_one_is_not() {
+        let queue = Arc::new(Queue::new(100, 1_000));
+        (0..10).for_each(|item| assert!(queue.push(item, 1, Duration::ZERO)));
+        let slow = {
+            let queue = Arc::clone(&queue);
+            std::thread::spawn(move || {
+                while let Popped::Item(_) = queue.pop(Duration::ZERO) {
+                    std::thread::sleep(SLICE);
+                    queue.done();
+                }
+            })
+        };
+        assert!(queue.wait_done(Duration::from_secs(60)), "it goes on");
+        assert!(queue.wait_empty(Duration::ZERO));
+        slow.join().unwrap();
+        assert!(queue.push(10, 1, Duration::ZERO));
+        let begun = Instant::now();
+        assert!(!queue.wait_done(SLICE * 3), "nobody takes it");
+        assert!(begun.elapsed() >= SLICE * 3, "every slice is waited for");
     }
 }

@@ -1,10 +1,10 @@
 use crate::client::{Live, PATIENCE, address, connect, get, get_json, wait_for};
-use crate::data::{SECOND_NS, busy_window, window};
+use crate::data::{SECOND_NS, busy_window, core, host, lost, untraced_gap, window};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
-use surefoot_daemon::{Config, Error, Server};
-use surefoot_model::{Event, Untimed};
+use surefoot_daemon::{Config, Error, Mode, Server};
+use surefoot_model::{CauseKind, Certainty, Event, Untimed, Verdict};
 
 #[test]
 fn a_second_instance_is_told_what_to_do() {
@@ -152,4 +152,24 @@ fn an_event_too_large_for_memory_is_counted_and_the_rest_goes_on() {
     assert_eq!(kept["windows"].as_array().unwrap().len(), 1);
     assert_eq!(kept["dropped"]["oversized"], 1);
     server.stop();
+}
+
+/// A report ends with what the rooms find, and asks as soon as the last event was handed over.
+#[test]
+fn a_replay_is_judged_as_a_whole_however_slowly_it_is_taken_in() {
+    // More than a server takes in within a moment.
+    const WINDOWS: u64 = 1_000;
+    const CORES: u32 = 64;
+    let mode = Mode::Replay { file: "x".into() };
+    let server = Server::start(Config { mode, port: None, ..Config::default() }).unwrap();
+    server.publish(Event::Host(host()));
+    for second in 1..=WINDOWS {
+        let ledger = |cpu| core(cpu, 0, CauseKind::ALL.map(|kind| lost(kind, "x", 250, 4_000)).into(), 0);
+        server.publish(Event::Window(window(second * SECOND_NS, (0..CORES).map(ledger).collect())));
+    }
+    let last = untraced_gap(1, WINDOWS * SECOND_NS, 50_000_000, Verdict::SmiLike, Certainty::Probable);
+    server.publish(Event::Gap(last));
+    let sentence = server.findings().0.sentence;
+    assert!(server.settle(PATIENCE));
+    assert_eq!(sentence, server.findings().0.sentence);
 }

@@ -250,10 +250,16 @@ impl Copy {
             let mut to = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(place) });
             let mut buffer = vec![0; 1 << 16];
             loop {
+                let mut wanted = libc::pollfd { fd: from.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+                // SAFETY: the call reads and writes the local alone.
+                if unsafe { libc::poll(&raw mut wanted, 1, -1) } < 1 {
+                    continue;
+                }
+                // Before anything is taken out of the pipe: whatever is on its way is seen in the pipe, or here.
+                writes.store(true, Ordering::SeqCst);
                 match (&*from).read(&mut buffer) {
                     Ok(0) => return,
                     Ok(length) => {
-                        writes.store(true, Ordering::SeqCst);
                         if to.write_all(&buffer[..length]).is_err() {
                             return;
                         }
@@ -269,16 +275,18 @@ impl Copy {
 
     /// After the child's end: waits until all is copied. Somebody else may still hold the pipe, and has nothing to say.
     fn finish(&self) {
-        let mut quiet_since = Instant::now();
-        while !self.thread.is_finished() && quiet_since.elapsed() < STUCK_AFTER {
+        // Steps are counted, not time: a machine that stands still stops the thread as well.
+        let mut quiet = Duration::ZERO;
+        while !self.thread.is_finished() && quiet < STUCK_AFTER {
             std::thread::sleep(STEP);
+            quiet += STEP;
             let mut waiting: libc::c_int = 0;
             // SAFETY: the call writes a number to the local.
             let of =
                 |pipe: Arc<std::fs::File>| unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
             let is_known = self.pipe.upgrade().map(of) == Some(0);
             if (is_known && waiting > 0) || self.is_writing.load(Ordering::SeqCst) {
-                quiet_since = Instant::now();
+                quiet = Duration::ZERO;
             }
         }
     }

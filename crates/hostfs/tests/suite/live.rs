@@ -1,5 +1,6 @@
 //! The running host. What is asserted holds on a busy machine.
 
+use std::time::{Duration, Instant};
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::privilege::Privilege;
@@ -19,7 +20,7 @@ fn the_running_host_has_ascending_cores_and_growing_counts() {
     assert_eq!(before.irregular, 0);
     assert_eq!(before.cpus, cpus::online(&root).unwrap());
     assert_eq!(ticks_before.cpus.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), before.cpus);
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(50));
     let after = Interrupts::read(&root).unwrap();
     let delta = after.delta(&before);
     let rise: u64 = delta.rows.iter().map(|row| row.total()).sum();
@@ -33,23 +34,26 @@ fn the_running_host_has_ascending_cores_and_growing_counts() {
 #[test]
 fn the_ticks_of_all_cores_grow_with_the_clock() {
     let root = Root::host();
-    let start_ns = clock::monotonic_ns();
-    let before = Stat::read(&root).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    let after = Stat::read(&root).unwrap();
-    let wall_ns = clock::monotonic_ns() - start_ns;
-    let mut spent_ns = 0;
-    let mut cores = 0;
-    for (cpu, ticks) in &after.cpus {
-        let Some(then) = before.cpu(*cpu) else { continue };
-        spent_ns += after.ns(ticks.since(then).total());
-        cores += 1;
+    let give_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        let start_ns = clock::monotonic_ns();
+        let before = Stat::read(&root).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let after = Stat::read(&root).unwrap();
+        let wall_ns = clock::monotonic_ns() - start_ns;
+        let (mut spent_ns, mut cores) = (0, 0);
+        for (cpu, ticks) in &after.cpus {
+            let Some(then) = before.cpu(*cpu) else { continue };
+            spent_ns += after.ns(ticks.since(then).total());
+            cores += 1;
+        }
+        // Time is accounted late, by steal and on cores without a tick, and the clock alone goes on while a guest is stopped; wrong units
+        // would be off tenfold each time.
+        if spent_ns > cores * wall_ns / 5 && spent_ns < cores * wall_ns * 5 {
+            return;
+        }
+        assert!(Instant::now() < give_up, "{spent_ns} of {cores} times {wall_ns} ns");
     }
-    // Time is accounted late, by steal and on cores without a tick; wrong units would be off tenfold.
-    assert!(
-        spent_ns > cores * wall_ns / 5 && spent_ns < cores * wall_ns * 5,
-        "{spent_ns} of {cores} times {wall_ns} ns"
-    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::ledger::{attach, cores, snapshot, spin};
 use super::raisers::{PATIENCE, pin};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_model::CpuId;
@@ -18,9 +19,9 @@ fn run_delay_ns() -> u64 {
 }
 
 /// Spins on a core; returns by how much its `run_delay` rose. It reads that while it runs, so no wait is open.
-fn waited_while_spinning(cpu: CpuId, duration: Duration) -> u64 {
+fn waited_while_spinning(cpu: CpuId, duration: Duration, together: &Barrier) -> u64 {
     pin(cpu.0);
-    std::thread::yield_now();
+    together.wait();
     let before_ns = run_delay_ns();
     spin(duration);
     run_delay_ns() - before_ns
@@ -43,7 +44,7 @@ fn all_tasks_that_wait_are_counted_as_the_kernel_counts_them() {
     let Some(probes) = attach(TEST, Flavour::Btf) else { return };
     let cpu = some_core(&probes);
     let before = snapshot(&probes, cpu);
-    let done = AtomicBool::new(false);
+    let (done, together) = (AtomicBool::new(false), Barrier::new(3));
     let told_ns: u64 = std::thread::scope(|scope| {
         // Bursts of a tenth of the time, which the ordinary tasks wait out.
         scope.spawn(|| {
@@ -55,8 +56,8 @@ fn all_tasks_that_wait_are_counted_as_the_kernel_counts_them() {
                 }
             }
         });
-        let spinners: Vec<_> =
-            (0..3).map(|_| scope.spawn(|| waited_while_spinning(cpu, Duration::from_millis(600)))).collect();
+        let spins = || waited_while_spinning(cpu, Duration::from_millis(600), &together);
+        let spinners: Vec<_> = (0..3).map(|_| scope.spawn(spins)).collect();
         let told_ns = spinners.into_iter().map(|spinner| spinner.join().unwrap()).sum();
         done.store(true, Ordering::Relaxed);
         told_ns
@@ -92,16 +93,17 @@ fn a_kernel_thread_takes_its_time_from_the_task_that_waits_behind_it() {
     const TEST: &str = "a_kernel_thread_takes_its_time_from_the_task_that_waits_behind_it";
     let Some(probes) = attach(TEST, Flavour::Btf) else { return };
     let cpu = some_core(&probes);
-    let done = AtomicBool::new(false);
+    let (done, spins) = (AtomicBool::new(false), Barrier::new(2));
     std::thread::scope(|scope| {
         // It can always run, so whatever else runs there keeps it waiting.
         scope.spawn(|| {
             pin(cpu.0);
+            spins.wait();
             while !done.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         });
-        std::thread::sleep(Duration::from_millis(20));
+        spins.wait();
         let before = snapshot(&probes, cpu);
         let is_refreshed = refresh_counters(300);
         let after = snapshot(&probes, cpu);

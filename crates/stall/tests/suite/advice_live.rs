@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
 use surefoot_model::{CauseKind, Interrupt, Raiser, WhoReport};
 use surefoot_stall::who::advice::{HostFacts, advise};
@@ -72,12 +72,11 @@ fn watch_until_raised(
     (mode, times): (&str, u32),
     kind: CauseKind,
 ) -> Option<(WhoReport, u32)> {
-    let mut tries = 0;
+    let give_up = Instant::now() + Duration::from_secs(60);
     loop {
         let (report, pid) = watch(test, program, mode, times)?;
-        tries += 1;
         let mut rows = report.interrupts.iter().filter(|row| row.cause.kind == kind);
-        if tries == 5 || rows.any(|row| row.raisers.iter().any(|raiser| raiser.pid == pid)) {
+        if Instant::now() > give_up || rows.any(|row| row.raisers.iter().any(|raiser| raiser.pid == pid)) {
             return Some((report, pid));
         }
     }
@@ -142,17 +141,12 @@ fn who_wakes_an_intruder_onto_the_core_and_why_it_may_run_there_is_told() {
     let _turn = live::turn();
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
-    let mut disturber = Disturber::start(&program, "intrude", 1_000);
-    let pid = disturber.0.id();
-    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
+    let is_seen = |report: &WhoReport, pid| brought(report, |raiser| is_woken(raiser, pid, "intruder")) > 0;
+    let Some((report, pid)) = watch_until(TEST, &program, ("intrude", 1_000), is_seen) else { return };
     let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption intruder");
     let row = row.unwrap_or_else(|| panic!("no intruder: {:#?}", report.interrupts));
-    let woken: u64 = row
-        .raisers
-        .iter()
-        .filter(|raiser| (raiser.pid, raiser.syscall.as_str(), raiser.wakee.as_str()) == (pid, "write", "intruder"))
-        .map(|raiser| raiser.count)
-        .sum();
+    let woken: u64 =
+        row.raisers.iter().filter(|raiser| is_woken(raiser, pid, "intruder")).map(|raiser| raiser.count).sum();
     assert!(woken > 0 && woken <= row.count + 1, "{woken} of {}: {:#?}", row.count, row.raisers);
     let intruder = row.intruders.first().unwrap_or_else(|| panic!("nobody was asked: {row:#?}"));
     assert_eq!((intruder.comm.as_str(), intruder.allowed.as_str(), intruder.is_kernel), ("intruder", "1", false));
@@ -167,20 +161,27 @@ fn who_woke_a_task_that_keeps_the_woken_workload_waiting_is_told() {
     const TIMES: u32 = 400;
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
-    let mut disturber = Disturber::start(&program, "delay", TIMES);
-    let pid = disturber.0.id();
-    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
+    let is_seen = |report: &WhoReport, pid| {
+        let woken = brought(report, |raiser| is_woken(raiser, pid, "delayer"));
+        let mut rows = report.interrupts.iter().filter(|row| row.cause.to_string() == "preemption delayer");
+        rows.any(|row| row.count >= u64::from(TIMES / 10) && woken >= row.count / 4)
+    };
+    let Some((report, pid)) = watch_until(TEST, &program, ("delay", TIMES), is_seen) else { return };
     let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption delayer");
     let row = row.unwrap_or_else(|| panic!("no intruder: {:#?}", report.interrupts));
     assert!(row.count >= u64::from(TIMES / 10), "it keeps the workload waiting: {row:#?}");
-    let by_the_parent =
-        |raiser: &&Raiser| (raiser.pid, raiser.syscall.as_str(), raiser.wakee.as_str()) == (pid, "write", "delayer");
-    let woken: u64 = row.raisers.iter().filter(by_the_parent).map(|raiser| raiser.count).sum();
+    let woken: u64 =
+        row.raisers.iter().filter(|raiser| is_woken(raiser, pid, "delayer")).map(|raiser| raiser.count).sum();
     // On a busy machine it is interrupted itself, and goes on without being woken.
     assert!(woken >= row.count / 4 && woken <= row.count + 1, "{woken} of {}: {:#?}", row.count, row.raisers);
     let intruder = row.intruders.first().unwrap_or_else(|| panic!("nobody was asked: {row:#?}"));
     assert_eq!((intruder.comm.as_str(), intruder.allowed.as_str(), intruder.is_kernel), ("delayer", "1", false));
     assert_eq!(advise(row, &HostFacts::default())[0].rule, "other-task-on-this-core");
+}
+
+/// Whether it was woken by this process.
+fn is_woken(raiser: &Raiser, pid: u32, name: &str) -> bool {
+    (raiser.pid, raiser.syscall.as_str(), raiser.wakee.as_str()) == (pid, "write", name)
 }
 
 /// What brought the task that took the core, over all of its rows: raisers of the runs that were counted so.
@@ -195,14 +196,15 @@ fn who_moves_a_task_onto_the_core_by_its_affinity_is_told() {
     let _turn = live::turn();
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
-    let mut disturber = Disturber::start(&program, "shove", 400);
-    let pid = disturber.0.id();
-    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
-    let moved = brought(&report, |raiser| {
-        (raiser.pid, raiser.syscall.as_str()) == (pid, "sched_setaffinity")
-            && raiser.function == "moved from core 0 by a change of its affinity on core 0"
-    });
-    assert!(moved > 0, "{:#?}", report.interrupts);
+    let moved = |report: &WhoReport, pid| {
+        brought(report, |raiser| {
+            (raiser.pid, raiser.syscall.as_str()) == (pid, "sched_setaffinity")
+                && raiser.function == "moved from core 0 by a change of its affinity on core 0"
+        })
+    };
+    let is_seen = |report: &WhoReport, pid| moved(report, pid) > 0;
+    let Some((report, pid)) = watch_until(TEST, &program, ("shove", 400), is_seen) else { return };
+    assert!(moved(&report, pid) > 0, "{:#?}", report.interrupts);
 }
 
 #[test]
@@ -211,13 +213,14 @@ fn the_parent_of_a_task_that_begins_on_the_core_is_told() {
     let _turn = live::turn();
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
-    let mut disturber = Disturber::start(&program, "spawn", 500);
-    let pid = disturber.0.id();
-    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
-    let begun = brought(&report, |raiser| {
-        (raiser.pid, raiser.function.as_str()) == (pid, "new task") && raiser.syscall.starts_with("clone")
-    });
-    assert!(begun > 0, "{:#?}", report.interrupts);
+    let begun = |report: &WhoReport, pid| {
+        brought(report, |raiser| {
+            (raiser.pid, raiser.function.as_str()) == (pid, "new task") && raiser.syscall.starts_with("clone")
+        })
+    };
+    let is_seen = |report: &WhoReport, pid| begun(report, pid) > 0;
+    let Some((report, pid)) = watch_until(TEST, &program, ("spawn", 500), is_seen) else { return };
+    assert!(begun(&report, pid) > 0, "{:#?}", report.interrupts);
 }
 
 #[test]
@@ -226,16 +229,33 @@ fn the_part_of_the_scheduler_that_moves_a_task_onto_the_core_is_told() {
     let _turn = live::turn();
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
-    let mut disturber = Disturber::start(&program, "balance", 400);
-    let pid = disturber.0.id();
-    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
     let by_it = |raiser: &Raiser| {
         raiser.comm == "(scheduler)" && raiser.function.starts_with("moved from core 0 by real-time balancing")
     };
+    let is_seen = |report: &WhoReport, _| brought(report, by_it) > 0;
+    let Some((report, _)) = watch_until(TEST, &program, ("balance", 400), is_seen) else { return };
     assert!(brought(&report, by_it) > 0, "{:#?}", report.interrupts);
     let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption balance");
     let asked = row.and_then(|row| row.intruders.first()).unwrap_or_else(|| panic!("{:#?}", report.interrupts));
     assert!(asked.because.contains("core 1"), "{asked:#?}");
+}
+
+/// Watches one process after the other until one was seen to do it: where the poller has no time on its core, nothing is taken from it.
+fn watch_until(
+    test: &str,
+    program: &Path,
+    (mode, times): (&str, u32),
+    is_seen: impl Fn(&WhoReport, u32) -> bool,
+) -> Option<(WhoReport, u32)> {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut disturber = Disturber::start(program, mode, times);
+        let pid = disturber.0.id();
+        let report = watch_process(test, pid, &mut disturber)?;
+        if is_seen(&report, pid) || Instant::now() > give_up {
+            return Some((report, pid));
+        }
+    }
 }
 
 /// Watches with this process as the workload until it is done.

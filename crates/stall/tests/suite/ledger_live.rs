@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
 use surefoot_model::{CpuId, Event, Report, Window};
 use surefoot_probes::Flavour;
@@ -120,13 +120,16 @@ fn each_turn_and_each_slot_is_copied_once_for_all_who_need_it() {
     // The slot of a core is also read when a cause is on its tape for the first time, so the first windows may have more.
     let cores = possible_cores();
     let mut after = windows(5);
-    let (mut slots, mut turns, mut written) = (0, 0, 0);
-    for _ in 0..6 {
+    let (mut slots, mut turns, mut written);
+    // On a machine that stands still for a moment slots are read again, and turns are overwritten before they are read.
+    let give_up = Instant::now() + Duration::from_secs(60);
+    loop {
         let before = std::mem::replace(&mut after, windows(WINDOWS));
         slots = after.slots - before.slots;
         (turns, written) = (after.turns - before.turns, after.turns_written - before.turns_written);
         println!("{WINDOWS} windows of {cores} cores: {slots} slots, {turns} of {written} turns");
-        if slots <= WINDOWS * cores * 3 / 2 {
+        let is_once = slots <= WINDOWS * cores * 3 / 2 && turns * 10 >= written * 9;
+        if is_once || Instant::now() > give_up {
             break;
         }
     }

@@ -24,11 +24,16 @@ fn config(cpus: &[u32], pid: Option<u32>) -> WhoConfig {
     }
 }
 
-fn look_for(watch: &mut Watch, traced: &mut Traced, time: Duration) {
+/// Looks until it is so: how long that takes is the machine's affair.
+fn look_until(watch: &mut Watch, traced: &mut Traced, mut is_so: impl FnMut(&mut Watch, &mut Traced) -> bool) {
     let start = Instant::now();
-    while start.elapsed() < time {
+    loop {
         std::thread::sleep(LOOK_EVERY);
         watch.look(traced);
+        if is_so(watch, traced) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(120), "{:?}", timers(&watch.report_so_far(traced)));
     }
 }
 
@@ -56,7 +61,8 @@ impl Drop for Busy {
 }
 
 fn timers(report: &WhoReport) -> (u64, u64) {
-    let timer = report.interrupts.iter().find(|interrupt| interrupt.cause.kind == CauseKind::Timer).unwrap();
+    let timer = report.interrupts.iter().find(|interrupt| interrupt.cause.kind == CauseKind::Timer);
+    let Some(timer) = timer else { return (0, 0) };
     let raised: u64 = timer.raisers.iter().map(|raiser| raiser.count).sum();
     (timer.count, raised + timer.unknown_raisers)
 }
@@ -77,17 +83,25 @@ fn a_core_that_was_offline_and_a_process_that_ended_are_told_and_not_counted() {
         Ok(watch) => watch,
         Err(error) => return not_run(name, &error.to_string()),
     };
-    look_for(&mut watch, &mut traced, Duration::from_millis(300));
+    let counted = |watch: &mut Watch, traced: &mut Traced| timers(&watch.report_so_far(traced));
+    look_until(&mut watch, &mut traced, |watch, traced| counted(watch, traced).0 > 0);
     assert_eq!(watch.take_notices(), []);
     tree.write("sys/devices/system/cpu/online", "1,1000\n");
-    look_for(&mut watch, &mut traced, Duration::from_millis(1_500));
+    // The programs went on counting, because the core was there all the time.
+    look_until(&mut watch, &mut traced, |watch, traced| {
+        let (counted, seen) = counted(watch, traced);
+        seen >= counted + 50
+    });
     let away = watch.report_so_far(&mut traced);
     assert!(away.timeline.is_none(), "what flows carries no timeline");
     // The number went to another process, which was started later.
     tree.write("proc/77/stat", stat(900));
     tree.write("sys/devices/system/cpu/online", "0-1,1000\n");
-    look_for(&mut watch, &mut traced, Duration::from_millis(300));
-    let texts: Vec<String> = watch.take_notices().into_iter().map(|notice| notice.text).collect();
+    let mut texts: Vec<String> = Vec::new();
+    look_until(&mut watch, &mut traced, |watch, traced| {
+        texts.extend(watch.take_notices().into_iter().map(|notice| notice.text));
+        texts.len() >= 3 && counted(watch, traced).0 > timers(&away).0
+    });
     let report = watch.finish(&mut traced);
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert!(texts[0].starts_with("core 0 went offline ") && texts[0].ends_with("its counts pause"), "{texts:?}");
@@ -95,12 +109,15 @@ fn a_core_that_was_offline_and_a_process_that_ended_are_told_and_not_counted() {
     assert!(texts[2].starts_with("core 0 was offline for ") && texts[2].ends_with("it is back"), "{texts:?}");
     let told: Vec<String> = report.notices.iter().map(|notice| notice.text.clone()).collect();
     assert_eq!(told, texts);
-    // The programs went on counting, because the core was there all the time; the ledger left out the absence.
-    let ((counted_away, _), (counted, seen)) = (timers(&away), timers(&report));
+    // The ledger left out the absence, then and at the end.
+    let ((counted_away, seen_away), (counted, seen)) = (timers(&away), timers(&report));
     assert!(counted_away > 0 && counted > counted_away, "{counted_away} then {counted}");
-    assert!(counted * 10 < seen * 9, "{counted} of {seen} are of the time that the core was there");
+    assert!(
+        seen >= counted + (seen_away - counted_away),
+        "{counted} of {seen} are of the time that the core was there, {counted_away} of {seen_away} until it was back"
+    );
     let missing = "core 1000: its counters could not be read consistently, so nothing is said about it";
     assert!(report.missing.iter().any(|text| text == missing), "{:?}", report.missing);
     let timeline = report.timeline.unwrap();
-    assert!(timeline.slices.len() > 100 && timeline.arrivals.iter().any(|arrival| arrival.slice.is_some()));
+    assert!(timeline.arrivals.iter().any(|arrival| arrival.slice.is_some()), "{} slices", timeline.slices.len());
 }
