@@ -1458,7 +1458,7 @@ export interface Checkpoints {
    */
   version: string;
   /**
-   * Why there is nothing to see, and what to do; absent where directories are watched.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -1852,7 +1852,7 @@ export interface Deeds {
    */
   version: string;
   /**
-   * Why there is nothing to see; absent where there is.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -2373,7 +2373,7 @@ export interface Disturb {
    */
   version: string;
   /**
-   * Why there is nothing to see, and what to do; absent where there are experiments or predictions.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -3948,7 +3948,7 @@ export interface Memory {
    */
   version: string;
   /**
-   * Why there is nothing to see, and what to do; absent where memory errors are watched.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -4203,7 +4203,7 @@ export interface Nic {
    */
   version: string;
   /**
-   * Why there is nothing to see, and what to do; absent where interfaces are watched.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -4232,7 +4232,7 @@ export interface NicCampaign {
    */
   version: string;
   /**
-   * Why there are no tables, and what to do; absent where there are files.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
