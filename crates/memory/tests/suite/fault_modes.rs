@@ -17,7 +17,7 @@ fn judged(module: &super::synthetic::Module) -> (FaultMode, Persistence) {
 
 /// The share that is judged rightly of modules of this mode with five reports at least.
 fn share_right(mode: FaultMode, noise: Noise, seed: u64) -> f64 {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let right = (0..MODULES).filter(|_| {
         let module = module(mode, Persistence::Permanent, 5, noise, &mut random);
         judged(&module).0 == module.mode
@@ -51,7 +51,7 @@ fn without_noise_a_line_or_a_cell_is_always_found() {
 
 #[test]
 fn modules_drawn_by_field_rates_are_judged_rightly_in_most_cases() {
-    let mut random = Random(SEED + 200);
+    let mut random = Random::new(SEED + 200);
     let (mut mode_right, mut stays_right, mut stays_wrong, all) = (0, 0, 0, 3000);
     for _ in 0..all {
         let (mode, persistence) = by_rates(&mut random);
@@ -70,7 +70,7 @@ fn modules_drawn_by_field_rates_are_judged_rightly_in_most_cases() {
 
 #[test]
 fn what_has_no_coordinates_is_never_given_a_mode() {
-    let mut random = Random(SEED + 300);
+    let mut random = Random::new(SEED + 300);
     let blind = Noise { blind: 1.0, ..Noise::NONE };
     for _ in 0..MODULES {
         let (mode, persistence) = by_rates(&mut random);
