@@ -45,7 +45,6 @@ const GENERATORS: &[&str] = &[
     concat!("94d049bb", "133111eb"),
     concat!("2545f491", "4f6cdd1d"),
     concat!("5851f42d", "4c957f2d"),
-    concat!("6364136223", "846793005"),
 ];
 
 /// The folders whose code may be `unsafe`; every other library crate forbids it to itself.
