@@ -5,7 +5,6 @@
 //! as possible does, it does not sleep itself, which would program the stalled core's timer on its way out: a thread
 //! on another core sleeps and wakes it.
 
-use crate::numbers::Random;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use std::time::Duration;
 use surefoot_hostfs::clock::monotonic_ns;
 use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
+use surefoot_random::Random;
 
 /// The name of the thread that stalls the core, as `causes` shows it.
 pub const THREAD: &str = "stall-injector";
@@ -69,12 +69,12 @@ impl Stall {
 /// The stalls of a seed. After each the core is free for longer than half of it, so that the real-time share of a
 /// second stays well below the 95 % at which the kernel throttles.
 pub fn plan(seed: u64, count: usize) -> Vec<Planned> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut before_ns = 0;
     (0..count)
         .map(|_| {
             let length_ns = length(&mut random);
-            let sleep_ns = 1_000_000 + (random.share() * 1e6) as u64 + before_ns / 2;
+            let sleep_ns = 1_000_000 + (random.unit() * 1e6) as u64 + before_ns / 2;
             before_ns = length_ns;
             Planned { sleep_ns, length_ns }
         })
@@ -82,10 +82,10 @@ pub fn plan(seed: u64, count: usize) -> Vec<Planned> {
 }
 
 fn length(random: &mut Random) -> u64 {
-    let mut place = random.share();
+    let mut place = random.unit();
     for (share, shortest, longest) in CLASSES {
         if place < share {
-            let within = random.share();
+            let within = random.unit();
             return if longest == 0.0 { 0 } else { (shortest * (longest / shortest).powf(within)) as u64 };
         }
         place -= share;

@@ -1,6 +1,7 @@
 //! The middle of many numbers and how far they spread.
 
 use serde::Serialize;
+use surefoot_random::Random;
 
 /// Median and quartiles.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -51,10 +52,10 @@ pub fn ratio_of_medians(pairs: &[(f64, f64)]) -> Option<Spread> {
         (second > 0.0).then(|| first / second)
     };
     let exact = ratio(pairs)?;
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut drawn = Vec::with_capacity(DRAWS);
     for _ in 0..DRAWS {
-        let again: Vec<_> = pairs.iter().map(|_| pairs[(random.share() * pairs.len() as f64) as usize]).collect();
+        let again: Vec<_> = pairs.iter().map(|_| pairs[(random.unit() * pairs.len() as f64) as usize]).collect();
         drawn.extend(ratio(&again));
     }
     let spread = Spread::of(&drawn)?;
@@ -77,26 +78,6 @@ pub fn duration(ns: f64) -> String {
         2
     };
     format!("{value:.digits$} {unit}")
-}
-
-/// Random numbers from a seed (splitmix64): the same on every machine.
-#[derive(Debug, Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From 0 to below 1.
-    pub fn share(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
-    }
 }
 
 #[cfg(test)]
@@ -125,12 +106,5 @@ mod tests {
     fn durations_have_three_digits() {
         let shown: Vec<String> = [0.0, 12.34, 1234.0, 12_345_678.0, -2500.0].map(duration).to_vec();
         assert_eq!(shown, ["0.00 ns", "12.3 ns", "1.23 us", "12.3 ms", "-2.50 us"]);
-    }
-
-    #[test]
-    fn a_seed_gives_the_same_numbers_again() {
-        let (mut one, mut other) = (Random(7), Random(7));
-        assert!((0..100).all(|_| one.bits() == other.bits()));
-        assert!((0..1000).map(|_| one.share()).all(|share| (0.0..1.0).contains(&share)));
     }
 }

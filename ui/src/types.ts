@@ -1462,7 +1462,7 @@ export interface Checkpoints {
    */
   version: string;
   /**
-   * Why there is nothing to see, and what to do; absent where directories are watched.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -1856,7 +1856,7 @@ export interface Deeds {
    */
   version: string;
   /**
-   * Why there is nothing to see; absent where there is.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -2399,7 +2399,7 @@ export interface Disturb {
    */
   version: string;
   /**
-   * Why there is nothing to see, and what to do; absent where there are experiments or predictions.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -4003,7 +4003,7 @@ export interface Memory {
    */
   version: string;
   /**
-   * Why there is nothing to see, and what to do; absent where memory errors are watched.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -4258,7 +4258,7 @@ export interface Nic {
    */
   version: string;
   /**
-   * Why there is nothing to see, and what to do; absent where interfaces are watched.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }
@@ -4287,7 +4287,7 @@ export interface NicCampaign {
    */
   version: string;
   /**
-   * Why there are no tables, and what to do; absent where there are files.
+   * Why there is nothing to see, and what to do; absent where there is.
    */
   why?: string;
 }

@@ -1,7 +1,7 @@
 //! Who may use whom: the one place where the layers of the workspace are written down, and the check that keeps them.
 //!
 //! Build dependencies count as normal ones. Development dependencies may reach other libraries freely, and of ours
-//! what the layer may use anyway, and `testkit`.
+//! what the layer may use anyway, `testkit` and `random`.
 
 use crate::rust_text;
 use crate::workspace::{Checked, Package, Workspace};
@@ -97,7 +97,7 @@ const QUIET: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME];
 /// For the readers of what the kernel, firmware and other programs write.
 const READERS: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME, NUMBERS];
 const PURE: &[Words] = &[PRINTING, ASYNC_CODE, WORLD];
-const FEATURES: &[&str] = &["foreign", "model", "hostfs", "probes"];
+const FEATURES: &[&str] = &["foreign", "model", "hostfs", "probes", "random"];
 
 /// The table. A crate without a row is a fault, so that a new one is placed before it is used.
 const LAYERS: &[Layer] = &[
@@ -107,9 +107,10 @@ const LAYERS: &[Layer] = &[
         externals: Externals::Only(&["schemars", "serde", "strsim"]),
         silent_on: PURE,
     },
+    Layer { folder: "crates/random", uses: &[], externals: Externals::Only(&["rand_xoshiro"]), silent_on: PURE },
     Layer {
         folder: "crates/ecc",
-        uses: &[],
+        uses: &["random"],
         externals: Externals::AllBut(&[ASYNC, COMMAND, DATABASE, SYSTEM]),
         silent_on: PURE,
     },
@@ -143,7 +144,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         folder: "crates/memory",
-        uses: &["foreign", "journal", "model", "hostfs", "outside", "probes"],
+        uses: &["foreign", "journal", "model", "hostfs", "outside", "probes", "random"],
         externals: LIBRARY,
         silent_on: READERS,
     },
@@ -170,11 +171,11 @@ const LAYERS: &[Layer] = &[
         silent_on: QUIET,
     },
     // Of ours also `hostfs`, whose clock, packet sockets and task states it needs where it runs beside a real clock.
-    Layer { folder: "crates/nic", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/nic", uses: &["model", "hostfs", "random"], externals: LIBRARY, silent_on: QUIET },
     // Of ours also `hostfs`, which runs programs with limits, and `outside`, in `act` alone (decision 0014).
     Layer {
         folder: "crates/remedy",
-        uses: &["foreign", "model", "hostfs", "outside"],
+        uses: &["foreign", "model", "hostfs", "outside", "random"],
         externals: LIBRARY,
         silent_on: QUIET,
     },
@@ -239,13 +240,14 @@ const LAYERS: &[Layer] = &[
     // Experiments that are kept. Of ours also the store of recordings, and the room whose state the page of HTML shows.
     Layer {
         folder: "crates/experiment",
-        uses: &["foreign", "journal", "model", "hostfs", "disturb", "store", "console", "daemon"],
+        uses: &["foreign", "journal", "model", "hostfs", "disturb", "store", "console", "daemon", "random"],
         externals: Externals::AllBut(&[ASYNC, DATABASE, &["clap"]]),
         silent_on: QUIET,
     },
     Layer {
         folder: "crates/cli",
         uses: &[
+            "random",
             "console",
             "experiment",
             "foreign",
@@ -275,7 +277,12 @@ const LAYERS: &[Layer] = &[
     // What other languages link: it hands on the libraries, and holds no MPI, whose binary interface is not ours.
     Layer { folder: "bindings/c", uses: &["checkpoint"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "bindings/nic-c", uses: &["nic", "hostfs"], externals: LIBRARY, silent_on: QUIET },
-    Layer { folder: "crates/testkit", uses: &["model", "hostfs", "outside"], externals: LIBRARY, silent_on: &[] },
+    Layer {
+        folder: "crates/testkit",
+        uses: &["model", "hostfs", "outside", "random"],
+        externals: LIBRARY,
+        silent_on: &[],
+    },
     Layer { folder: "e2e", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "bench", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "fuzz", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
@@ -284,6 +291,7 @@ const LAYERS: &[Layer] = &[
 
 /// What the end-to-end tests and the benchmarks may use: everything, and nobody may use them.
 const TOOLS: &[&str] = &[
+    "random",
     "console",
     "foreign",
     "journal",
@@ -343,7 +351,9 @@ fn faults_in_manifests(members: &[Package], root: &Path) -> Vec<String> {
         for dependency in &member.dependencies {
             let name = &dependency.name;
             let allowed = match name.strip_prefix("surefoot-") {
-                Some(ours) => layer.uses.contains(&ours) || (dependency.development && ours == "testkit"),
+                Some(ours) => {
+                    layer.uses.contains(&ours) || (dependency.development && ["testkit", "random"].contains(&ours))
+                }
                 None => dependency.development || layer.externals.allow(name),
             };
             if !allowed {

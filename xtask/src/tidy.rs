@@ -39,6 +39,14 @@ const FORBIDDEN_WORDS: &[(&str, &str)] = &[
     (concat!("FIX", "ME"), "fix it"),
 ];
 
+/// Factors of well-known generators of random numbers, without underscores and in lower case.
+const GENERATORS: &[&str] = &[
+    concat!("bf58476d", "1ce4e5b9"),
+    concat!("94d049bb", "133111eb"),
+    concat!("2545f491", "4f6cdd1d"),
+    concat!("5851f42d", "4c957f2d"),
+];
+
 /// The folders whose code may be `unsafe`; every other library crate forbids it to itself.
 const UNSAFE_FOLDERS: &[&str] = &[
     "bindings",
@@ -135,6 +143,13 @@ fn faults_in_code(file: &Path, text: &str) -> Vec<String> {
         faults.push(format!("{name}: name the file after what is in it"));
     }
     if is_rust {
+        let is_generator = |line: &str| {
+            let plain = line.replace('_', "").to_lowercase();
+            GENERATORS.iter().any(|factor| plain.contains(factor))
+        };
+        if let Some(at) = text.lines().position(is_generator) {
+            faults.push(format!("{name}:{}: a generator of random numbers; take that of crates/random", at + 1));
+        }
         faults.extend(faults_in_safety(file, text));
         faults.extend(openings::faults(file, text));
     }
@@ -194,6 +209,13 @@ mod tests {
         assert_eq!(faults("xtask/src/a.rs", concat!("to", "do!()")).len(), 1);
         assert_eq!(faults("ui/src/a.ts", concat!("// TO", "DO later")).len(), 1);
         assert_eq!(faults("docs/a.md", concat!("TO", "DO")).len(), 0);
+    }
+
+    #[test]
+    fn a_second_generator_of_random_numbers_is_found() {
+        let code = concat!("z = (z ^ (z >> 30)).wrapping_mul(0xbf58_47", "6D_1ce4_e5b9);");
+        assert_eq!(faults("crates/stall/tests/a.rs", code).len(), 1);
+        assert_eq!(faults("crates/stall/tests/a.rs", "z.wrapping_mul(0x9e37_79b9_7f4a_7c15)").len(), 0);
     }
 
     #[test]

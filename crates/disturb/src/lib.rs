@@ -44,7 +44,6 @@ pub mod plan;
 pub mod predict;
 pub mod presence;
 pub mod preset;
-pub mod random;
 pub mod safety;
 mod student;
 pub mod workload;

@@ -87,7 +87,7 @@ fn percent(part: u32, whole: u32) -> f64 {
 fn main() {
     let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_261_123);
     let begun = Instant::now();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut by_rate = Matrix::default();
     for _ in 0..20_000 {
         let (mode, persistence) = by_rates(&mut random);

@@ -9,6 +9,7 @@ use surefoot_checkpoint::config::SETTINGS;
 use surefoot_checkpoint::controller::{Fixed, Surefoot};
 use surefoot_checkpoint::group::{ThreadGroup, thread_group};
 use surefoot_checkpoint::{Checkpointer, Config, Error, Group, Place, Policy};
+use surefoot_random::Random;
 
 /// A rank that waits this long for another one waits for ever.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
@@ -18,23 +19,19 @@ const BYTES: usize = 20_000;
 /// A group whose ranks come late to whatever they do, by a seed.
 pub(super) struct Late {
     group: ThreadGroup,
-    seed: std::cell::Cell<u64>,
+    random: std::cell::RefCell<Random>,
 }
 
 impl Late {
     fn new(group: ThreadGroup, seed: u64) -> Self {
-        let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(group.rank()) << 17 | 1);
-        Late { group, seed: std::cell::Cell::new(seed) }
+        let random = Random::numbered(seed, group.rank().into());
+        Late { group, random: random.into() }
     }
 
     fn wait(&self) {
-        let mut seed = self.seed.get();
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        self.seed.set(seed);
-        match seed >> 8 & 7 {
-            0 => std::thread::sleep(Duration::from_micros(seed >> 16 & 0x3ff)),
+        let word = self.random.borrow_mut().word();
+        match word >> 8 & 7 {
+            0 => std::thread::sleep(Duration::from_micros(word >> 16 & 0x3ff)),
             1..=3 => std::thread::yield_now(),
             _ => {}
         }

@@ -1,12 +1,11 @@
 use super::access::{Again, Viewer};
 use crate::keep::shared::{LIVE_CLIENTS, LiveEvent, News, Shared};
-use crate::rooms::stall::{WindowView, public};
+use crate::rooms::stall::WindowView;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -101,7 +100,7 @@ impl Stream for LiveStream {
                 Some(Ok(_)) if self.is_over() => return Poll::Ready(None),
                 Some(Ok(live)) => {
                     let missed = self.missed_before(live.sequence);
-                    let message = message(&live, self.viewer);
+                    let message = self.viewer.show(live, message).open();
                     if missed > 0 {
                         self.shared.drops.live.fetch_add(missed, Ordering::Relaxed);
                         self.waiting = message;
@@ -186,30 +185,18 @@ impl LiveMessage<'_> {
     }
 }
 
-fn message(live: &LiveEvent, viewer: Viewer) -> Option<Message> {
-    let (window, gap, correction);
+fn message(live: LiveEvent) -> Option<Message> {
     let message = match &live.news {
         News::Who { start_ns, end_ns } => LiveMessage::Who { start_ns: *start_ns, end_ns: *end_ns },
-        News::Findings { all, public } => {
-            LiveMessage::Findings { headline: if viewer.sees_all { all } else { public } }
-        }
+        News::Findings { all, .. } => LiveMessage::Findings { headline: all },
+        // Its number alone, so that nobody takes it for one that he missed.
+        News::Withheld => return Some(Message::default().id(live.sequence?.to_string())),
         News::Event(event) => match &**event {
-            Event::Window(of) => {
-                window = if viewer.sees_all { Cow::Borrowed(of) } else { public::window(of) };
-                LiveMessage::Window(WindowView::whole(&window))
-            }
-            Event::Gap(of) => {
-                gap = if viewer.sees_all { Cow::Borrowed(of) } else { public::gap(of) };
-                LiveMessage::Gap(&gap)
-            }
-            Event::GapCorrection(of) => {
-                correction = if viewer.sees_all { Cow::Borrowed(of) } else { public::correction(of) };
-                LiveMessage::GapCorrection(&correction)
-            }
+            Event::Window(window) => LiveMessage::Window(WindowView::whole(window)),
+            Event::Gap(gap) => LiveMessage::Gap(gap),
+            Event::GapCorrection(correction) => LiveMessage::GapCorrection(correction),
             Event::Clock(change) => LiveMessage::Clock(change),
-            Event::Notice(notice) if viewer.sees_all => LiveMessage::Notice(notice),
-            // Its number alone, so that nobody takes it for one that he missed.
-            Event::Notice(_) => return Some(Message::default().id(live.sequence?.to_string())),
+            Event::Notice(notice) => LiveMessage::Notice(notice),
             // Their news is of another kind, or nobody waits for it.
             _ => return None,
         },

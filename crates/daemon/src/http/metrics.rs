@@ -1,10 +1,12 @@
 //! /metrics: the families of all rooms.
 
 use super::access::Viewer;
+use super::seen::Private;
 use super::series::{Claim, Series, Value};
 use crate::config::Mode;
 use crate::keep::board::Findings;
-use crate::keep::shared::Shared;
+use crate::keep::shared::{Now, Shared};
+use crate::keep::stream::Moment;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use prometheus_client::registry::Registry;
@@ -17,22 +19,37 @@ const FINDINGS_MAX: usize = 40;
 /// Characters of a subject's name in a label.
 const NAME_CHARACTERS_MAX: usize = 128;
 
+/// What one scrape tells, without what the viewer may not see.
+pub(crate) struct Scrape {
+    viewer: Viewer,
+    moment: Moment,
+    series: Series,
+}
+
+impl Scrape {
+    /// Has series written of what the viewer may see of `all`.
+    pub(crate) fn write<T: Private>(&mut self, all: T, encode: fn(T, &Moment, &mut Series)) {
+        encode(all.seen_by(self.viewer), &self.moment, &mut self.series);
+    }
+}
+
 /// Everything at one moment.
 ///
 /// # Errors
 /// Never in practice: the text goes to memory.
 pub(crate) fn answer(shared: &Shared, viewer: Viewer, asked: &HeaderMap) -> Result<Response, ApiError> {
-    let moment = shared.moment();
-    let mut series = Series::new(shared.extent);
+    let Now { moment, findings, .. } = shared.now().seen_by(viewer);
+    let mut scrape = Scrape { viewer, moment, series: Series::new(shared.extent) };
     for room in &shared.rooms {
-        series.of_room(room.room());
-        room.series(&moment, viewer, &mut series);
-        let is_watched = room.why_not_watched(&moment).is_none();
+        scrape.series.of_room(room.room());
+        room.series(&mut scrape);
+        let is_watched = room.why_not_watched(&scrape.moment).is_none();
         let help = "Whether the room looks at anything; where it does not, its other series are absent.";
-        series.gauge("watch_room_watched", help).add(&[("room", room.room().as_str())], is_watched);
+        scrape.series.gauge("watch_room_watched", help).add(&[("room", room.room().as_str())], is_watched);
     }
+    let Scrape { moment, mut series, .. } = scrape;
     series.of_room(Room::Watch);
-    findings(shared, &shared.findings_for(&moment, viewer), &mut series);
+    tell_findings(shared, &findings, &mut series);
     if let Some(refused) = shared.refused.get() {
         let help = "Connections and requests at --listen that were turned away, by why.";
         let family = series.counter("watch_listen_refused", help);
@@ -49,7 +66,7 @@ pub(crate) fn answer(shared: &Shared, viewer: Viewer, asked: &HeaderMap) -> Resu
     metrics::answer(&registry, asked)
 }
 
-fn findings(shared: &Shared, findings: &Findings, series: &mut Series) {
+fn tell_findings(shared: &Shared, findings: &Findings, series: &mut Series) {
     let family = series.gauge("findings", "Findings that hold now, by room and severity.");
     for room in shared.rooms.iter().map(|room| room.room()) {
         for severity in Severity::ALL {

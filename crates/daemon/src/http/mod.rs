@@ -9,6 +9,9 @@ mod overview;
 mod page;
 mod past;
 mod routes;
+pub(crate) mod seen;
+#[cfg(test)]
+mod seen_tests;
 pub(crate) mod series;
 
 pub(crate) use routes::router;

@@ -1,13 +1,15 @@
 //! `/api/v1/overview`: what all rooms find, a card for each.
 
 use super::access::{AccessView, Viewer};
+use super::seen::{Public, Seen};
 use crate::config::{Mode, Stop};
-use crate::keep::shared::Shared;
-use crate::rooms::Chart;
+use crate::keep::shared::{Now, Shared};
 use crate::rooms::rules::{self, Next};
 use crate::rooms::stall::{Origin, OriginMode};
+use crate::rooms::{Chart, Room};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::sync::Arc;
 use surefoot_hostfs::cpus;
 use surefoot_model::{Finding, Headline, HostDescription, SCHEMA, Severity};
 
@@ -68,33 +70,42 @@ struct Told {
     next: Option<Next>,
 }
 
+/// What one room says of itself, and its chart.
+type OfRoom = (surefoot_model::Room, Option<String>, Seen<Option<Chart>>);
+
 impl Overview {
-    pub(crate) fn of(shared: &Shared, viewer: Viewer) -> Self {
-        let moment = shared.moment().seen_by(viewer);
-        let findings = shared.findings_for(&moment, viewer);
+    pub(crate) fn of(shared: &Shared, viewer: Viewer) -> Seen<Overview> {
+        let now = shared.now();
+        let of_room =
+            |room: &Arc<dyn Room>| (room.room(), room.why_not_watched(&now.moment), room.chart(&now.moment, viewer));
+        let rooms: Vec<OfRoom> = shared.rooms.iter().map(of_room).collect();
+        viewer.show((now, Public((rooms, shared.access.view(viewer)))), |(now, Public((rooms, access)))| {
+            Overview::made(now, rooms, access)
+        })
+    }
+
+    fn made(now: Now, rooms: Vec<OfRoom>, access: AccessView) -> Self {
+        let Now { moment, findings, .. } = now;
         let cores = moment.host.as_ref().map_or(String::new(), |host| cpus::format_list(&host.cpus));
-        let card = |room: &std::sync::Arc<dyn crate::rooms::Room>| {
-            let kind = room.room();
-            let mut own: Vec<Finding> = findings.all.iter().filter(|finding| finding.room == kind).cloned().collect();
+        let card = |(room, why, chart): OfRoom| {
+            let mut own: Vec<Finding> = findings.all.iter().filter(|finding| finding.room == room).cloned().collect();
             let left_out = own.len().saturating_sub(FINDINGS_PER_ROOM_MAX) as u64;
             own.truncate(FINDINGS_PER_ROOM_MAX);
-            let why = room.why_not_watched(&moment);
             let severity = own.first().map_or(Severity::Ok, |worst| worst.severity);
             let told = |finding: Finding| Told { next: rules::next(&finding, &cores), finding };
             Card {
-                room: kind,
-                title: kind.label(),
+                room,
+                title: room.label(),
                 severity,
                 needs_action: severity.needs_action(),
                 is_watched: why.is_none(),
                 why: why.unwrap_or_default(),
                 findings: own.into_iter().map(told).collect(),
                 findings_left_out: left_out,
-                chart: room.chart(&moment, viewer),
+                chart: chart.open(),
             }
         };
         let origin = Origin::of(&moment.mode);
-        let tour = if let Mode::Demo { tour } = &moment.mode { tour.clone() } else { Vec::new() };
         Overview {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
@@ -103,9 +114,9 @@ impl Overview {
             now_realtime_ns: moment.now_realtime_ns,
             age_ns: moment.age_ns,
             headline: findings.headline.clone(),
-            access: shared.access.view(viewer),
-            rooms: shared.rooms.iter().map(card).collect(),
-            tour,
+            access,
+            rooms: rooms.into_iter().map(card).collect(),
+            tour: if let Mode::Demo { tour } = &moment.mode { tour.clone() } else { Vec::new() },
             host: moment.host,
         }
     }

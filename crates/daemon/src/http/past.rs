@@ -1,18 +1,18 @@
 //! `/api/v1/history`: what the history kept of a stretch of the past.
 
 use super::access::Viewer;
+use super::seen::{Confidential, Public, Seen};
 use crate::config::Mode;
 use crate::keep::shared::Shared;
 use crate::rooms::stall::{PastGapView, PastWindowView};
+use axum::body::Bytes;
 use axum::http::{StatusCode, Uri};
-use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 use surefoot_hostfs::clock;
-use surefoot_http::{ApiError, json, parameters, reply};
+use surefoot_http::{ApiError, json, parameters};
 use surefoot_model::{ClockChange, Finding, Headline, JournalEntry, Room, SCHEMA, Severity, Subject};
 use surefoot_store::history::{GapFilter, KeptClockChange, KeptFinding, KeptRecord, Resolution, View};
 
@@ -30,30 +30,21 @@ const RANGE_S_DEFAULT: i64 = 3_600;
 /// Later times have no nanoseconds in 64 bits.
 const TIME_S_MAX: i64 = 9_000_000_000;
 
-/// Answers `/api/v1/history`.
-pub(crate) async fn answer(shared: Arc<Shared>, viewer: Viewer, uri: &Uri) -> Result<Response, ApiError> {
+/// Answers `/api/v1/history`, which reads a file.
+pub(crate) fn answer(shared: &Shared, viewer: Viewer, uri: &Uri) -> Result<Seen<Bytes>, ApiError> {
     let question = Question::of(uri)?;
-    if shared.history.is_none() {
+    let Some(history) = &shared.history else {
         let text =
             "no history is kept; start with: surefoot watch --history FILE (a recording that is replayed has none)";
         return Err(ApiError::new(StatusCode::NOT_FOUND, text));
-    }
-    if !viewer.sees_all {
-        return Err(ApiError::new(StatusCode::FORBIDDEN, shared.access.view(viewer).why));
-    }
-    let permit = shared.large_answer(viewer).await?;
-    let mode = shared.moment().mode;
-    // Reading a file would hold up all other clients on the server's one thread.
-    let reading = tokio::task::spawn_blocking(move || match &shared.history {
-        Some(history) => history
-            .read(|view| question.answer(view, &mode))
-            .unwrap_or_else(|why| Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why))),
-        None => Err(ApiError::new(StatusCode::NOT_FOUND, "no history is kept")),
+    };
+    let all = (Confidential::new(history), Public((question, shared.moment().mode, shared.access.view(viewer))));
+    let answer = viewer.show(all, |(history, Public((question, mode, access)))| {
+        let history = history.shown().ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, access.why))?;
+        let text = history.read(|view| question.answer(view, &mode));
+        text.unwrap_or_else(|why| Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why))).map(Bytes::from)
     });
-    let text = reading
-        .await
-        .map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "reading the history broke off"))??;
-    Ok(reply::with_type(StatusCode::OK, reply::JSON, reply::held(text, permit)))
+    answer.transpose()
 }
 
 /// What a client wants to know about the past.

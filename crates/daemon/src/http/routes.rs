@@ -4,7 +4,7 @@ use super::overview::Overview;
 use super::page::ASSETS;
 use super::{events, metrics, past};
 use crate::keep::shared::Shared;
-use crate::rooms::Route;
+use crate::rooms::{Route, Weight};
 use crate::{Config, Mode};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -18,26 +18,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use surefoot_http::connections::Peer;
 use surefoot_http::unconnected::Unconnected;
-use surefoot_http::{ApiError, echo, page, parameters, reply};
+use surefoot_http::{ApiError, echo, json_text, page, parameters, reply};
 use surefoot_model::{Capability, SCHEMA, did_you_mean};
 use tokio::sync::OwnedSemaphorePermit;
 
 type Answer = Result<Response, ApiError>;
 
-/// The addresses that belong to no room, and what each answers; those of one room come from the room.
-const OWN: [(&str, &str); 8] = [
+/// The addresses whose answers are of another kind than [`Route`]'s.
+pub(super) const OWN: [(&str, &str); 5] = [
     ("/", "The page."),
     (access::PATH, "Lets a browser in that has the key of `page-url`."),
     ("/metrics", "Metrics for Prometheus, in OpenMetrics or its older text format."),
     (INDEX, "Every address of this server."),
-    ("/api/v1/overview", "What all rooms find, a card for each."),
-    ("/api/v1/capabilities", "What works on this host."),
-    ("/api/v1/history", "What the history has of a range of the past."),
     ("/api/v1/events", "What happens, live: server-sent events."),
 ];
 
 /// Where the addresses are listed.
-const INDEX: &str = "/api/v1";
+pub(super) const INDEX: &str = "/api/v1";
 
 /// An address of the server.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
@@ -71,16 +68,11 @@ pub(super) fn addresses(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
         let serve = move |headers: HeaderMap| async move { page::serve(&asset, &headers) };
         router = router.route(asset.path, get(serve));
     }
-    router = router
-        .route("/api/v1/overview", get(overview))
-        .route("/api/v1/capabilities", get(capabilities))
-        .route("/api/v1/history", get(history))
-        .route("/api/v1/events", get(live))
-        .route("/metrics", get(scraped));
+    router = router.route("/api/v1/events", get(live)).route("/metrics", get(scraped));
     let mut known: Vec<Listed> = OWN.iter().map(|&(path, about)| Listed { path, about }).collect();
-    for route in shared.rooms.iter().flat_map(|room| Arc::clone(room).routes()) {
+    for route in all(shared) {
         known.push(Listed { path: route.path, about: route.about });
-        router = of_room(router, route);
+        router = with(router, route);
     }
     let listed = known.clone();
     let index = move |uri: Uri| async move {
@@ -99,19 +91,37 @@ pub fn unconnected() -> io::Result<Unconnected> {
     Unconnected::start(router(Arc::new(Shared::new(&config, None))))
 }
 
-/// Adds an address of a room. Its answer may be large, so that it waits for its turn.
-fn of_room(router: Router<Arc<Shared>>, route: Route) -> Router<Arc<Shared>> {
-    let (answer, is_slow) = (Arc::new(route.answer), route.is_slow);
+/// Those that belong to no room, and the rooms'.
+pub(super) fn all(shared: &Shared) -> Vec<Route> {
+    let own = vec![
+        Route::light("/api/v1/overview", "What all rooms find, a card for each.", |shared, viewer, uri| {
+            parameters(uri, &[])?;
+            let overview = Overview::of(shared, viewer);
+            Ok(viewer.show(overview, |overview| json_text(&overview.open())))
+        }),
+        Route::light("/api/v1/capabilities", "What works on this host.", |shared, viewer, uri| {
+            parameters(uri, &[])?;
+            Ok(viewer.show(shared.moment(), |moment| {
+                json_text(&Capabilities { schema: SCHEMA, capabilities: &moment.capabilities })
+            }))
+        }),
+        Route::slow("/api/v1/history", "What the history has of a range of the past.", past::answer),
+    ];
+    own.into_iter().chain(shared.rooms.iter().flat_map(|room| Arc::clone(room).routes())).collect()
+}
+
+/// Adds an address. An answer that may be large waits for its turn.
+fn with(router: Router<Arc<Shared>>, route: Route) -> Router<Arc<Shared>> {
+    let (answer, weight) = (Arc::new(route.answer), route.weight);
     let handler = move |State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, uri: Uri| async move {
-        let permit = shared.large_answer(viewer).await?;
-        let text = match is_slow {
-            false => answer(&shared, viewer, &uri)?,
-            true => {
-                let broke_off = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke off; ask again");
-                tokio::task::spawn_blocking(move || answer(&shared, viewer, &uri)).await.map_err(broke_off)??
-            }
+        let turn = if weight == Weight::Light { None } else { Some(shared.large_answer(viewer).await?) };
+        let seen = if weight == Weight::Slow {
+            let broke_off = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke off; ask again");
+            tokio::task::spawn_blocking(move || answer(&shared, viewer, &uri)).await.map_err(broke_off)??
+        } else {
+            answer(&shared, viewer, &uri)?
         };
-        Ok::<Response, ApiError>(reply::with_type(StatusCode::OK, reply::JSON, reply::held(text, permit)))
+        Ok::<Response, ApiError>(reply::with_type(StatusCode::OK, reply::JSON, reply::held(seen.open(), turn)))
     };
     router.route(route.path, get(handler))
 }
@@ -182,27 +192,12 @@ pub(crate) struct Turn {
     _all: OwnedSemaphorePermit,
 }
 
-async fn overview(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, uri: Uri) -> Answer {
-    parameters(&uri, &[])?;
-    Ok(reply::answer(StatusCode::OK, &Overview::of(&shared, viewer)))
-}
-
-async fn capabilities(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
-    parameters(&uri, &[])?;
-    let capabilities = shared.moment().capabilities;
-    Ok(reply::answer(StatusCode::OK, &Capabilities { schema: SCHEMA, capabilities: &capabilities }))
-}
-
 /// What works on this host.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Capabilities<'a> {
     schema: u32,
     /// One row per capability; empty until the host is known.
     capabilities: &'a [Capability],
-}
-
-async fn history(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, uri: Uri) -> Answer {
-    past::answer(shared, viewer, &uri).await
 }
 
 async fn live(

@@ -1,11 +1,12 @@
 use crate::config::Config;
 use crate::http::access::{Access, Viewer};
+use crate::http::seen::Private;
 use crate::http::series::Extent;
 use crate::keep::board::{Board, Findings};
 use crate::keep::drops::{Dropped, Drops, Seldom};
 use crate::keep::history::History;
 use crate::keep::stream::{Moment, Stream};
-use crate::rooms::{self, Room, Taken};
+use crate::rooms::{self, Room, Taken, stall};
 use crate::sources::Statistics;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +59,37 @@ pub(crate) enum News {
         /// Of those that rest on no user's files.
         public: Headline,
     },
+    /// Something that the client may not see. Its number is told, so that nobody takes it for one that was missed.
+    Withheld,
+}
+
+impl Private for LiveEvent {
+    fn seen_by(self, viewer: Viewer) -> Self {
+        if viewer.sees_all {
+            return self;
+        }
+        let news = match self.news {
+            News::Findings { public, .. } => News::Findings { all: public.clone(), public },
+            News::Event(event) => stall::public::news(event).map_or(News::Withheld, News::Event),
+            other @ (News::Who { .. } | News::Withheld) => other,
+        };
+        LiveEvent { news, ..self }
+    }
+}
+
+/// The stream, what all rooms find, and what was lost on the way, at one moment.
+pub(crate) struct Now {
+    pub(crate) moment: Moment,
+    pub(crate) findings: Findings,
+    pub(crate) dropped: Dropped,
+}
+
+impl Private for Now {
+    fn seen_by(self, viewer: Viewer) -> Self {
+        let all = viewer.seen(self.findings.all);
+        let moment = self.moment.seen_by(viewer);
+        Now { findings: Findings { headline: moment.mode.headline_of(&all), all }, moment, dropped: self.dropped }
+    }
 }
 
 /// What all threads of the server share.
@@ -218,10 +250,10 @@ impl Shared {
         Findings { headline: moment.mode.headline_of(&all), all }
     }
 
-    /// What of that a viewer may see.
-    pub(crate) fn findings_for(&self, moment: &Moment, viewer: Viewer) -> Findings {
-        let all = viewer.seen(self.findings(moment).all);
-        Findings { headline: moment.mode.headline_of(&all), all }
+    /// Everything that is not one room's, at this moment.
+    pub(crate) fn now(&self) -> Now {
+        let moment = self.moment();
+        Now { findings: self.findings(&moment), dropped: self.dropped(), moment }
     }
 
     /// The turns of one user; those that nobody has or waits for are forgotten.

@@ -2,10 +2,11 @@
 
 use crate::config::Mode;
 use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use crate::keep::ring::Ring;
 use std::sync::Arc;
 use surefoot_hostfs::clock;
-use surefoot_model::{Capability, Event, HostDescription, Notice, Room, StreamClock};
+use surefoot_model::{Capability, CpuId, Event, HostDescription, Notice, Room, StreamClock};
 use surefoot_settings::{Effective, Live, Reload, SETTINGS};
 
 /// Notices that are kept, and memory for them.
@@ -148,8 +149,20 @@ impl Moment {
         self.notices.iter().filter_map(|event| if let Event::Notice(notice) = &**event { Some(notice) } else { None })
     }
 
-    /// What of it this viewer may see: notices may name what others run, and so may the workload.
-    pub(crate) fn seen_by(mut self, viewer: Viewer) -> Self {
+    /// The cores that are watched; empty as long as the host is unknown.
+    pub(crate) fn watched(&self) -> &[CpuId] {
+        self.host.as_ref().map_or(&[], |host| &host.cpus)
+    }
+
+    /// Whether this is a recording, of a host or made up.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.mode != Mode::Live
+    }
+}
+
+/// Notices may name what others run, and so may the workload.
+impl Private for Moment {
+    fn seen_by(mut self, viewer: Viewer) -> Self {
         if !viewer.sees_all {
             self.notices.clear();
             if let Some(host) = &mut self.host {
@@ -157,10 +170,5 @@ impl Moment {
             }
         }
         self
-    }
-
-    /// Whether this is a recording, of a host or made up.
-    pub(crate) fn is_replay(&self) -> bool {
-        self.mode != Mode::Live
     }
 }

@@ -4,6 +4,7 @@
 //! A room's folder holds `state.rs` (the fold), `findings.rs` (pure), `series.rs` (metrics), `view.rs` (the JSON of the
 //! page and the API) and, where it reads the machine, `source.rs` or `source/`. A new room is one line in `all`.
 
+pub mod answer;
 pub mod apart;
 pub mod checkpoint;
 pub mod disturb;
@@ -18,7 +19,8 @@ pub mod watch;
 
 use crate::config::Config;
 use crate::http::access::Viewer;
-use crate::http::series::Series;
+use crate::http::metrics::Scrape;
+use crate::http::seen::{Public, Seen};
 use crate::keep::drops::Drops;
 use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
@@ -98,15 +100,15 @@ pub(crate) trait Room: Send + Sync {
         Vec::new()
     }
 
-    /// Writes its metric families, whose names begin with the room's, without what the viewer may not see.
-    fn series(&self, moment: &Moment, viewer: Viewer, series: &mut Series);
+    /// Writes its metric families, whose names begin with the room's.
+    fn series(&self, scrape: &mut Scrape);
 
     /// Its addresses under /api/v1.
     fn routes(self: Arc<Self>) -> Vec<Route>;
 
     /// What changed lately, small; `None` where a line would say nothing.
-    fn chart(&self, _moment: &Moment, _viewer: Viewer) -> Option<Chart> {
-        None
+    fn chart(&self, _moment: &Moment, viewer: Viewer) -> Seen<Option<Chart>> {
+        viewer.show(Public(()), |_| None)
     }
 
     /// Why it looks at nothing, and what to do; `None` where it does look.
@@ -129,36 +131,55 @@ pub(crate) enum Taken {
     Oversized,
 }
 
-/// An address of a room.
+/// An address below the root.
 pub(crate) struct Route {
     /// Below the root, such as `/api/v1/who`.
     pub(crate) path: &'static str,
     /// What it answers, a sentence.
     pub(crate) about: &'static str,
     pub(crate) answer: Box<Answer>,
-    /// It takes long: the server's one thread goes on meanwhile.
-    pub(crate) is_slow: bool,
+    pub(crate) weight: Weight,
 }
 
-/// Answers a question with the text of a JSON object that holds only what the viewer may see.
-type Answer = dyn Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + Sync;
+/// What an answer costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// Little.
+    Light,
+    /// It may be several MiB: few of them are in memory at one time.
+    Large,
+    /// It takes long as well: the server's one thread goes on meanwhile.
+    Slow,
+}
+
+/// Answers a question with the text of a JSON object.
+type Answer = dyn Fn(&Shared, Viewer, &Uri) -> Result<Seen<Bytes>, ApiError> + Send + Sync;
 
 impl Route {
     pub(crate) fn new(
         path: &'static str,
         about: &'static str,
-        answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + Sync + 'static,
+        answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Seen<Bytes>, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Route { path, about, answer: Box::new(answer), is_slow: false }
+        Route { path, about, answer: Box::new(answer), weight: Weight::Large }
     }
 
     /// One that reads files or computes before it answers.
     pub(crate) fn slow(
         path: &'static str,
         about: &'static str,
-        answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + Sync + 'static,
+        answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Seen<Bytes>, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Route { is_slow: true, ..Route::new(path, about, answer) }
+        Route { weight: Weight::Slow, ..Route::new(path, about, answer) }
+    }
+
+    /// One with a short answer.
+    pub(crate) fn light(
+        path: &'static str,
+        about: &'static str,
+        answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Seen<Bytes>, ApiError> + Send + Sync + 'static,
+    ) -> Self {
+        Route { weight: Weight::Light, ..Route::new(path, about, answer) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! When each core is to stall.
 
 use super::{Phase, Spec};
-use crate::random::Random;
 use surefoot_model::CpuId;
+use surefoot_random::Random;
 
 /// When the stalls of one run are to be.
 #[derive(Debug, Clone, PartialEq, Eq)]

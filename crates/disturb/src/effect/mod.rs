@@ -105,7 +105,7 @@ pub fn outliers(values: &[f64]) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use surefoot_random::Random;
 
     /// About normal: the sum of twelve even numbers.
     fn noise(random: &mut Random) -> f64 {

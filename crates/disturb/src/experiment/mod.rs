@@ -12,12 +12,12 @@ pub use timing::Timing;
 use crate::Fault;
 use crate::disturbance::{Chosen, Losses, Spec, Stall};
 use crate::effect::{self, Effect, PAIRS_MAX, PAIRS_MIN, outliers};
-use crate::random::Random;
 use crate::workload::{Metric, Workload};
 use once::Once;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use surefoot_model::time_words;
+use surefoot_random::Random;
 use timing::Timings;
 
 /// What is to be done.

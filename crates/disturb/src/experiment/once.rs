@@ -5,12 +5,12 @@ use super::timing::Timings;
 use super::{Condition, Run};
 use crate::Fault;
 use crate::disturbance::{Chosen, Losses, Schedule, Spec, Stall, schedule};
-use crate::random::Random;
 use crate::workload::{Metric, Printed, Running, Waited, Workload};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::clock::monotonic_ns;
 use surefoot_model::Digits;
+use surefoot_random::Random;
 
 /// From arming to the earliest stall: every core is armed by then, also on a busy machine.
 const ARMING_NS: u64 = 20_000_000;

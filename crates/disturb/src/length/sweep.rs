@@ -3,8 +3,8 @@
 use super::driver::{Driver, count};
 use super::{Step, schedule};
 use crate::Fault;
-use crate::random::Random;
 use std::time::Duration;
+use surefoot_random::Random;
 
 /// What to measure.
 #[derive(Debug, Clone, Copy)]

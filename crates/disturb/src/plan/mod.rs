@@ -18,7 +18,6 @@ use crate::effect::{PAIRS_MAX, PAIRS_MIN};
 use crate::experiment::once::{Once, limit_of, no_metric};
 use crate::experiment::timing::Timings;
 use crate::experiment::{Condition, Run};
-use crate::random::Random;
 use crate::workload::{Metric, Printed, Workload};
 use injectors::Injectors;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
 use surefoot_model::CpuId;
+use surefoot_random::Random;
 
 /// Cases of a plan at most.
 pub const CASES_MAX: usize = 100;

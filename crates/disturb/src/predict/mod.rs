@@ -10,7 +10,6 @@ mod network;
 mod noise;
 mod pattern;
 mod progress;
-mod random;
 pub mod shard;
 mod summary;
 #[cfg(test)]

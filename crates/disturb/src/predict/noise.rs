@@ -1,7 +1,7 @@
 //! When the nodes stop: each rank's clock, which says when a piece of work is done that begins at a moment.
 
-use super::random;
 use crate::Error;
+use surefoot_random::{scaled, word_of};
 
 /// How the stalls of the nodes lie to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,11 +183,11 @@ pub(super) fn each_rank(
         trains.extend(group.noise.trains()?);
         let cores = trains.len() - first;
         let period_ns = trains[first].period_ns;
-        let common_ns = random::below(period_ns, seed, [draw, number as u64, u64::MAX]);
+        let common_ns = scaled(word_of(seed, [draw, number as u64, u64::MAX]), period_ns);
         for node in 0..size {
             let turned_ns = match group.noise.phase() {
                 Phase::Same => common_ns,
-                Phase::Random => random::below(period_ns, seed, [draw, number as u64, node]),
+                Phase::Random => scaled(word_of(seed, [draw, number as u64, node]), period_ns),
                 Phase::Staggered => {
                     let step_ns = (u128::from(period_ns) * u128::from(node) / u128::from(size)) as u64;
                     (common_ns + step_ns) % period_ns

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
+use surefoot_random::{scaled, word_of};
 
 /// What one rank does next.
 #[derive(Debug, Clone, Copy)]
@@ -211,7 +212,7 @@ proptest! {
         for (draw, draws) in (3..5).zip(&found.draws) {
             let end = i128::from(draws.end_ns) + i128::from(period_ns);
             let stalls = |node| {
-                let turned_ns = i128::from(random::below(period_ns, seed, [draw, 0, node]));
+                let turned_ns = i128::from(scaled(word_of(seed, [draw, 0, node]), period_ns));
                 let starts = (0..).map(|number: i128| number * i128::from(period_ns) - turned_ns);
                 let all = starts.take_while(|start| *start < end).map(|start| (start, start + i128::from(length_ns)));
                 all.filter(|(start, end)| start < end).collect()
@@ -234,7 +235,7 @@ proptest! {
         let one = of(recorded(vec![stalls.clone()]));
         prop_assert_eq!(predict(&both, 0..3, 1).unwrap(), predict(&one, 0..3, 1).unwrap());
         // The recording began at some moment, so the freeze must have begun at the same moment of its period.
-        let turned_ns = random::below(many * period_ns, seed, [0, 0, u64::MAX]) % period_ns;
+        let turned_ns = scaled(word_of(seed, [0, 0, u64::MAX]), many * period_ns) % period_ns;
         let starts = |end: i128| (0..).map(|number: i128| number * i128::from(period_ns) - i128::from(turned_ns))
             .take_while(move |start| *start < end).map(|start| (start, start + i128::from(length_ns))).collect::<Stalls>();
         let found = predict(&one, 0..1, 1).unwrap().draws[0].end_ns;

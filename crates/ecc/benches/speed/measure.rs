@@ -76,14 +76,9 @@ pub struct Shards(pub Vec<Vec<u8>>);
 
 impl Shards {
     pub fn new(shard_bytes: usize, count: usize) -> Shards {
-        let mut state = 0x9E37_79B9_7F4A_7C15u64;
+        let mut random = surefoot_random::Random::new(1);
         let mut shard = || {
-            let words = (0..shard_bytes.div_ceil(8)).flat_map(|_| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state.to_le_bytes()
-            });
+            let words = (0..shard_bytes.div_ceil(8)).flat_map(|_| random.word().to_le_bytes());
             words.take(shard_bytes).collect()
         };
         Shards((0..count).map(|_| shard()).collect())

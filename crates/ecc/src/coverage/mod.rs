@@ -26,7 +26,6 @@ mod interval;
 pub mod layout;
 pub mod monte_carlo;
 pub mod printed;
-pub mod random;
 mod scheme;
 pub mod secded;
 mod selection;

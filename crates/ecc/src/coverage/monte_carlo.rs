@@ -6,9 +6,9 @@
 
 use super::extent::{Extent, Rules, SilentRule, chip_choices, extents, pair_extents};
 use super::layout::Verdict;
-use super::random::{Stream, below};
 use super::{Fault, Layout};
 use std::ops::Range;
+use surefoot_random::{Stream, scaled_32 as below};
 
 /// How many trials ended how. Sums of parts are the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -6,12 +6,12 @@
 
 use super::layout::Verdict;
 use super::monte_carlo::Outcomes;
-use super::random::{Stream, below};
 use super::shards::{DATA_SHARDS, End, Reach, SHARD_BYTES, SHARDS, places, shard_choices};
 use super::{Convention, Fault, Kind, Layout};
 use crate::matrix::{Elimination, times};
 use crate::{Code, Mode, Outcome};
 use std::ops::Range;
+use surefoot_random::{Stream, scaled_32 as below};
 
 /// Random words that belong to one trial: more than two pages take.
 const WORDS_PER_TRIAL: u64 = 4096;

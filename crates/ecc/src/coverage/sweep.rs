@@ -2,13 +2,13 @@
 
 use super::explain::{Explained, Step, explain};
 use super::monte_carlo::{Outcomes, Trials};
-use super::random::Stream;
 use super::selection::{Cell, Difference, Key, Selection};
 use super::shards::{with_checksums, without_checksums};
 use super::stripe_trials::StripeTrials;
 use super::{Convention, Counts, Fault, Layout, Method, Rules, Scheme, closed_form, interval95};
 use crate::LocationCheck;
 use std::ops::Range;
+use surefoot_random::Stream;
 
 /// Trials in one piece of work: some ten milliseconds of a core.
 const BLOCKS_PER_PIECE: u64 = 1 << 18;

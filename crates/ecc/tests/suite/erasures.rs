@@ -6,7 +6,7 @@ use surefoot_ecc::{Batch, Code, Error, Mode, Outcome, SymbolError};
 
 #[test]
 fn every_combination_of_erasures_is_repaired_in_a_word() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for code in Code::ALL {
         for count in 1..=code.parity() {
             for erasures in sets(code.n(), count) {
@@ -27,7 +27,7 @@ fn every_combination_of_erasures_is_repaired_in_a_word() {
 
 #[test]
 fn every_combination_of_erasures_is_repaired_in_a_batch_on_every_path() {
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     // Not a multiple of any vector, so that whole vectors and the rest are both repaired.
     let columns = 2 * 64 + 64 + 37;
     for code in Code::ALL {
@@ -52,7 +52,7 @@ fn every_combination_of_erasures_is_repaired_in_a_batch_on_every_path() {
 /// One error beside every allowed combination of erasures, at every position.
 #[test]
 fn one_error_beside_erasures_is_corrected() {
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     for (code, count) in [(Code::Rs19_16, 1), (Code::Rs36_32, 1), (Code::Rs36_32, 2)] {
         let columns = code.n() - count;
         let sound = codewords(code, columns, &mut random);
@@ -83,7 +83,7 @@ fn one_error_beside_erasures_is_corrected() {
 /// What the spare syndromes promise: errors beyond the mode, within the distance, are detected, never called right.
 #[test]
 fn errors_beside_erasures_are_detected_as_far_as_the_distance_goes() {
-    let mut random = Random(14);
+    let mut random = Random::new(14);
     for code in Code::ALL {
         for erased in 0..code.parity() {
             for mode in [Mode::Detect, Mode::CorrectOne] {

@@ -211,7 +211,7 @@ fn simulated_decoders_answer_as_the_reference_does() {
     if let Err(why) = build(directory.path()) {
         return not_run(test, &why);
     }
-    let mut random = Random(0x5EED);
+    let mut random = Random::new(0x5EED);
     let questions: Vec<Question> = Code::ALL.into_iter().flat_map(|code| questions(code, &mut random)).collect();
     let input: Vec<u8> = questions.iter().flat_map(Question::bytes).collect();
     fs::write(directory.path().join("questions"), input).unwrap();

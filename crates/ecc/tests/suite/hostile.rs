@@ -81,7 +81,7 @@ fn a_path_of_another_processor_is_refused() {
 #[test]
 fn a_refused_call_changes_nothing() {
     let batch = Batch::new(Code::Rs19_16);
-    let mut shards = codewords(Code::Rs19_16, 50, &mut Random(31));
+    let mut shards = codewords(Code::Rs19_16, 50, &mut Random::new(31));
     shards[3][4] ^= 1;
     let before = shards.clone();
     assert!(batch.repair(&mut shards, &[1, 2, 3, 4], Mode::Detect).is_err());
@@ -94,7 +94,7 @@ fn a_refused_call_changes_nothing() {
 /// A seeded and bounded fuzz run: calls of every kind with lengths, counts, erasures and modes that may or may not fit.
 #[test]
 fn calls_made_up_at_random_are_served_or_refused() {
-    let mut random = Random(0xF022);
+    let mut random = Random::new(0xF022);
     let (mut served, mut refused) = (0, 0);
     for _ in 0..40_000 {
         let code = Code::ALL[random.below(3)];
@@ -165,7 +165,7 @@ proptest! {
         length in 1usize..300,
         error_share in 0usize..5,
     ) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut symbols = codewords(code, length, &mut random);
         for column in 0..length {
             let mut word = super::get(&symbols, column);
@@ -191,7 +191,7 @@ proptest! {
 
     #[test]
     fn codes_are_linear(code in prop::sample::select(Code::ALL.to_vec()), seed in 1u64..) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut words = [random.bytes(code.n()), random.bytes(code.n())];
         let mut sum: Vec<u8> = words[0].iter().zip(&words[1]).map(|(one, other)| one ^ other).collect();
         for word in words.iter_mut().chain([&mut sum]) {

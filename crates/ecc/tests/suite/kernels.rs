@@ -20,7 +20,7 @@ struct Expected {
 impl Expected {
     /// Of every ten columns, four are sound, four have one error, one has two, and one is garbage.
     fn new(code: Code, mode: Mode) -> Expected {
-        let mut random = Random(21);
+        let mut random = Random::new(21);
         let sound = codewords(code, LENGTH_MAX, &mut random);
         let (mut damaged, mut corrected) = (sound.clone(), sound.clone());
         let mut syndromes = vec![vec![0; LENGTH_MAX]; code.parity()];
@@ -151,7 +151,7 @@ fn detection_alone_and_two_errors_equal_the_scalar_reference_too() {
 #[test]
 fn one_wrong_symbol_in_every_codeword_is_corrected_wherever_it_is() {
     for code in Code::ALL {
-        let sound = codewords(code, 255 * code.n(), &mut Random(22));
+        let sound = codewords(code, 255 * code.n(), &mut Random::new(22));
         let mut damaged = sound.clone();
         for column in 0..255 * code.n() {
             damaged[column / 255][column] ^= (column % 255 + 1) as u8;
@@ -169,7 +169,7 @@ fn one_wrong_symbol_in_every_codeword_is_corrected_wherever_it_is() {
 fn a_single_dirty_column_is_named_wherever_it_is() {
     let length = 333;
     for code in Code::ALL {
-        let mut symbols = codewords(code, length, &mut Random(23));
+        let mut symbols = codewords(code, length, &mut Random::new(23));
         for path in paths() {
             let batch = Batch::with_path(code, path).unwrap();
             for column in 0..length {
@@ -200,7 +200,7 @@ fn the_best_path_is_available_and_used() {
 fn one_row_of_a_shortened_code_equals_the_scalar_reference() {
     for code in [Code::Rs18_16, Code::Rs19_16] {
         for count in 1..=code.k() {
-            let mut random = Random(24 + count as u64);
+            let mut random = Random::new(24 + count as u64);
             let data: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(600)).collect();
             let mut expected = vec![vec![0; 600]; code.parity()];
             for column in 0..600 {

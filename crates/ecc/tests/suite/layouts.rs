@@ -72,7 +72,7 @@ fn lines_are_encoded_as_their_definition_says() {
         for path in paths() {
             let lines = Lines::with_batch(Batch::with_path(code, path).unwrap());
             for count in [1, 2, 127, 128, 129, 300] {
-                let data = Random(51).bytes(count * LINE_BYTES);
+                let data = Random::new(51).bytes(count * LINE_BYTES);
                 let mut checks = vec![0xEE; count * lines.check_bytes()];
                 lines.encode(&data, &mut checks).unwrap();
                 for (line, checks) in data.chunks(LINE_BYTES).zip(checks.chunks(lines.check_bytes())) {
@@ -91,7 +91,7 @@ fn every_flipped_bit_is_found_in_its_place_and_corrected() {
     for code in Code::ALL {
         let lines = Lines::new(code);
         let count = 130;
-        let data = Random(52).bytes(count * LINE_BYTES);
+        let data = Random::new(52).bytes(count * LINE_BYTES);
         let mut checks = vec![0; count * lines.check_bytes()];
         lines.encode(&data, &mut checks).unwrap();
         for chip in 0..CHIPS {
@@ -126,7 +126,7 @@ fn fail(chip: usize, data: &mut [u8], checks: &mut [u8], check_bytes: usize, ran
 
 #[test]
 fn a_failed_chip_is_corrected_by_the_two_level_code_and_detected_by_rs36_32() {
-    let mut random = Random(53);
+    let mut random = Random::new(53);
     for code in Code::ALL {
         let lines = Lines::new(code);
         let data = random.bytes(200 * LINE_BYTES);
@@ -179,7 +179,7 @@ fn stripes_are_encoded_as_their_definition_says() {
     for code in Code::ALL {
         for shard_bytes in [1, 7, 64, 100, 4096] {
             let stripes = Stripes::new(code, shard_bytes).unwrap();
-            let data = Random(54).bytes(3 * stripes.data_bytes());
+            let data = Random::new(54).bytes(3 * stripes.data_bytes());
             let mut parity = vec![0xEE; 3 * stripes.parity_bytes()];
             stripes.encode(&data, &mut parity).unwrap();
             assert_eq!(stripes.check(&data, &parity), Ok(Check::Clean));
@@ -199,7 +199,7 @@ fn stripes_are_encoded_as_their_definition_says() {
 
 #[test]
 fn lost_and_damaged_shards_of_a_stripe_come_back() {
-    let mut random = Random(55);
+    let mut random = Random::new(55);
     let code = Code::Rs19_16;
     let stripes = Stripes::new(code, 100).unwrap();
     let data = random.bytes(2 * stripes.data_bytes());

@@ -11,16 +11,17 @@ mod words;
 
 use surefoot_ecc::{Code, Path};
 
-/// Xorshift: the same numbers for the same seed.
+/// Numbers from a seed, in the shapes that these tests need.
 #[derive(Clone)]
-pub struct Random(pub u64);
+pub struct Random(surefoot_random::Random);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(surefoot_random::Random::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+        self.0.word()
     }
 
     pub fn below(&mut self, limit: usize) -> usize {

@@ -13,7 +13,7 @@ use surefoot_testkit::not_run::not_run;
 mod rs36w32 {}
 
 fn random_shards(count: usize, length: usize, seed: u64) -> Vec<Vec<u8>> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     (0..count).map(|_| random.bytes(length)).collect()
 }
 
@@ -60,7 +60,7 @@ fn gf256_repairs_the_same_shards() {
 
 #[test]
 fn gf256_encodes_and_corrects_rs36_32_alike() {
-    let mut random = Random(43);
+    let mut random = Random::new(43);
     let code = Code::Rs36_32;
     let two = Decoder { mode: Mode::CorrectTwo, location_check: LocationCheck::On };
     for round in 0..2000 {

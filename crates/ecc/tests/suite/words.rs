@@ -79,7 +79,7 @@ fn rs18_16_that_corrects_one_takes_some_double_errors_for_another_single_one() {
 #[test]
 fn double_errors_are_corrected_by_rs36_32_where_it_is_asked_for() {
     let code = Code::Rs36_32;
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for first in 0..36 {
         for second in first + 1..36 {
             for _ in 0..300 {
@@ -93,7 +93,7 @@ fn double_errors_are_corrected_by_rs36_32_where_it_is_asked_for() {
 
 #[test]
 fn triple_errors_are_detected_by_rs36_32_with_one_corrected_and_by_rs19_16_with_none() {
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     for (code, decoder) in [(Code::Rs36_32, ONE), (Code::Rs19_16, DETECT)] {
         for positions in super::distance::sets(code.n(), 3) {
             for _ in 0..40 {
@@ -131,7 +131,7 @@ fn only_the_syndromes_of_the_code_count() {
 
 #[test]
 fn a_detected_word_is_left_as_it_was() {
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     for code in Code::ALL {
         let mut word = random.bytes(code.n());
         code.encode(&mut word).unwrap();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use surefoot_disturb::Fault;
 use surefoot_disturb::disturbance::{Chosen, Losses, Phase, Spec, Stall, choose, schedule};
 use surefoot_disturb::drift::{Compared, Drift, drift};
-use surefoot_disturb::random::Random;
 use surefoot_hostfs::{Root, clock};
+use surefoot_random::Random;
 
 /// From arming to the earliest stall.
 const ARMING_NS: u64 = 20_000_000;

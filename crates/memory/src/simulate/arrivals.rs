@@ -131,7 +131,7 @@ pub struct Arrivals {
 impl Arrivals {
     /// The errors of host `number` with this seed.
     pub fn new(pattern: &Pattern, path: &Path, seed: u64, number: u64) -> Arrivals {
-        Arrivals::with_stream(pattern, path, Stream::new(seed, number))
+        Arrivals::with_stream(pattern, path, Stream::numbered(seed, number))
     }
 
     pub(super) fn with_stream(pattern: &Pattern, path: &Path, mut stream: Stream) -> Arrivals {
@@ -139,13 +139,13 @@ impl Arrivals {
             Pattern::Steady { per_s } => (per_s, None),
             Pattern::Bursty { per_s, on_s, off_s } => (per_s, Some([on_s * NS_PER_S, off_s * NS_PER_S])),
             Pattern::HeavyTailed { mean_per_s, mean_over_median } => {
-                (HeavyTail::new(mean_per_s, mean_over_median).quantile(stream.unit()), None)
+                (HeavyTail::new(mean_per_s, mean_over_median).quantile(stream.open_unit()), None)
             }
         };
         let (is_on, switch_ns) = match on_off_ns {
             None => (true, f64::INFINITY),
             Some([on_ns, off_ns]) => {
-                let is_on = stream.unit() * (on_ns + off_ns) < on_ns;
+                let is_on = stream.open_unit() * (on_ns + off_ns) < on_ns;
                 (is_on, stream.exponential(if is_on { on_ns } else { off_ns }))
             }
         };
@@ -164,7 +164,7 @@ impl Arrivals {
     }
 
     fn bank(&mut self) -> u32 {
-        let at = self.stream.unit() * self.weights - self.hot;
+        let at = self.stream.open_unit() * self.weights - self.hot;
         if at < 0.0 { 0 } else { (1 + at as u32).min(self.banks - 1) }
     }
 

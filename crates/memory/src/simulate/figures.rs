@@ -94,7 +94,7 @@ fn efficiency(scene: &Scene) -> Figure {
         let point = |per_s| {
             let errors = Arrivals::new(&Pattern::Steady { per_s }, &path, scene.seed, 0);
             let (_, spans) = run_with_spans(&path, errors);
-            let answered = scene.service.run(&spans, path.duration_ns, Stream::new(scene.seed, u64::MAX));
+            let answered = scene.service.run(&spans, path.duration_ns, Stream::numbered(scene.seed, u64::MAX));
             (per_s, 100.0 * answered.efficiency())
         };
         Series { name, points: rates().map(point).collect() }

@@ -114,13 +114,14 @@ impl Fleet {
         let mut sum = FleetOutcome::default();
         for host in hosts {
             // Whether a host has errors is drawn apart, so that those it has are the same whatever the share.
-            if Stream::new(!self.seed, host).unit() >= self.faulty_share {
+            if Stream::numbered(!self.seed, host).open_unit() >= self.faulty_share {
                 sum.outcome.add(&quiet);
                 continue;
             }
             // Its own stream begins with its rate, where rates differ.
-            let mut stream = Stream::new(self.seed, host);
-            let pattern = tail.map_or(self.pattern, |tail| Pattern::Steady { per_s: tail.quantile(stream.unit()) });
+            let mut stream = Stream::numbered(self.seed, host);
+            let pattern =
+                tail.map_or(self.pattern, |tail| Pattern::Steady { per_s: tail.quantile(stream.open_unit()) });
             let outcome = run(path, Arrivals::with_stream(&pattern, path, stream));
             sum.add(&FleetOutcome::of(&outcome));
         }

@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn drawn_rates_have_that_mean_and_median() {
         let tail = HeavyTail::new(1.0, MEAN_OVER_MEDIAN);
-        let mut stream = Stream::new(1, 1);
-        let mut rates: Vec<f64> = (0..1_000_000).map(|_| tail.quantile(stream.unit())).collect();
+        let mut stream = Stream::numbered(1, 1);
+        let mut rates: Vec<f64> = (0..1_000_000).map(|_| tail.quantile(stream.open_unit())).collect();
         let mean = rates.iter().sum::<f64>() / 1e6;
         let error = (rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / 1e6).sqrt() / 1e3;
         assert!((mean - 1.0).abs() < 4.0 * error, "{mean} {error}");

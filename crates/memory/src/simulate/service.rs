@@ -74,7 +74,7 @@ mod tests {
     fn without_stalls_it_is_m_d_1() {
         for load in [0.1, 0.5, 0.9] {
             let service = Service { requests_per_s: load / 0.01, work_ns: 10 * MS, deadline_ns: 10 * MS };
-            let found = service.run(&[], 10 * HOUR, Stream::new(1, 1));
+            let found = service.run(&[], 10 * HOUR, Stream::numbered(1, 1));
             // A request that finds nobody waits for nobody: the share 1 - load.
             assert!((found.efficiency() - (1.0 - load)).abs() < 0.01, "{load} {}", found.efficiency());
         }
@@ -85,12 +85,12 @@ mod tests {
         let spans: Vec<Span> =
             (0..3600).map(|s| Span { start_ns: s * 1000 * MS, end_ns: (s * 1000 + 300) * MS }).collect();
         let service = Service { requests_per_s: 2.0, work_ns: MS, deadline_ns: 101 * MS };
-        let found = service.run(&spans, HOUR, Stream::new(1, 1));
+        let found = service.run(&spans, HOUR, Stream::numbered(1, 1));
         // Of each second, the first 200 ms of the stall and the millisecond before it that the work does not end in.
         let expected = 1.0 - 0.201;
         let error = 4.0 * (expected * (1.0 - expected) / 7200f64).sqrt() + 0.002;
         assert!((found.efficiency() - expected).abs() < error, "{}", found.efficiency());
         let standing = [Span { start_ns: 0, end_ns: 2 * HOUR }];
-        assert_eq!(service.run(&standing, HOUR, Stream::new(1, 1)).in_time, 0);
+        assert_eq!(service.run(&standing, HOUR, Stream::numbered(1, 1)).in_time, 0);
     }
 }

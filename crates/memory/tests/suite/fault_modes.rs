@@ -17,7 +17,7 @@ fn judged(module: &super::synthetic::Module) -> (FaultMode, Persistence) {
 
 /// Of modules of this mode with five reports at least the share that is judged rightly, and the share that is taken for another mode.
 fn shares(mode: FaultMode, noise: Noise, seed: u64) -> (f64, f64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut right, mut wrong) = (0, 0);
     for _ in 0..MODULES {
         let module = module(mode, Persistence::Permanent, 5, noise, &mut random);
@@ -55,7 +55,7 @@ fn without_noise_a_line_or_a_cell_is_always_found() {
 
 #[test]
 fn modules_drawn_by_field_rates_are_judged_rightly_in_most_cases() {
-    let mut random = Random(SEED + 200);
+    let mut random = Random::new(SEED + 200);
     let (mut mode_right, mut stays_right, mut stays_wrong, all) = (0, 0, 0, 3000);
     for _ in 0..all {
         let (mode, persistence) = by_rates(&mut random);
@@ -74,7 +74,7 @@ fn modules_drawn_by_field_rates_are_judged_rightly_in_most_cases() {
 
 #[test]
 fn what_has_no_coordinates_is_never_given_a_mode() {
-    let mut random = Random(SEED + 300);
+    let mut random = Random::new(SEED + 300);
     let blind = Noise { blind: 1.0, ..Noise::NONE };
     for _ in 0..MODULES {
         let (mode, persistence) = by_rates(&mut random);
@@ -85,7 +85,7 @@ fn what_has_no_coordinates_is_never_given_a_mode() {
 
 /// Modules with one fault and stray flips beside it, from thirty reports on: how many of so many are judged rightly, wrongly, and not.
 fn with_strays(mode: FaultMode, strays: u32, modules: u32, seed: u64) -> [u32; 3] {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut counts = [0; 3];
     for _ in 0..modules {
         let mut module = module(mode, Persistence::Permanent, 30, Noise::NONE, &mut random);
@@ -124,7 +124,7 @@ fn stray_flips_beside_a_fault_do_not_change_its_mode() {
 #[test]
 fn a_thousand_errors_of_a_row_stay_a_row_with_three_flips_elsewhere() {
     for seed in 0..20 {
-        let mut random = Random(SEED + 500 + seed);
+        let mut random = Random::new(SEED + 500 + seed);
         let mut row = module(FaultMode::Row, Persistence::Permanent, 1000, Noise::NONE, &mut random);
         (0..3).for_each(|_| row.reports.push(stray(&mut random)));
         let mut evidence = Evidence::default();
@@ -138,7 +138,7 @@ fn a_thousand_errors_of_a_row_stay_a_row_with_three_flips_elsewhere() {
 /// A row in one bank and a column in another: two faults, and no lost banks.
 #[test]
 fn a_row_and_a_column_in_two_banks_are_two_faults() {
-    let mut random = Random(SEED + 600);
+    let mut random = Random::new(SEED + 600);
     let mut right = 0;
     for _ in 0..50 {
         let mut reports = module(FaultMode::Row, Persistence::Permanent, 30, Noise::NONE, &mut random).reports;
@@ -158,7 +158,7 @@ fn a_row_and_a_column_in_two_banks_are_two_faults() {
 /// flips in two months. None is to be replaced, repaired or to lose a page.
 #[test]
 fn no_healthy_module_is_condemned() {
-    let mut random = Random(SEED + 700);
+    let mut random = Random::new(SEED + 700);
     // 15.6 transient cell faults in 10^9 hours of a device, 36 devices.
     let none_in_a_year = (-15.6e-9f64 * 36.0 * 8766.0).exp();
     let condemned = |flips: u32, random: &mut Random| {

@@ -6,7 +6,7 @@ use surefoot_model::{DramLocation, FaultMode};
 
 #[test]
 fn two_million_errors_take_bounded_memory_and_the_fault_is_still_found() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut evidence = Evidence::default();
     let all = 2_000_000;
     for at in 0..all {
@@ -30,7 +30,7 @@ fn two_million_errors_take_bounded_memory_and_the_fault_is_still_found() {
 
 #[test]
 fn a_flood_in_one_bank_hides_no_row_of_another() {
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let mut evidence = Evidence::default();
     let mut add = |at, bank, row, column| {
         let location = DramLocation {

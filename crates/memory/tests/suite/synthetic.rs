@@ -61,16 +61,16 @@ pub struct Module {
     pub until_ns: u64,
 }
 
-/// SplitMix64 (Steele et al., 2014).
-pub struct Random(pub u64);
+/// Numbers from a seed, in the shapes that these tests need.
+pub struct Random(surefoot_random::Random);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(surefoot_random::Random::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.word()
     }
 
     /// From 0 to 1.

@@ -1,17 +1,10 @@
 //! Numbers that depend on a seed and a place alone, so that each fault is drawn by itself.
 
-/// splitmix64: the number at a place of a seed's sequence.
-pub(super) fn at(seed: u64, place: u64) -> u64 {
-    let mut z = seed.wrapping_add(place.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+use surefoot_random::{scaled, word_at};
 
 /// The number at a place, below a limit that is not 0.
 pub(super) fn below(seed: u64, place: u64, limit: u64) -> u64 {
-    // The high half of the product: no division, and no more bias than one in 2^64 / limit.
-    ((u128::from(at(seed, place)) * u128::from(limit)) >> 64) as u64
+    scaled(word_at(seed, place), limit)
 }
 
 /// `count` different numbers below `of`, in the order in which a shuffle draws them.

@@ -2,12 +2,13 @@
 
 use super::{Delivered, Kind, Outcome, Sent, VIOLATIONS_MAX, Verdict, Violation, check};
 use proptest::prelude::*;
+use surefoot_random::Random;
 
 const STREAMS: u64 = 3;
 
 /// A history in which all went well: its streams interleaved in one way by the senders, in another by the receivers.
 fn good(lengths: &[usize], seed: u64) -> (Vec<Sent>, Vec<Delivered>) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut sent = Vec::new();
     let mut delivered: Vec<Vec<Delivered>> = Vec::new();
     for (stream, length) in lengths.iter().enumerate() {
@@ -16,7 +17,7 @@ fn good(lengths: &[usize], seed: u64) -> (Vec<Sent>, Vec<Delivered>) {
         for place in 0..*length as u64 {
             // Ids need not be in order, and other streams may have the same ones.
             let id = place ^ (seed & 0xff);
-            let (bytes, checksum) = (random.below(5000), random.next());
+            let (bytes, checksum) = (random.below(5000), random.word());
             sent.push(Sent { stream, id, bytes, checksum, outcome: Outcome::Arrived });
             deliveries.push(Delivered { stream, id, bytes, checksum });
         }
@@ -38,22 +39,6 @@ fn good(lengths: &[usize], seed: u64) -> (Vec<Sent>, Vec<Delivered>) {
         interleaved.extend(queues[stream].pop());
     }
     (interleaved, merged)
-}
-
-/// A small generator of its own (SplitMix64), so that a failing seed replays everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
 }
 
 /// Spoils a good history in one way, and says what the checker must find: the kind, the stream, the id.
@@ -126,7 +111,7 @@ proptest! {
         seed: u64,
     ) {
         let (mut sent, mut delivered) = good(&lengths, seed);
-        let (stream, id) = plant(kind, &mut sent, &mut delivered, &mut Random(seed ^ 0x5eed));
+        let (stream, id) = plant(kind, &mut sent, &mut delivered, &mut Random::new(seed ^ 0x5eed));
         let verdict = check(&sent, &delivered);
         prop_assert_eq!(count(&verdict, kind), 1, "{:?}", verdict);
         prop_assert_eq!(verdict.violation_count(), 1, "{:?}", verdict);
@@ -138,7 +123,7 @@ proptest! {
     #[test]
     fn many_violations_in_different_messages_are_all_counted(seed: u64) {
         let (sent, mut delivered) = good(&[30, 30, 30], seed);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         // Each of three streams gets a kind of its own, so that none hides another.
         let mut spoilt = Vec::new();
         let mut wanted = [0_u64; STREAMS as usize];

@@ -1,6 +1,7 @@
 //! The link between two interfaces: it delivers to the node that a packet names, and may be told to do worse.
 
 use crate::device::Packet;
+use surefoot_random::Random;
 
 /// What the link does to packets, each with so many in 65,536.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,10 +36,13 @@ pub struct LinkCounts {
 /// How much later a late packet arrives: after some that were sent behind it.
 const LATE_NS: u64 = 100_000;
 
+/// Keeps the link's stream apart from the storm's. Not [`Random::numbered`], because campaigns are recorded with their seeds.
+const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
+
 #[derive(Clone)]
 pub(super) struct Link {
     faults: LinkFaults,
-    random: u64,
+    random: Random,
     carried: Vec<(usize, u64, Packet)>,
     pub counts: LinkCounts,
 }
@@ -52,7 +56,7 @@ impl PartialEq for Link {
 
 impl Link {
     pub fn new(faults: LinkFaults, seed: u64) -> Self {
-        Link { faults, random: seed ^ 0x9e37_79b9_7f4a_7c15, carried: Vec::new(), counts: LinkCounts::default() }
+        Link { faults, random: Random::new(seed ^ SALT), carried: Vec::new(), counts: LinkCounts::default() }
     }
 
     /// Takes a packet that left an interface.
@@ -70,7 +74,7 @@ impl Link {
         }
         if self.chance(self.faults.damaged) {
             self.counts.damaged_count += 1;
-            let bit = self.next() as usize % (packet.bytes.len() * 8);
+            let bit = self.random.word() as usize % (packet.bytes.len() * 8);
             packet.bytes[bit / 8] ^= 1 << (bit % 8);
         }
         let mut at_ns = packet.at_ns;
@@ -95,15 +99,6 @@ impl Link {
     }
 
     fn chance(&mut self, in_65536: u16) -> bool {
-        in_65536 != 0 && self.next() & 0xffff < u64::from(in_65536)
-    }
-
-    fn next(&mut self) -> u64 {
-        // splitmix64.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        in_65536 != 0 && self.random.word() & 0xffff < u64::from(in_65536)
     }
 }

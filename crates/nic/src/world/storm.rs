@@ -15,6 +15,7 @@ use crate::host::driver::OpenError;
 use crate::host::port::PortConfig;
 use crate::host::selftest::SelfTestConfig;
 use std::sync::Arc;
+use surefoot_random::Random;
 
 /// What kind of storm.
 #[derive(Debug, Clone, Copy)]
@@ -91,8 +92,8 @@ pub fn run(firmware: &Arc<Firmware>, config: &StormConfig) -> Result<StormResult
     })?;
     let port = PortConfig { waits_for_test: false, verifies: config.verifies, ..PortConfig::tolerant(0) };
     let mut traffic = Traffic::new(&world, port, config.traffic)?;
-    let mut random = Random(config.seed);
-    let mut next_failure_ns = random.around(config.apart_ns);
+    let mut random = Random::new(config.seed);
+    let mut next_failure_ns = around(&mut random, config.apart_ns);
     let mut failures = Vec::new();
     let mut renewals: Vec<(u64, usize)> = Vec::new();
     let (mut progress, mut progress_ns) = (0, 0);
@@ -103,13 +104,13 @@ pub fn run(firmware: &Arc<Firmware>, config: &StormConfig) -> Result<StormResult
             (progress, progress_ns) = (traffic.delivered_count(), now_ns);
         }
         if (failures.len() as u32) < config.failure_count && now_ns >= next_failure_ns {
-            let place = (random.next() & 1) as usize;
+            let place = (random.word() & 1) as usize;
             fail(&mut world, place, &mut random);
             failures.push((now_ns, place));
-            next_failure_ns = now_ns + random.around(config.apart_ns);
+            next_failure_ns = now_ns + around(&mut random, config.apart_ns);
             if config.daemon_dies_every != 0 && (failures.len() as u32).is_multiple_of(config.daemon_dies_every) {
                 // Somewhere in the detection or the recovery that follows.
-                renewals.push((now_ns + random.around(1_000_000), place));
+                renewals.push((now_ns + around(&mut random, 1_000_000), place));
             }
         }
         while let Some(at) = renewals.iter().position(|(at_ns, _)| *at_ns <= now_ns) {
@@ -124,7 +125,7 @@ pub fn run(firmware: &Arc<Firmware>, config: &StormConfig) -> Result<StormResult
 /// The processor hangs at once or some instructions later, also in the middle of what a step of time hides.
 fn fail(world: &mut World, place: usize, random: &mut Random) {
     let node = &mut world.nodes[place];
-    let until_ns = node.device.now_ns() + random.next() % super::STEP_NS;
+    let until_ns = node.device.now_ns() + random.word() % super::STEP_NS;
     node.run(until_ns);
     node.hang();
 }
@@ -162,20 +163,7 @@ fn result(world: &World, traffic: &Traffic, failures: Vec<(u64, usize)>) -> Stor
     }
 }
 
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Between a tenth of a mean and nearly twice it.
-    fn around(&mut self, mean: u64) -> u64 {
-        mean / 10 + self.next() % (mean * 9 / 5).max(1)
-    }
+/// Between a tenth of a mean and nearly twice it.
+fn around(random: &mut Random, mean: u64) -> u64 {
+    mean / 10 + random.word() % (mean * 9 / 5).max(1)
 }

@@ -367,7 +367,8 @@ pub(crate) fn receive_slot(slot: u32, slot_bytes: u32) -> u32 {
     (WINDOW_MAX + slot) * slot_bytes
 }
 
-/// A message: its number first, then bytes that no other message has in this place.
+/// A message: its number first, then bytes that no other message has in this place. Not of `surefoot_random`: campaigns that were recorded are
+/// replayed with these bytes.
 pub fn content(seed: u64, id: u32, length: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length as usize + 8);
     bytes.extend_from_slice(&id.to_le_bytes());

@@ -286,7 +286,7 @@ fn random_programs_do_the_same_in_qemu() {
             programs.len(),
             seed - first
         );
-        let program = random_program(&mut Random(seed));
+        let program = random_program(&mut Random::new(seed));
         if let Some(outcome) = ours(&program) {
             names.push(format!("seed {seed}"));
             programs.push(program);

@@ -7,16 +7,16 @@ use surefoot_nic::cpu::Operation::{self, *};
 pub const CORNERS: [u32; 15] =
     [0, 1, 2, 31, 32, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX, u32::MAX - 1];
 
-/// Numbers from a seed: SplitMix64.
-pub struct Random(pub u64);
+/// Numbers from a seed, in the shapes that these tests need.
+pub struct Random(surefoot_random::Random);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(surefoot_random::Random::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.0.word()
     }
 
     pub fn below(&mut self, limit: u32) -> u32 {

@@ -10,7 +10,7 @@ use surefoot_nic::device::{Device, DeviceConfig, Packet, Snapshot, Space, Stop, 
 
 #[test]
 fn a_word_is_what_its_instruction_is_encoded_to_or_no_instruction() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut legal = 0;
     // A part of all words at a stride without a pattern, and all of the opcode's neighbourhood.
     let strided = (0..1_u64 << 32).step_by(4099).map(|word| word as u32);
@@ -134,7 +134,7 @@ fn run_busy(device: &mut Device, host: &mut Host, steps_ns: &[u64]) -> Vec<Packe
 }
 
 fn deliver_some(device: &mut Device) {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for _ in 0..30 {
         let bytes: Vec<u8> = (0..4 * random.below(60)).map(|_| random.next() as u8).collect();
         let crc = crc32fast::hash(&bytes) ^ u32::from(random.below(4) == 0);
@@ -194,7 +194,7 @@ fn every_flip_is_seen_in_the_state_and_a_second_one_undoes_it() {
     let mut device = device(&busy());
     run_busy(&mut device, &mut Host::new(), &[12_345]);
     let snapshot: Snapshot = device.snapshot();
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let sram = (0..200).map(|_| (Space::Sram, 4 * random.below(0x8000)));
     let core = (1..32).map(|register| (Space::Register(register), 0)).chain([(Space::Pc, 0)]);
     let timers = [offset::IT0, offset::IT1, offset::IT2];
@@ -248,7 +248,7 @@ fn a_reset_leaves_the_memory_and_what_is_on_the_link() {
 #[test]
 fn the_same_seed_gives_the_same_state_and_the_hash_tells_two_apart() {
     let hash = |seed: u64| {
-        let program = random_program(&mut Random(seed));
+        let program = random_program(&mut Random::new(seed));
         let mut device = Device::new(DeviceConfig::default());
         device.load(&program.code).unwrap();
         device.reset(1);

@@ -3,7 +3,6 @@
 use super::Plan;
 use super::assumed::Assumed;
 use super::parts::{Parts, is_of_part};
-use super::random::Random;
 use super::shelf::Shelf;
 use super::tally::{Simulated, Tally};
 use crate::Step;
@@ -14,6 +13,7 @@ use crate::policy::{ANY_SERVICE, HOUR_NS, Policies};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use surefoot_model::{Alert, AlertOrigin, Case, CaseState};
+use surefoot_random::Random;
 
 const DAY_NS: u64 = 24 * HOUR_NS;
 const YEAR_NS: f64 = 365.0 * DAY_NS as f64;
@@ -164,7 +164,7 @@ impl<'a> Fleet<'a> {
         let hosts: u64 = self.services.iter().map(|(_, _, size)| size).sum();
         let per_year: f64 = self.plan.assumed.kinds.iter().map(|kind| kind.per_host_year).sum::<f64>() * hosts as f64;
         if per_year > 0.0 {
-            let wait_ns = self.random.wait_ns(YEAR_NS / per_year);
+            let wait_ns = wait_ns(&mut self.random, YEAR_NS / per_year);
             self.after(wait_ns, Event::Fault);
         }
     }
@@ -197,7 +197,7 @@ impl<'a> Fleet<'a> {
         };
         let is_false = self.random.chance(kind.false_share);
         if is_false {
-            let lasts_ns = self.random.wait_ns(self.plan.assumed.false_hours * HOUR_NS as f64);
+            let lasts_ns = wait_ns(&mut self.random, self.plan.assumed.false_hours * HOUR_NS as f64);
             self.after(lasts_ns, Event::Over(id));
         }
         self.begin_trouble(id, alert, is_false);
@@ -227,7 +227,7 @@ impl<'a> Fleet<'a> {
         if !self.plan.recorded.is_empty() {
             return;
         }
-        let wait_ns = self.random.wait_ns(self.plan.assumed.comes_back_days * DAY_NS as f64);
+        let wait_ns = wait_ns(&mut self.random, self.plan.assumed.comes_back_days * DAY_NS as f64);
         // A number of its own: a made-up fault takes the newest.
         self.count += 1;
         let id = self.count;
@@ -314,7 +314,7 @@ impl<'a> Fleet<'a> {
             }
             let assumed = &self.plan.assumed;
             let hours = if is_repair { assumed.repair_hours } else { assumed.approve_hours };
-            let wait_ns = self.random.wait_ns(hours * HOUR_NS as f64);
+            let wait_ns = wait_ns(&mut self.random, hours * HOUR_NS as f64);
             self.after(wait_ns, Event::Person(case.id));
         }
         if !case.state.is_open() {
@@ -322,7 +322,7 @@ impl<'a> Fleet<'a> {
         } else if let Some(attempt) = Attempt::of(case, NAME) {
             let wait_ns = match self.is_to_replace(case, &attempt.order.step) {
                 true => 0,
-                false => self.random.wait_ns(Assumed::step_s(&attempt.order.step) * 1e9),
+                false => wait_ns(&mut self.random, Assumed::step_s(&attempt.order.step) * 1e9),
             };
             let fence = attempt.fence;
             self.attempts.insert(case.id, attempt);
@@ -377,7 +377,7 @@ impl<'a> Fleet<'a> {
         let (sees, quiet_ns) = (assumed.recheck_sees, assumed.quiet_minutes * 60e9);
         let repairs = Assumed::repairs(step);
         let (is_seen, is_repair) = (self.random.chance(sees), self.random.chance(repairs));
-        let quiet_ns = self.random.wait_ns(quiet_ns);
+        let quiet_ns = wait_ns(&mut self.random, quiet_ns);
         match step {
             Step::Drain => self.tally.drained(&case.host, self.now_ns),
             Step::Return => self.tally.returned(&case.host, &case.service, self.now_ns),
@@ -505,6 +505,11 @@ fn share_out(sizes: &mut BTreeMap<String, u64>, hosts: u64) {
         *size = share;
         left -= share;
     }
+}
+
+/// A wait of an exponential distribution with this mean, nanoseconds.
+fn wait_ns(random: &mut Random, mean_ns: f64) -> u64 {
+    (-(1.0 - random.unit()).ln() * mean_ns) as u64
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@
 mod assumed;
 mod fleet;
 mod parts;
-mod random;
 mod shelf;
 mod tally;
 

@@ -1,11 +1,11 @@
 //! The parts of the made-up fleet: which were repaired how often, which people replaced, and which of those tested good.
 
 use super::assumed::Assumed;
-use super::random::Random;
 use super::tally::Simulated;
 use crate::policy::ReplaceAfter;
 use std::collections::HashMap;
 use surefoot_model::Case;
+use surefoot_random::Random;
 
 /// What is remembered of one place of one host.
 #[derive(Default)]

@@ -1,8 +1,9 @@
 //! The content of one file: as it reads now, as it is on the disk, and what lies between.
 
-use super::{PAGE_BYTES, Random, SECTOR_BYTES};
+use super::{PAGE_BYTES, SECTOR_BYTES};
 use std::collections::BTreeSet;
 use std::io;
+use surefoot_random::Random;
 
 #[derive(Clone, Default)]
 pub(super) struct Inode {

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use surefoot_random::Random;
 
 /// Unit of a torn write.
 pub const SECTOR_BYTES: usize = 512;
@@ -95,7 +96,7 @@ impl FaultyDisk {
     /// What is left when the machine loses power now; what of the unsynced is on the disk is drawn by the seed.
     pub fn after_power_loss(&self, seed: u64, plan: Plan) -> FaultyDisk {
         let state = self.state();
-        let mut random = Random(seed ^ 0x9E37_79B9_7F4A_7C15);
+        let mut random = Random::new(seed);
         let inodes = state.inodes.iter().map(|inode| inode.after_power_loss(&mut random)).collect();
         let mut directories = BTreeMap::new();
         for (path, directory) in &state.directories {
@@ -361,23 +362,6 @@ impl FaultyFile {
                 Err(error)
             }
         }
-    }
-}
-
-/// Numbers from a seed: SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ mixed >> 31
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
     }
 }
 

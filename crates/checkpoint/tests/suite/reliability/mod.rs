@@ -17,6 +17,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use surefoot_random::Random;
 
 /// Runs in an ordinary test: two of each row.
 const RUNS: u64 = 250;
@@ -44,15 +45,12 @@ const OUTCOMES: [(Outcome, &str); 5] = [
     (Outcome::Refused, "refused"),
 ];
 
-/// Numbers from a seed: SplitMix64.
-pub struct Seed(pub u64);
+/// Numbers from a seed.
+pub struct Seed(Random);
 
 impl Seed {
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ mixed >> 31) % limit.max(1)
+        self.0.below(limit)
     }
 
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
@@ -167,7 +165,7 @@ fn run_row(row: &Row, seeds: std::ops::Range<u64>) -> Came {
     let mut came = Came::default();
     for seed in seeds {
         let words = format!("SUREFOOT_FAULT='{}' SUREFOOT_SEED={seed} (tier: {})", row.fault, row.tier);
-        match catch_unwind(AssertUnwindSafe(|| (row.run)(&mut Seed(seed)))) {
+        match catch_unwind(AssertUnwindSafe(|| (row.run)(&mut Seed(Random::new(seed))))) {
             Ok(Ok(outcome)) => {
                 *came.outcomes.entry(outcome).or_default() += 1;
                 if !row.allowed.contains(&outcome) {

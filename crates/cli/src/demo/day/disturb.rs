@@ -27,7 +27,7 @@ struct Run {
 }
 
 fn runs() -> Vec<Run> {
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     let mut day_ns = EXPERIMENT + 5 * S;
     let mut all = Vec::new();
     for number in 0..=2 * PAIRS {

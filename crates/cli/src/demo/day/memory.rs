@@ -45,7 +45,7 @@ fn report(day_ns: u64, column: u32, count: u32) -> ErrorReport {
 
 /// The reports of the day, slow at first, and after the repair none.
 fn reports() -> Vec<(u64, ErrorReport)> {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let length_ns = REPAIRED - 5 * MIN - ROW_FAILS;
     let of = |number: u64| {
         // Later ones come closer together.

@@ -99,7 +99,7 @@ fn recovery(look: &InterfaceLook, day_ns: u64) -> Option<[Deed; 2]> {
 }
 
 pub fn events() -> Vec<(u64, Event)> {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let mut times: Vec<u64> =
         (0..24 * H / LOOK_EVERY).map(|number| number * LOOK_EVERY + random.below(5) * S).collect();
     times.extend([LINK_HANGS + 5 * S, LINK_HANGS + MIN + RECOVERY + S, LINK_HANGS + 2 * MIN]);

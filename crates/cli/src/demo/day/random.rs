@@ -1,14 +1,14 @@
-//! Numbers that look measured, the same each time (SplitMix64).
+//! Numbers that look measured, the same each time.
 
-pub struct Random(pub u64);
+pub struct Random(surefoot_random::Random);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(surefoot_random::Random::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.word()
     }
 
     /// Below `end`, from 0.

@@ -154,7 +154,7 @@ fn core(cpu: u32, day_ns: u64, length_ns: u64, random: &mut Random) -> CoreLedge
 
 fn window(day_ns: u64, length_ns: u64) -> Window {
     // Neighbours of the same kind look alike in most of their digits, which packs well, and no two of them are the same to an eye.
-    let mut random = Random(day_ns / length_ns % FORMS + 17 * (day_ns / H));
+    let mut random = Random::new(day_ns / length_ns % FORMS + 17 * (day_ns / H));
     let cores: Vec<CoreLedger> = (0..CORES).map(|cpu| core(cpu, day_ns, length_ns, &mut random)).collect();
     let count: u64 = cores.iter().flat_map(|core| &core.lost).map(|row| row.count).sum();
     let timer: u64 = cores
@@ -197,7 +197,7 @@ fn gap(day_ns: u64, cpu: u32, cause: Cause, duration_ns: u64) -> Gap {
 }
 
 fn gaps(events: &mut Vec<(u64, Event)>) {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let shootdown = || Cause::new(CauseKind::TlbShootdown, "flush_tlb_func");
     let mut tell = |day_ns: u64, gap: Gap| events.push((at(day_ns), Event::Gap(gap)));
     for (day_ns, length_ns) in STOPS {

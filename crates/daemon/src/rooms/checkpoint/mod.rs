@@ -13,17 +13,20 @@ pub(super) use rules::RULES;
 pub(super) use source::Looker;
 pub use source::source;
 pub use state::State;
+use view::ANSWER_BYTES_MAX;
 pub use view::{Answer, JobView, JournalState};
 
 use crate::config::Config;
 use crate::http::access::Viewer;
-use crate::http::series::Series;
+use crate::http::metrics::Scrape;
+use crate::http::seen::{Confidential, Public, Seen};
 use crate::keep::stream::Moment;
+use crate::rooms::answer::within;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use surefoot_http::lock;
-use surefoot_http::{json_text, parameters};
+use surefoot_http::parameters;
 use surefoot_model::{Event, Finding, Part};
 
 /// Jobs that are told of.
@@ -86,9 +89,9 @@ impl Room for Checkpoint {
         drives.into_iter().flat_map(|drives| &drives.drives).filter_map(findings::part_of).collect()
     }
 
-    fn series(&self, moment: &Moment, viewer: Viewer, series: &mut Series) {
-        let state = lock(&self.state).seen_by(viewer);
-        series::encode(&state, moment.now_realtime_ns, series);
+    fn series(&self, scrape: &mut Scrape) {
+        let state = lock(&self.state).clone();
+        scrape.write(state, |state, moment, series| series::encode(&state, moment.now_realtime_ns, series));
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -96,18 +99,17 @@ impl Room for Checkpoint {
             parameters(uri, &[])?;
             let moment = shared.moment();
             let why = self.why_not_watched(&moment);
-            let state = lock(&self.state).seen_by(viewer);
-            let answer = Answer::of(&state, &self.directories, why, moment.now_realtime_ns);
-            Ok(answer.within_limit(json_text))
+            let all = (lock(&self.state).clone(), Public((&self.directories, why, moment.now_realtime_ns)));
+            Ok(viewer.show(all, |(state, Public((directories, why, now_realtime_ns)))| {
+                within(ANSWER_BYTES_MAX, Answer::of(&state, directories, why, now_realtime_ns), Answer::cut)
+            }))
         })]
     }
 
-    fn chart(&self, _: &Moment, viewer: Viewer) -> Option<Chart> {
+    fn chart(&self, _: &Moment, viewer: Viewer) -> Seen<Option<Chart>> {
         // The age of whose copy it is, it does not say.
-        if !viewer.sees_all {
-            return None;
-        }
-        age_chart(&lock(&self.state))
+        let chart = Confidential::new(age_chart(&lock(&self.state)));
+        viewer.show(chart, |chart| chart.shown().flatten())
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {

@@ -3,6 +3,7 @@
 use super::ids::Ids;
 use super::{JOBS_MAX, ROWS_OF_JOB_MAX};
 use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use crate::rooms::CHART_POINTS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -144,21 +145,6 @@ impl State {
         self.labels.get(&job.seen.uid).is_some_and(|names| names.contains_key(&job.seen.name))
     }
 
-    /// What of it a viewer may see: the jobs and problems of his own, and what stands around them.
-    pub(crate) fn seen_by(&self, viewer: Viewer) -> State {
-        let mut seen = self.clone();
-        if viewer.sees_all {
-            return seen;
-        }
-        // A job of which the recording does not say whose it is may be anybody's.
-        let may_see = |uid: Option<u32>| uid.is_some() && viewer.may_see(uid);
-        seen.jobs.retain(|_, job| may_see(job.seen.uid));
-        if let Some(look) = &mut seen.look {
-            look.problems.retain(|problem| may_see(problem.uid));
-        }
-        seen
-    }
-
     /// The newest look; `None` before the first has ended.
     pub fn look(&self) -> Option<&CheckpointLook> {
         self.look.as_ref()
@@ -177,6 +163,22 @@ impl State {
             ..Job::default()
         };
         Some(self.jobs.entry(name.to_owned()).or_insert_with(new))
+    }
+}
+
+/// Users see their own jobs and problems, and what stands around them.
+impl Private for State {
+    fn seen_by(mut self, viewer: Viewer) -> Self {
+        if viewer.sees_all {
+            return self;
+        }
+        // A job of which the recording does not say whose it is may be anybody's.
+        let may_see = |uid: Option<u32>| uid.is_some() && viewer.may_see(uid);
+        self.jobs.retain(|_, job| may_see(job.seen.uid));
+        if let Some(look) = &mut self.look {
+            look.problems.retain(|problem| may_see(problem.uid));
+        }
+        self
     }
 }
 

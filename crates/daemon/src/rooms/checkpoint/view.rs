@@ -2,31 +2,26 @@
 
 use super::findings;
 use super::state::{Job, Standing, State};
-use axum::body::Bytes;
+use crate::rooms::answer::{Header, Limited};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use surefoot_model::{
     CheckpointDirectory, CheckpointDrives, CheckpointJob, CheckpointLook, CheckpointProblem, Finding, JournalEntry,
-    SCHEMA, Severity,
+    Severity,
 };
 
 /// The longest answer.
-const ANSWER_BYTES_MAX: usize = 6 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 6 << 20;
 
 /// Everything about checkpoints at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Checkpoints")]
 pub struct Answer {
-    /// [`crate::SCHEMA`].
-    pub schema: u32,
-    /// The version of Surefoot.
-    pub version: &'static str,
-    /// Why there is nothing to see, and what to do; absent where directories are watched.
-    #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    /// How it begins.
+    #[serde(flatten)]
+    pub header: Header,
     /// When the look began, `CLOCK_REALTIME`; `null` before the first has ended.
     pub looked_realtime_ns: Option<u64>,
     /// How long it took.
@@ -126,9 +121,7 @@ impl Answer {
         let waiting = || CheckpointLook { directories: directories.iter().map(named).collect(), ..Default::default() };
         let look = state.look().cloned().unwrap_or_else(waiting);
         Answer {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            why,
+            header: Header::new(why),
             looked_realtime_ns: state.look().map(|look| look.looked_realtime_ns),
             look_ns: look.look_ns,
             directories: look.directories,
@@ -146,30 +139,16 @@ impl Answer {
         Answer::of(state, &[], None, end_realtime_ns)
     }
 
-    /// The answer's text; the oldest of what is long goes until that is short enough.
-    pub(super) fn within_limit(mut self, text: impl Fn(&Answer) -> Bytes) -> Bytes {
-        loop {
-            let body = text(&self);
-            if body.len() <= ANSWER_BYTES_MAX {
-                return body;
-            }
-            for job in &mut self.jobs {
-                let gone = job.events.len().div_ceil(2);
-                job.events.drain(..gone);
-                job.events_left_out += gone as u64;
-                let kept = job.seen.generations.len() / 2;
-                job.seen.generations_left_out += (job.seen.generations.len() - kept) as u64;
-                job.seen.generations.truncate(kept);
-            }
-            let kept = self.problems.len() / 2;
-            self.problems_left_out += (self.problems.len() - kept) as u64;
-            self.problems.truncate(kept);
-            if self.jobs.iter().all(|job| job.events.is_empty()) {
-                let kept = self.jobs.len() / 2;
-                self.jobs_left_out += (self.jobs.len() - kept) as u64;
-                self.jobs.truncate(kept);
-                self.drives = None;
-            }
+    /// Leaves half of what is long out.
+    pub(super) fn cut(&mut self) {
+        for job in &mut self.jobs {
+            Limited(&mut job.events, &mut job.events_left_out).halve_oldest();
+            Limited(&mut job.seen.generations, &mut job.seen.generations_left_out).halve();
+        }
+        Limited(&mut self.problems, &mut self.problems_left_out).halve();
+        if self.jobs.iter().all(|job| job.events.is_empty()) {
+            Limited(&mut self.jobs, &mut self.jobs_left_out).halve();
+            self.drives = None;
         }
     }
 }

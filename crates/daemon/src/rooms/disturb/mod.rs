@@ -21,17 +21,19 @@ pub use view::{Answer, DetailView, ExperimentView};
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
-use crate::http::series::Series;
+use crate::http::metrics::Scrape;
+use crate::http::seen::{Confidential, Public, Seen};
 use crate::keep::stream::Moment;
+use crate::rooms::answer::within;
 use crate::rooms::{Room, Route, Taken};
+use axum::body::Bytes;
 use predictions::Predictions;
 pub(super) use rules::RULES;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use surefoot_http::json_text;
-use surefoot_http::lock;
+use surefoot_http::{ApiError, lock};
 use surefoot_model::{Event, Finding};
-use view::Question;
+use view::{ANSWER_BYTES_MAX, Question};
 
 /// What the room is told at the start.
 #[derive(Debug, Clone, Default)]
@@ -72,18 +74,24 @@ impl Disturb {
         Disturb { is_live: config.mode == Mode::Live, state: Mutex::default(), predictions }
     }
 
-    fn answer(&self, question: &Question, viewer: Viewer) -> Result<Answer, surefoot_http::ApiError> {
-        let state = lock(&self.state).seen_by(viewer, question.wanted());
-        let mut predictions = lock(&self.predictions);
-        let why = (state.is_empty() && predictions.is_none_named()).then(|| self.why().to_owned());
-        let mut answer = Answer::of(&state, question, why)?;
+    fn answer(&self, question: &Question, viewer: Viewer) -> Result<Seen<Bytes>, ApiError> {
+        let state = lock(&self.state).in_short(question.wanted());
+        let is_none_named = lock(&self.predictions).is_none_named();
         // The files are who named them; what they say of other machines is for those who see everything here.
-        if viewer.sees_all {
-            let (kept, problems) = predictions.read_on();
-            answer.predictions = kept.to_vec();
-            answer.problems.extend(problems);
-        }
-        Ok(answer)
+        let predictions = Confidential::new(&self.predictions);
+        let all = (state, predictions, Public((question, is_none_named, self.why())));
+        let answer = viewer.show(all, |(state, predictions, Public((question, is_none_named, why)))| {
+            let why = (state.is_empty() && is_none_named).then(|| why.to_owned());
+            let mut answer = Answer::of(&state, question, why)?;
+            if let Some(predictions) = predictions.shown() {
+                let mut predictions = lock(predictions);
+                let (kept, problems) = predictions.read_on();
+                answer.predictions = kept.to_vec();
+                answer.problems.extend(problems);
+            }
+            Ok(within(ANSWER_BYTES_MAX, answer, Answer::cut))
+        });
+        answer.transpose()
     }
 
     fn why(&self) -> &'static str {
@@ -107,14 +115,15 @@ impl Room for Disturb {
         findings::of_set(&lock(&self.state), moment.now_realtime_ns, &moment.settings.settings.disturb)
     }
 
-    fn series(&self, moment: &Moment, _: Viewer, series: &mut Series) {
-        series::encode(&lock(&self.state), moment.now_realtime_ns, series);
+    fn series(&self, scrape: &mut Scrape) {
+        let state = lock(&self.state).in_short(None);
+        scrape.write(state, |state, moment, series| series::encode(&state, moment.now_realtime_ns, series));
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
         vec![Route::slow("/api/v1/disturb", SAYS, move |_, viewer, uri| {
             let question = Question::of(uri)?;
-            Ok(self.answer(&question, viewer)?.within_limit(json_text))
+            self.answer(&question, viewer)
         })]
     }
 

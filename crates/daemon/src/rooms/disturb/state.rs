@@ -2,6 +2,7 @@
 
 use super::stalls::{CoreStalls, by_core};
 use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use std::collections::BTreeMap;
 use surefoot_model::{
     CpuId, DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentLook, ExperimentRow, ExperimentRun, InjectedStall,
@@ -259,24 +260,23 @@ impl State {
         self.experiments.values().filter(|one| one.ended.is_none())
     }
 
-    /// The part of it that this viewer may see: what root did to the cores is for everybody, the workload is not; of other users'
-    /// journals each user sees only his own. All runs, stalls and rows of the experiment that is asked for, and the numbers of the others'.
-    pub(super) fn seen_by(&self, viewer: Viewer, wanted: Option<&str>) -> State {
-        let mut state = self.with(|name, one| {
-            viewer.may_see(one.began.stranger()).then(|| {
-                let is_wanted = wanted == Some(name);
-                let mut seen = if is_wanted { one.clone() } else { one.in_short() };
-                if !viewer.may_see(Some(one.began.uid.unwrap_or(0))) {
-                    seen.hide_words();
-                }
-                seen
-            })
-        });
-        if let Some(look) = state.look.as_mut().filter(|_| !viewer.sees_all) {
+    /// All runs, stalls and rows of the experiment that is asked for, and the numbers of the others'.
+    pub(super) fn in_short(&self, wanted: Option<&str>) -> State {
+        self.with(|name, one| Some(if wanted == Some(name) { one.clone() } else { one.in_short() }))
+    }
+}
+
+/// What root did to the cores is for everybody, the workload is not; of other users' journals each user sees only his own.
+impl Private for State {
+    fn seen_by(mut self, viewer: Viewer) -> Self {
+        self.experiments.retain(|_, one| viewer.may_see(one.began.stranger()));
+        let others = |one: &&mut Experiment| !viewer.may_see(Some(one.began.uid.unwrap_or(0)));
+        self.experiments.values_mut().filter(others).for_each(Experiment::hide_words);
+        if let Some(look) = self.look.as_mut().filter(|_| !viewer.sees_all) {
             look.directories.clear();
             look.problems.clear();
         }
-        state
+        self
     }
 }
 
@@ -474,7 +474,7 @@ pub(super) mod tests {
     #[test]
     fn the_list_has_no_copy_of_what_only_an_experiment_that_is_asked_for_shows() {
         let state = folded(&[told("a", None), told("b", None)].concat());
-        let seen = state.seen_by(Viewer { uid: Some(1000), sees_all: true, named: None }, Some("b"));
+        let seen = state.in_short(Some("b")).seen_by(Viewer { uid: Some(1000), sees_all: true, named: None });
         let [a, b] = ["a", "b"].map(|name| seen.experiment(name).unwrap());
         assert_eq!((a.runs.len(), a.stalls.len(), a.runs_done(), a.stalls_left_out), (0, 0, 1, 3));
         assert_eq!(b, state.experiment("b").unwrap());
@@ -504,7 +504,7 @@ pub(super) mod tests {
         (0..ROWS_MAX).for_each(|_| state.take(&row));
         let one = state.experiment("a").unwrap();
         assert_eq!((one.rows.len(), one.rows_left_out), (ROWS_MAX, 2));
-        let seen = state.seen_by(Viewer { uid: Some(1001), sees_all: false, named: None }, Some("a"));
+        let seen = state.in_short(Some("a")).seen_by(Viewer { uid: Some(1001), sees_all: false, named: None });
         let one = seen.experiment("a").unwrap();
         let ended = one.ended.as_ref().unwrap();
         assert!(one.rows.is_empty() && one.began.series.is_empty(), "{one:?}");
@@ -515,12 +515,12 @@ pub(super) mod tests {
     fn what_root_does_to_the_cores_is_for_everybody_and_a_users_journal_for_himself() {
         let of_user = folded(&told("a", Some(ExperimentOutcome::Finished)));
         let shows = |uid, sees_all| {
-            of_user.seen_by(Viewer { uid: Some(uid), sees_all, named: None }, None).experiment("a").is_some()
+            of_user.in_short(None).seen_by(Viewer { uid: Some(uid), sees_all, named: None }).experiment("a").is_some()
         };
         assert_eq!([shows(1000, false), shows(1001, false), shows(1001, true)], [true, false, true]);
         let state = folded(&of(0, told("a", Some(ExperimentOutcome::Finished))));
         let seen = |uid, sees_all| {
-            let state = state.seen_by(Viewer { uid: Some(uid), sees_all, named: None }, Some("a"));
+            let state = state.in_short(Some("a")).seen_by(Viewer { uid: Some(uid), sees_all, named: None });
             let one = state.experiment("a").unwrap().clone();
             let effect = one.ended.unwrap().effect.unwrap();
             (one.began.workload.is_empty(), effect.workload.is_empty(), effect.ratio, one.began.cores.len())

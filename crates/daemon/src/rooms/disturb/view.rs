@@ -3,30 +3,23 @@
 use super::predictions::PredictionView;
 use super::stalls::CoreStalls;
 use super::state::{Experiment, State};
-use axum::body::Bytes;
+use crate::rooms::answer::{Header, Limited};
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_http::{ApiError, echo, parameters};
-use surefoot_model::{
-    ExperimentBegan, ExperimentEnded, ExperimentRow, ExperimentRun, InjectedStall, SCHEMA, did_you_mean,
-};
+use surefoot_model::{ExperimentBegan, ExperimentEnded, ExperimentRow, ExperimentRun, InjectedStall, did_you_mean};
 
 /// The longest answer.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// Everything about experiments at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Disturb")]
 pub struct Answer {
-    /// [`crate::SCHEMA`].
-    pub schema: u32,
-    /// The version of Surefoot.
-    pub version: &'static str,
-    /// Why there is nothing to see, and what to do; absent where there are experiments or predictions.
-    #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    /// How it begins.
+    #[serde(flatten)]
+    pub header: Header,
     /// When the newest look at the journals began, `CLOCK_REALTIME`; `null` where there was none.
     pub looked_realtime_ns: Option<u64>,
     /// The experiments, the newest first.
@@ -120,9 +113,7 @@ impl Answer {
     fn list(state: &State, why: Option<String>) -> Self {
         let look = state.look.clone().unwrap_or_default();
         Answer {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            why,
+            header: Header::new(why),
             looked_realtime_ns: state.look.as_ref().map(|look| look.looked_realtime_ns),
             experiments: state.experiments().rev().map(ExperimentView::of).collect(),
             experiments_left_out: state.dropped.saturating_add(look.left_out_count),
@@ -146,33 +137,19 @@ impl Answer {
         self
     }
 
-    /// The answer's text; half of what is long goes until that is short enough.
-    pub(super) fn within_limit(mut self, text: impl Fn(&Answer) -> Bytes) -> Bytes {
-        loop {
-            let body = text(&self);
-            if body.len() <= ANSWER_BYTES_MAX {
-                return body;
-            }
-            if let Some(detail) = &mut self.detail {
-                detail.stalls_left_out += cut(&mut detail.stalls);
-                detail.runs_left_out += cut(&mut detail.runs);
-                detail.rows_left_out += cut(&mut detail.rows);
-                detail.cores_left_out += cut(&mut detail.cores);
-            }
-            self.problems_left_out += cut(&mut self.problems);
-            self.predictions_left_out += cut(&mut self.predictions);
-            // The newest are first.
-            self.experiments_left_out += cut(&mut self.experiments);
+    /// Leaves half of what is long out.
+    pub(super) fn cut(&mut self) {
+        if let Some(detail) = &mut self.detail {
+            Limited(&mut detail.stalls, &mut detail.stalls_left_out).halve();
+            Limited(&mut detail.runs, &mut detail.runs_left_out).halve();
+            Limited(&mut detail.rows, &mut detail.rows_left_out).halve();
+            Limited(&mut detail.cores, &mut detail.cores_left_out).halve();
         }
+        Limited(&mut self.problems, &mut self.problems_left_out).halve();
+        Limited(&mut self.predictions, &mut self.predictions_left_out).halve();
+        // The newest are first.
+        Limited(&mut self.experiments, &mut self.experiments_left_out).halve();
     }
-}
-
-/// Takes the second half away; returns how many that were.
-fn cut<T>(of: &mut Vec<T>) -> u64 {
-    let kept = of.len() / 2;
-    let gone = (of.len() - kept) as u64;
-    of.truncate(kept);
-    gone
 }
 
 impl ExperimentView {
@@ -210,6 +187,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::state::tests::{folded, told};
     use super::*;
+    use crate::rooms::answer::within;
     use surefoot_model::ExperimentOutcome::{Failed, Finished};
 
     fn question(query: &str) -> Question {
@@ -239,7 +217,7 @@ mod tests {
         let mut answer = Answer::of(&state, &question("?experiment=a"), None).unwrap();
         let detail = answer.detail.as_mut().unwrap();
         detail.stalls = vec![detail.stalls[0]; 100_000];
-        let body = answer.within_limit(|answer| Bytes::from(serde_json::to_vec(answer).unwrap()));
+        let body = within(ANSWER_BYTES_MAX, answer, Answer::cut);
         let read: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let kept = read["detail"]["stalls"].as_array().unwrap().len() as u64;
         assert!(body.len() <= ANSWER_BYTES_MAX && kept > 0);
@@ -249,7 +227,7 @@ mod tests {
         let row = ExperimentRow { ours: words, ..ExperimentRow::default() };
         let mut answer = Answer::of(&state, &question("?experiment=a"), None).unwrap();
         answer.detail.as_mut().unwrap().rows = vec![row; 10];
-        let body = answer.within_limit(|answer| Bytes::from(serde_json::to_vec(answer).unwrap()));
+        let body = within(ANSWER_BYTES_MAX, answer, Answer::cut);
         let read: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert!(read["detail"]["rows_left_out"].as_u64().unwrap() >= 5 && body.len() <= ANSWER_BYTES_MAX);
         // The one core has gone with the rows.

@@ -14,12 +14,15 @@ pub use counts_file::CountsFile;
 pub use interval::{IntervalAnswer, IntervalPoint};
 pub use state::State;
 pub(super) use tree::{Begin, Tree};
+use view::ANSWER_BYTES_MAX;
 pub use view::{Answer, LostReports};
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
-use crate::http::series::Series;
+use crate::http::metrics::Scrape;
+use crate::http::seen::{Public, Seen};
 use crate::keep::stream::Moment;
+use crate::rooms::answer::within;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 use crate::sources::Start;
 use axum::body::Bytes;
@@ -155,8 +158,9 @@ impl Room for Memory {
         state.look_if_supported().into_iter().flat_map(|look| &look.dimms).filter_map(findings::part_of).collect()
     }
 
-    fn series(&self, moment: &Moment, _: Viewer, series: &mut Series) {
-        series::encode(&lock(&self.state), moment.now_realtime_ns, series);
+    fn series(&self, scrape: &mut Scrape) {
+        let state = lock(&self.state).clone();
+        scrape.write(state, |state, moment, series| series::encode(&state, moment.now_realtime_ns, series));
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -164,10 +168,10 @@ impl Room for Memory {
         let all = Route::new("/api/v1/memory", SAYS, move |shared, viewer, uri| {
             parameters(uri, &[])?;
             let why = self.why_not_watched(&shared.moment());
-            let state = lock(&self.state).seen_by(viewer);
-            Ok(Answer::of(&state, why).within_limit(json_text))
+            let all = (lock(&self.state).clone(), Public(why));
+            Ok(viewer.show(all, |(state, Public(why))| within(ANSWER_BYTES_MAX, Answer::of(&state, why), Answer::cut)))
         });
-        let interval = Route::new("/api/v1/memory/interval", INTERVAL_SAYS, move |shared, _, uri| {
+        let interval = Route::new("/api/v1/memory/interval", INTERVAL_SAYS, move |shared, viewer, uri| {
             parameters(uri, &[])?;
             // Those of the host, or of the tree, whose memory is looked at; of a recording those of the host that it is of.
             let cores = match (&room.root, room.tree_cores) {
@@ -176,18 +180,21 @@ impl Room for Memory {
                 (None, None) => Cores::told(shared.moment().host.map(|host| host.cpus.len())),
             };
             let worst_per_s = lock(&room.state).worst_per_s();
-            room.intervals.answer(worst_per_s, cores)
+            let text = room.intervals.answer(worst_per_s, cores)?;
+            Ok(viewer.show(Public(text), |Public(text)| text))
         });
         vec![all, interval]
     }
 
-    fn chart(&self, _: &Moment, _: Viewer) -> Option<Chart> {
+    fn chart(&self, _: &Moment, viewer: Viewer) -> Seen<Option<Chart>> {
         let points: Vec<(u64, f64)> = lock(&self.state).rises.iter().copied().collect();
-        (!points.is_empty()).then_some(Chart {
-            title: "Corrected memory errors since the look before",
-            unit: "count",
-            points,
-            now: NowValue::Last,
+        viewer.show(Public(points), |Public(points)| {
+            (!points.is_empty()).then_some(Chart {
+                title: "Corrected memory errors since the look before",
+                unit: "count",
+                points,
+                now: NowValue::Last,
+            })
         })
     }
 

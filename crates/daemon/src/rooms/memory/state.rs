@@ -1,6 +1,7 @@
 //! The fold over what was seen of memory errors; pure, so that a recording folds to the same.
 
 use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use crate::rooms::CHART_POINTS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 use surefoot_memory::cost::Tally;
@@ -103,20 +104,20 @@ impl State {
     pub(super) fn lost_count(&self) -> u64 {
         self.lost.values().copied().fold(0, u64::saturating_add)
     }
+}
 
-    /// What of it this viewer may see: where in memory something lies is root's to know, because it helps whoever wants to
-    /// flip bits there.
-    pub(super) fn seen_by(&self, viewer: Viewer) -> State {
-        let mut state = self.clone();
+/// Where in memory something lies is root's to know, because it helps whoever wants to flip bits there.
+impl Private for State {
+    fn seen_by(mut self, viewer: Viewer) -> Self {
         if !viewer.sees_all {
-            for report in &mut state.reports {
+            for report in &mut self.reports {
                 report.location = DramLocation { address: None, row: None, column: None, ..report.location };
                 report.detail.clear();
             }
-            let dimms = state.look.iter_mut().flat_map(|look| &mut look.dimms);
+            let dimms = self.look.iter_mut().flat_map(|look| &mut look.dimms);
             dimms.filter_map(|dimm| dimm.fault.as_mut()).for_each(|fault| fault.cells.clear());
         }
-        state
+        self
     }
 }
 

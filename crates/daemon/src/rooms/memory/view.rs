@@ -2,30 +2,24 @@
 
 use super::findings;
 use super::state::State;
-use axum::body::Bytes;
+use crate::rooms::answer::{Header, Limited};
 use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_memory::cost::OfDimm;
 use surefoot_model::{
-    Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost, SCHEMA,
-    Severity,
+    Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost, Severity,
 };
 
 /// The longest answer.
-const ANSWER_BYTES_MAX: usize = 6 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 6 << 20;
 
 /// Everything about memory errors at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Memory")]
 pub struct Answer {
-    /// [`crate::SCHEMA`].
-    pub schema: u32,
-    /// The version of Surefoot.
-    pub version: &'static str,
-    /// Why there is nothing to see, and what to do; absent where memory errors are watched.
-    #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    /// How it begins.
+    #[serde(flatten)]
+    pub header: Header,
     /// When the look began, `CLOCK_REALTIME`; `null` before the first has ended.
     pub looked_realtime_ns: Option<u64>,
     /// How long it took.
@@ -124,9 +118,7 @@ impl Answer {
             why: why.clone(),
         };
         Answer {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            why,
+            header: Header::new(why),
             looked_realtime_ns: state.look.as_ref().map(|look| look.looked_realtime_ns),
             look_ns: look.look_ns,
             dimms: look.dimms.into_iter().map(DimmView::of).collect(),
@@ -151,27 +143,17 @@ impl Answer {
         Answer::of(state, None)
     }
 
-    /// The answer's text; half of what is long goes until that is short enough.
-    pub(super) fn within_limit(mut self, text: impl Fn(&Answer) -> Bytes) -> Bytes {
-        loop {
-            let body = text(&self);
-            if body.len() <= ANSWER_BYTES_MAX {
-                return body;
-            }
-            self.reports.drain(..self.reports.len().div_ceil(2));
-            let kept = self.problems.len() / 2;
-            self.problems_left_out += (self.problems.len() - kept) as u64;
-            self.problems.truncate(kept);
-            if self.reports.is_empty() {
-                let kept = self.dimms.len() / 2;
-                self.dimms_left_out += (self.dimms.len() - kept) as u64;
-                self.dimms.truncate(kept);
-            }
-            if self.dimms.is_empty() {
-                let gone = self.controllers.len() + self.checks.len() + self.lost.len() + self.dimm_costs.len();
-                self.rows_left_out += gone as u64;
-                (self.controllers, self.checks, self.lost, self.dimm_costs) = Default::default();
-            }
+    /// Leaves half of what is long out.
+    pub(super) fn cut(&mut self) {
+        self.reports.drain(..self.reports.len().div_ceil(2));
+        Limited(&mut self.problems, &mut self.problems_left_out).halve();
+        if self.reports.is_empty() {
+            Limited(&mut self.dimms, &mut self.dimms_left_out).halve();
+        }
+        if self.dimms.is_empty() {
+            let gone = self.controllers.len() + self.checks.len() + self.lost.len() + self.dimm_costs.len();
+            self.rows_left_out += gone as u64;
+            (self.controllers, self.checks, self.lost, self.dimm_costs) = Default::default();
         }
     }
 }

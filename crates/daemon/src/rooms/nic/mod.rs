@@ -10,18 +10,21 @@ mod view;
 
 pub use source::source;
 pub use state::State;
+use view::ANSWER_BYTES_MAX;
 pub use view::Answer;
 
 use crate::config::{Config, Mode};
 use crate::http::access::Viewer;
-use crate::http::series::Series;
+use crate::http::metrics::Scrape;
+use crate::http::seen::{Public, Seen};
 use crate::keep::stream::Moment;
+use crate::rooms::answer::within;
 use crate::rooms::{Chart, NowValue, Room, Route, Taken};
 pub(super) use rules::RULES;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
 use surefoot_http::lock;
-use surefoot_http::{json_text, parameters};
+use surefoot_http::parameters;
 use surefoot_interfaces::presence;
 use surefoot_model::{Event, Finding};
 
@@ -75,8 +78,9 @@ impl Room for Nic {
         findings::of(&lock(&self.state))
     }
 
-    fn series(&self, moment: &Moment, viewer: Viewer, series: &mut Series) {
-        series::encode(&lock(&self.state).seen_by(viewer), moment.now_realtime_ns, series);
+    fn series(&self, scrape: &mut Scrape) {
+        let state = lock(&self.state).clone();
+        scrape.write(state, |state, moment, series| series::encode(&state, moment.now_realtime_ns, series));
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -84,21 +88,23 @@ impl Room for Nic {
         let own = Route::new("/api/v1/nic", SAYS, move |shared, viewer, uri| {
             parameters(uri, &[])?;
             let why = self.why_not_watched(&shared.moment());
-            let state = lock(&self.state).seen_by(viewer);
-            Ok(Answer::of(&state, why).within_limit(json_text))
+            let all = (lock(&self.state).clone(), Public(why));
+            Ok(viewer.show(all, |(state, Public(why))| within(ANSWER_BYTES_MAX, Answer::of(&state, why), Answer::cut)))
         });
         std::iter::once(own).chain(campaigns).collect()
     }
 
-    fn chart(&self, _: &Moment, _: Viewer) -> Option<Chart> {
+    fn chart(&self, _: &Moment, viewer: Viewer) -> Seen<Option<Chart>> {
         let points: Vec<(u64, f64)> = lock(&self.state).bad.iter().copied().collect();
-        // A line at zero says nothing that the findings do not say.
-        let is_any = points.iter().any(|(_, bad)| *bad > 0.0);
-        is_any.then_some(Chart {
-            title: "Network interfaces that are slow, losing or hung",
-            unit: "count",
-            points,
-            now: NowValue::Last,
+        viewer.show(Public(points), |Public(points)| {
+            // A line at zero says nothing that the findings do not say.
+            let is_any = points.iter().any(|(_, bad)| *bad > 0.0);
+            is_any.then_some(Chart {
+                title: "Network interfaces that are slow, losing or hung",
+                unit: "count",
+                points,
+                now: NowValue::Last,
+            })
         })
     }
 

@@ -1,6 +1,7 @@
 //! The fold over what was seen of interfaces; pure, so that a recording folds to the same.
 
 use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use crate::rooms::CHART_POINTS_MAX;
 use std::collections::VecDeque;
 use surefoot_model::{Carried, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceState};
@@ -39,15 +40,16 @@ impl State {
     pub fn look_if_supported(&self) -> Option<&InterfaceLook> {
         self.look.as_ref().filter(|look| look.unsupported.is_none())
     }
+}
 
-    /// The part that this viewer may see: only root sees from where somebody is logged in.
-    pub(super) fn seen_by(&self, viewer: Viewer) -> State {
-        let mut state = self.clone();
+/// Only root sees from where somebody is logged in.
+impl Private for State {
+    fn seen_by(mut self, viewer: Viewer) -> Self {
         if !viewer.sees_all {
-            let interfaces = state.look.iter_mut().flat_map(|look| &mut look.interfaces);
+            let interfaces = self.look.iter_mut().flat_map(|look| &mut look.interfaces);
             interfaces.for_each(|one| one.carries.retain(Carried::is_public));
         }
-        state
+        self
     }
 }
 
@@ -75,7 +77,7 @@ mod tests {
         let mut state = State::default();
         state.seen(&InterfaceEvent::Look(InterfaceLook { interfaces, ..InterfaceLook::default() }));
         let carried = |sees_all| {
-            let state = state.seen_by(Viewer { uid: Some(1000), sees_all, named: None });
+            let state = state.clone().seen_by(Viewer { uid: Some(1000), sees_all, named: None });
             state.look.unwrap().interfaces[0].carries.len()
         };
         assert_eq!((carried(true), carried(false)), (3, 1));

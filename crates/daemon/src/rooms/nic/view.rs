@@ -2,26 +2,21 @@
 
 use super::findings;
 use super::state::State;
-use axum::body::Bytes;
+use crate::rooms::answer::{Header, Limited};
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, SCHEMA, Severity};
+use surefoot_model::{Interface, InterfaceChange, InterfaceProblem, Severity};
 
 /// The longest answer.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// Everything about network interfaces at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Nic")]
 pub struct Answer {
-    /// [`crate::SCHEMA`].
-    pub schema: u32,
-    /// The version of Surefoot.
-    pub version: &'static str,
-    /// Why there is nothing to see, and what to do; absent where interfaces are watched.
-    #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    /// How it begins.
+    #[serde(flatten)]
+    pub header: Header,
     /// When the look began, `CLOCK_REALTIME`; `null` before the first has ended.
     pub looked_realtime_ns: Option<u64>,
     /// How long it took.
@@ -65,9 +60,7 @@ impl Answer {
         let mut interfaces: Vec<InterfaceView> = look.interfaces.iter().map(InterfaceView::of).collect();
         interfaces.sort_by(|a, b| b.seen.state.cmp(&a.seen.state).then_with(|| a.seen.name.cmp(&b.seen.name)));
         Answer {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            why,
+            header: Header::new(why),
             looked_realtime_ns: state.look.as_ref().map(|look| look.looked_realtime_ns),
             look_ns: look.look_ns,
             interfaces,
@@ -84,29 +77,18 @@ impl Answer {
         Answer::of(state, None)
     }
 
-    /// The answer's text; half of what is long goes until that is short enough.
-    pub(super) fn within_limit(mut self, text: impl Fn(&Answer) -> Bytes) -> Bytes {
-        loop {
-            let body = text(&self);
-            if body.len() <= ANSWER_BYTES_MAX {
-                return body;
-            }
-            let gone = self.changes.len().div_ceil(2);
-            self.changes.drain(..gone);
-            self.changes_left_out += gone as u64;
-            let kept = self.problems.len() / 2;
-            self.problems_left_out += (self.problems.len() - kept) as u64;
-            self.problems.truncate(kept);
-            let kept = self.interfaces.len() / 2;
-            self.interfaces_left_out += (self.interfaces.len() - kept) as u64;
-            self.interfaces.truncate(kept);
-        }
+    /// Leaves half of what is long out.
+    pub(super) fn cut(&mut self) {
+        Limited(&mut self.changes, &mut self.changes_left_out).halve_oldest();
+        Limited(&mut self.problems, &mut self.problems_left_out).halve();
+        Limited(&mut self.interfaces, &mut self.interfaces_left_out).halve();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rooms::answer::within;
     use surefoot_model::{InterfaceEvent, InterfaceState};
 
     #[test]
@@ -127,7 +109,7 @@ mod tests {
         let problems = vec![problem; 8];
         let answer = Answer { interfaces: vec![view; 4000], problems, ..Answer::of(&state, None) };
         assert_eq!((answer.changes.len(), answer.changes_left_out), (128, 72));
-        let body = answer.within_limit(|answer| Bytes::from(serde_json::to_vec(answer).unwrap_or_default()));
+        let body = within(ANSWER_BYTES_MAX, answer, Answer::cut);
         let read: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let kept = read["interfaces"].as_array().map_or(0, Vec::len);
         assert!(body.len() <= ANSWER_BYTES_MAX && kept > 0, "{kept}");

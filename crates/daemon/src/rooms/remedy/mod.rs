@@ -12,8 +12,8 @@ pub use state::State;
 pub use view::Answer;
 
 use crate::config::Config;
-use crate::http::access::Viewer;
-use crate::http::series::Series;
+use crate::http::metrics::Scrape;
+use crate::http::seen::Public;
 use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
 use crate::sources::Start;
@@ -80,16 +80,17 @@ impl Room for Remedy {
         findings::of(&lock(&self.state))
     }
 
-    fn series(&self, moment: &Moment, _: Viewer, series: &mut Series) {
-        series::encode(&lock(&self.state), moment.now_realtime_ns, series);
+    fn series(&self, scrape: &mut Scrape) {
+        let state = lock(&self.state).clone();
+        scrape.write(state, |state, moment, series| series::encode(&state, moment.now_realtime_ns, series));
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
         vec![Route::new("/api/v1/remedy", SAYS, move |shared, viewer, uri| {
             parameters(uri, &[])?;
             let why = self.why_not_watched(&shared.moment());
-            let state = lock(&self.state).seen_by(viewer);
-            Ok(json_text(&Answer::of(&state, why)))
+            let all = (lock(&self.state).clone(), Public(why));
+            Ok(viewer.show(all, |(state, Public(why))| json_text(&Answer::of(&state, why))))
         })]
     }
 

@@ -1,6 +1,7 @@
 //! The fold over checks; pure, so that a recording folds to the same.
 
 use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use std::collections::BTreeMap;
 use surefoot_model::{Event, HostCheck};
 
@@ -40,17 +41,18 @@ impl State {
         self.checks.insert(check.name.clone(), check.clone());
     }
 
-    /// The part of it that this viewer may see: of root's checks, everybody sees names, numbers and states.
-    pub(super) fn seen_by(&self, viewer: Viewer) -> State {
-        let mut state = self.clone();
-        if !viewer.sees_all {
-            state.checks = state.checks.into_iter().map(|(name, check)| (name, check.for_everybody())).collect();
-        }
-        state
-    }
-
     /// Whether nothing was told yet.
     pub fn is_empty(&self) -> bool {
         self.checks.is_empty()
+    }
+}
+
+/// Of root's checks, everybody sees names, numbers and states.
+impl Private for State {
+    fn seen_by(mut self, viewer: Viewer) -> Self {
+        if !viewer.sees_all {
+            self.checks = self.checks.into_iter().map(|(name, check)| (name, check.for_everybody())).collect();
+        }
+        self
     }
 }

@@ -1,22 +1,18 @@
 //! The answer of `/api/v1/remedy`.
 
 use super::state::State;
+use crate::rooms::answer::Header;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_model::{HostCheck, SCHEMA, Severity};
+use surefoot_model::{HostCheck, Severity};
 
 /// Periodic checks at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Remedy")]
 pub struct Answer {
-    /// [`crate::SCHEMA`].
-    pub schema: u32,
-    /// The version of Surefoot.
-    pub version: &'static str,
-    /// Why there is nothing to see, and what to do; absent where there is.
-    #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    /// How it begins.
+    #[serde(flatten)]
+    pub header: Header,
     /// The newest run of each check, by name.
     pub checks: Vec<CheckView>,
     /// Runs of checks that ended.
@@ -47,9 +43,7 @@ impl Answer {
     /// The answer of what is known.
     pub(super) fn of(state: &State, why: Option<String>) -> Self {
         Answer {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            why,
+            header: Header::new(why),
             checks: state.checks.values().map(CheckView::of).collect(),
             run_count: state.run_count,
             processor_ns: state.processor_ns,

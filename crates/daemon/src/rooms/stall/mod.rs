@@ -19,7 +19,8 @@ pub(crate) use who::fitted;
 
 use crate::config::Config;
 use crate::http::access::Viewer;
-use crate::http::series::Series;
+use crate::http::metrics::Scrape;
+use crate::http::seen::{Public, Seen};
 use crate::keep::drops::Drops;
 use crate::keep::stream::Moment;
 use crate::rooms::{CHART_POINTS_MAX, Chart, NowValue, Room, Route, Taken};
@@ -30,7 +31,7 @@ use std::sync::{Arc, Mutex};
 use surefoot_http::json_text;
 use surefoot_http::lock;
 use surefoot_model::{Event, Finding, LostRate};
-use view::{Frame, ReportView, SnapshotView};
+use view::{ReportView, SnapshotView};
 use who::WhoAnswer;
 
 /// What each of its addresses answers.
@@ -90,37 +91,43 @@ impl Room for Stall {
         (lock(&self.state).kept().end_ns() == 0).then(|| NO_WINDOW.to_owned())
     }
 
-    fn series(&self, _: &Moment, viewer: Viewer, series: &mut Series) {
+    fn series(&self, scrape: &mut Scrape) {
         let totals = lock(&self.state).totals().clone();
-        series::encode(&if viewer.sees_all { totals } else { totals.public() }, series);
+        scrape.write(totals, |totals, _, series| series::encode(&totals, series));
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
-        let kept = {
-            let room = Arc::clone(&self);
-            move || lock(&room.state).kept()
-        };
+        let kept = move || lock(&self.state).kept();
         let (snapshot, report, who) = (kept.clone(), kept.clone(), kept);
         vec![
             Route::new("/api/v1/snapshot", SNAPSHOT_SAYS, move |shared, viewer, uri| {
-                let frame = Frame::of(shared, viewer);
-                let filter = Filter::of(uri, frame.watched())?;
-                Ok(json_text(&SnapshotView::of(&frame, &snapshot().seen_by(viewer), &filter)))
+                let all = (shared.now(), snapshot(), Public(uri));
+                let answer = viewer.show(all, |(now, kept, Public(uri))| {
+                    let filter = Filter::of(uri, now.moment.watched())?;
+                    Ok(json_text(&SnapshotView::of(&now, &kept, &filter)))
+                });
+                answer.transpose()
             }),
             Route::new("/api/v1/report", REPORT_SAYS, move |shared, viewer, uri| {
-                let frame = Frame::of(shared, viewer);
-                let filter = Filter::of(uri, frame.watched())?;
-                Ok(json_text(&ReportView::of(&frame, &report().seen_by(viewer), &filter)))
+                let all = (shared.now(), report(), Public(uri));
+                let answer = viewer.show(all, |(now, kept, Public(uri))| {
+                    let filter = Filter::of(uri, now.moment.watched())?;
+                    Ok(json_text(&ReportView::of(&now, &kept, &filter)))
+                });
+                answer.transpose()
             }),
             Route::new("/api/v1/who", WHO_SAYS, move |shared, viewer, uri| {
-                let frame = Frame::of(shared, viewer);
-                let filter = Filter::of_interrupts(uri, frame.watched())?;
-                Ok(json_text(&WhoAnswer::of(&frame, &who(), &filter, viewer)))
+                let all = (shared.now(), who(), Public(uri));
+                let answer = viewer.show(all, |(now, kept, Public(uri))| {
+                    let filter = Filter::of_interrupts(uri, now.moment.watched())?;
+                    Ok(json_text(&WhoAnswer::of(&now, &kept, &filter)))
+                });
+                answer.transpose()
             }),
         ]
     }
 
-    fn chart(&self, moment: &Moment, _: Viewer) -> Option<Chart> {
+    fn chart(&self, moment: &Moment, viewer: Viewer) -> Seen<Option<Chart>> {
         let kept = lock(&self.state).kept();
         let newest = kept.windows().rev().take(CHART_POINTS_MAX).map(|window| {
             let lost_ns = window
@@ -132,11 +139,13 @@ impl Room for Stall {
         });
         let mut points: Vec<(u64, f64)> = newest.collect();
         points.reverse();
-        (!points.is_empty()).then_some(Chart {
-            title: "Lost and unexplained per second, all cores",
-            unit: "ns_per_s",
-            points,
-            now: NowValue::Last,
+        viewer.show(Public(points), |Public(points)| {
+            (!points.is_empty()).then_some(Chart {
+                title: "Lost and unexplained per second, all cores",
+                unit: "ns_per_s",
+                points,
+                now: NowValue::Last,
+            })
         })
     }
 }

@@ -2,6 +2,7 @@
 //! kind is for everybody. What the kernel itself is called (handlers, devices, its threads) is no secret.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use surefoot_model::{Cause, CauseKind, Event, Gap, GapCorrection, Interrupt, Lost, Window};
 
 /// What a task is called whose name is not shown.
@@ -22,7 +23,7 @@ pub(super) fn cause(cause: &Cause) -> Option<Cause> {
 }
 
 /// The window without names; tasks of one core become one row.
-pub(crate) fn window(window: &Window) -> Cow<'_, Window> {
+fn window(window: &Window) -> Cow<'_, Window> {
     let names_somebody = |lost: &Lost| cause(&lost.cause).is_some();
     if !window.cores.iter().flat_map(|core| &core.lost).any(names_somebody) {
         return Cow::Borrowed(window);
@@ -40,7 +41,7 @@ pub(crate) fn window(window: &Window) -> Cow<'_, Window> {
 }
 
 /// The gap without names. What the verdict rests on may speak of them, so it goes where there are any.
-pub(crate) fn gap(gap: &Gap) -> Cow<'_, Gap> {
+fn gap(gap: &Gap) -> Cow<'_, Gap> {
     if !gap.causes.iter().any(|part| cause(&part.cause).is_some()) {
         return Cow::Borrowed(gap);
     }
@@ -60,10 +61,20 @@ pub(crate) fn gap(gap: &Gap) -> Cow<'_, Gap> {
 }
 
 /// The correction without names.
-pub(crate) fn correction(correction: &GapCorrection) -> Cow<'_, GapCorrection> {
+fn correction(correction: &GapCorrection) -> Cow<'_, GapCorrection> {
     match gap(&correction.gap) {
         Cow::Borrowed(_) => Cow::Borrowed(correction),
         Cow::Owned(gap) => Cow::Owned(GapCorrection { gap, ..correction.clone() }),
+    }
+}
+
+/// News of this room, or of the stream, without names; `None` where everything about it is for some alone.
+pub(crate) fn news(news: Arc<Event>) -> Option<Arc<Event>> {
+    match &*news {
+        Event::Window(_) | Event::Gap(_) => Some(event(&news).map_or(news, Arc::new)),
+        Event::GapCorrection(of) => Some(Arc::new(Event::GapCorrection(correction(of).into_owned()))),
+        Event::Clock(_) => Some(news),
+        _ => None,
     }
 }
 

@@ -1,6 +1,8 @@
 use super::public;
 use super::totals::Totals;
+use super::who;
 use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use crate::keep::drops::{self, Drops};
 use crate::keep::ring::Ring;
 use crate::keep::shelf::Shelf;
@@ -147,20 +149,21 @@ impl State {
     }
 }
 
+impl Private for Kept {
+    fn seen_by(self, viewer: Viewer) -> Self {
+        if viewer.sees_all { self } else { self.public() }
+    }
+}
+
 impl Kept {
-    /// What of it everybody may see; events that name nobody stay shared. Reports of raisers are made public where they are
-    /// shown.
+    /// What of it everybody may see; events that name nobody stay shared.
     pub(crate) fn public(&self) -> Kept {
         let of = |events: &[Arc<Event>]| {
             let public = |event: &Arc<Event>| public::event(event).map_or_else(|| Arc::clone(event), Arc::new);
             events.iter().map(public).collect()
         };
-        Kept { windows: of(&self.windows), gaps: of(&self.gaps), who: self.who.clone(), taken: self.taken.clone() }
-    }
-
-    /// What of it this viewer may see.
-    pub(crate) fn seen_by(self, viewer: Viewer) -> Kept {
-        if viewer.sees_all { self } else { self.public() }
+        let who = self.who().map(|report| Arc::new(Event::Who(Box::new(who::sums(report.clone())))));
+        Kept { windows: of(&self.windows), gaps: of(&self.gaps), who, taken: self.taken.clone() }
     }
 
     /// The windows, oldest first.

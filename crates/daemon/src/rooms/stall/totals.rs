@@ -1,4 +1,6 @@
 use super::public;
+use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, LedgerSum, LostSum, WhoReport, Window};
@@ -113,6 +115,12 @@ pub(crate) struct GapKey {
     pub(crate) certainty: String,
 }
 
+impl Private for Totals {
+    fn seen_by(self, viewer: Viewer) -> Self {
+        if viewer.sees_all { self } else { self.public() }
+    }
+}
+
 impl Totals {
     pub(crate) fn add_window(&mut self, window: &Window) {
         self.counted.extend(window.cost.probes.iter().flat_map(|probe| counted_by(&probe.name)));
@@ -173,14 +181,13 @@ impl Totals {
     }
 
     /// The same without names of programs.
-    pub(crate) fn public(&self) -> Totals {
-        let mut public = self.clone();
-        for core in public.cores.values_mut() {
+    fn public(mut self) -> Totals {
+        for core in self.cores.values_mut() {
             for (cause, lost) in std::mem::take(&mut core.lost) {
                 core.add_lost(public::cause(&cause).unwrap_or(cause), lost);
             }
         }
-        public
+        self
     }
 
     fn add_core(&mut self, core: &CoreLedger) {

@@ -3,10 +3,8 @@
 use super::filter::Filter;
 use super::state::Kept;
 use crate::config::Mode;
-use crate::http::access::Viewer;
 use crate::keep::drops::Dropped;
-use crate::keep::shared::Shared;
-use crate::keep::stream::Moment;
+use crate::keep::shared::Now;
 use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_model::{
@@ -17,30 +15,6 @@ use surefoot_store::history::{HistoryWindow, KeptGap};
 
 /// Gaps in a snapshot: the longest ones.
 const SNAPSHOT_GAPS_MAX: usize = 200;
-
-/// What stands around the answers of this room: the stream, its headline, what was lost on the way.
-pub(crate) struct Frame {
-    moment: Moment,
-    headline: Headline,
-    dropped: Dropped,
-}
-
-impl Frame {
-    pub(crate) fn of(shared: &Shared, viewer: Viewer) -> Self {
-        let moment = shared.moment().seen_by(viewer);
-        let headline = shared.findings_for(&moment, viewer).headline;
-        Frame { headline, dropped: shared.dropped(), moment }
-    }
-
-    /// The cores that are watched; empty as long as the host is unknown.
-    pub(crate) fn watched(&self) -> &[CpuId] {
-        self.moment.host.as_ref().map_or(&[], |host| &host.cpus)
-    }
-
-    pub(crate) fn origin(&self) -> Origin<'_> {
-        Origin::of(&self.moment.mode)
-    }
-}
 
 /// Everything that the page shows at first.
 #[derive(Serialize, JsonSchema)]
@@ -198,8 +172,8 @@ struct LostSumView {
 }
 
 impl<'a> SnapshotView<'a> {
-    pub(crate) fn of(frame: &'a Frame, kept: &'a Kept, filter: &Filter) -> Self {
-        let moment = &frame.moment;
+    pub(crate) fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
+        let moment = &now.moment;
         let end_ns = kept.end_ns();
         let windows = kept.windows().filter(|window| filter.has_window(window, end_ns));
         let mut gaps = longest_gaps(kept, filter);
@@ -207,11 +181,11 @@ impl<'a> SnapshotView<'a> {
         SnapshotView {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
-            origin: frame.origin(),
+            origin: Origin::of(&moment.mode),
             sequence: moment.sequence,
             now_ns: moment.now_ns,
             age_ns: moment.age_ns,
-            headline: &frame.headline,
+            headline: &now.findings.headline,
             host: &moment.host,
             capabilities: &moment.capabilities,
             windows: windows.map(|window| WindowView::of(window, filter)).collect(),
@@ -220,14 +194,14 @@ impl<'a> SnapshotView<'a> {
             clock_changes: moment.clock.changes(),
             who_end_ns: kept.who().map(|who| who.end_ns),
             cost: kept.cost(),
-            dropped: &frame.dropped,
+            dropped: &now.dropped,
         }
     }
 }
 
 impl<'a> ReportView<'a> {
-    pub(crate) fn of(frame: &'a Frame, kept: &'a Kept, filter: &Filter) -> Self {
-        let moment = &frame.moment;
+    pub(crate) fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
+        let moment = &now.moment;
         let end_ns = kept.end_ns();
         let mut report = Report::default();
         kept.windows().filter(|window| filter.has_window(window, end_ns)).for_each(|window| report.add_window(window));
@@ -238,8 +212,8 @@ impl<'a> ReportView<'a> {
         ReportView {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
-            origin: frame.origin(),
-            headline: &frame.headline,
+            origin: Origin::of(&moment.mode),
+            headline: &now.findings.headline,
             host: &moment.host,
             start_ns: report.start_ns,
             end_ns: report.end_ns,
@@ -254,7 +228,7 @@ impl<'a> ReportView<'a> {
             gap_count,
             notices: moment.notices().collect(),
             clock_changes: moment.clock.changes(),
-            dropped: &frame.dropped,
+            dropped: &now.dropped,
         }
     }
 }

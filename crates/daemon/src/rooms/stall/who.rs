@@ -3,8 +3,8 @@
 use super::filter::Filter;
 use super::public;
 use super::state::Kept;
-use super::view::{Frame, Origin};
-use crate::http::access::Viewer;
+use super::view::Origin;
+use crate::keep::shared::Now;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -50,10 +50,9 @@ pub(crate) struct WhoAnswer<'a> {
 }
 
 impl<'a> WhoAnswer<'a> {
-    pub(crate) fn of(frame: &'a Frame, kept: &'a Kept, filter: &Filter, viewer: Viewer) -> Self {
-        let origin = frame.origin();
+    pub(crate) fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
+        let origin = Origin::of(&now.moment.mode);
         let who = kept.who().map(|who| narrowed(who, filter));
-        let who = who.map(|who| if viewer.sees_all { who } else { Cow::Owned(sums(who.into_owned())) });
         let why = if origin.recording.is_some() { NOT_RECORDED } else { NOT_WATCHED };
         let why = who.is_none().then_some(why);
         WhoAnswer { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), origin, who, why }
@@ -61,7 +60,7 @@ impl<'a> WhoAnswer<'a> {
 }
 
 /// What everybody may see of a report: how often and how long, and not by whom.
-fn sums(mut who: WhoReport) -> WhoReport {
+pub(super) fn sums(mut who: WhoReport) -> WhoReport {
     for interrupt in &mut who.interrupts {
         interrupt.raisers.clear();
         interrupt.advice.clear();

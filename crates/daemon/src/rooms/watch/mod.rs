@@ -11,8 +11,8 @@ pub use deeds::{SOURCE as DEEDS, source as deeds_source};
 pub(crate) use findings::is_of_the_start;
 
 use crate::config::{Config, Mode};
-use crate::http::access::Viewer;
-use crate::http::series::Series;
+use crate::http::metrics::Scrape;
+use crate::http::seen::Public;
 use crate::keep::drops::Drops;
 use crate::keep::stream::Moment;
 use crate::rooms::{Room, Route, Taken};
@@ -75,12 +75,19 @@ impl Room for Watch {
         findings::of(&state, moment, unread_deeds)
     }
 
-    fn series(&self, moment: &Moment, _: Viewer, series: &mut Series) {
+    fn series(&self, scrape: &mut Scrape) {
         let totals = lock(&self.state).totals().clone();
         let dropped = self.drops.now(self.sources.dropped());
-        series::encode(&totals, &dropped, self.sources.sources(), moment, series);
+        // The names are those of our own programs and sources.
+        scrape.write(
+            Public((totals, dropped, self.sources.sources())),
+            |Public((totals, dropped, sources)), moment, series| {
+                series::encode(&totals, &dropped, sources, moment, series);
+            },
+        );
         // They have no names, so they are for everybody.
-        lock(&self.deeds).encode(series);
+        let counts = Public(lock(&self.deeds).counts().clone());
+        scrape.write(counts, |Public(counts), _, series| deeds::encode(&counts, series));
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -89,7 +96,10 @@ impl Room for Watch {
             let is_live = !shared.moment().is_replay();
             let cannot = if is_live { deeds::why_not_read() } else { None };
             let unread_count = self.sources.unread_lines_of(DEEDS);
-            Ok(json_text(&deeds::Answer::of(&lock(&self.deeds), viewer, cannot, unread_count)))
+            let all = (lock(&self.deeds).lists(), Public((cannot, unread_count)));
+            Ok(viewer.show(all, |(list, Public((cannot, unread_count)))| {
+                json_text(&deeds::Answer::of(list, cannot, unread_count))
+            }))
         })]
     }
 }

@@ -119,18 +119,18 @@ impl Goal {
 
     /// A number that another job hardly has.
     pub fn digest(&self) -> u64 {
-        let mut state = super::random::word(self.ranks, [self.cpus, self.nics, self.operation_count()]);
+        let mut state = surefoot_random::word_of(self.ranks, [self.cpus, self.nics, self.operation_count()]);
         for operation in &self.operations {
             let &Operation { kind, cpu, nic, rank, peer, channel, amount } = operation;
             let small = u64::from(cpu) << 16 | u64::from(nic) << 8 | kind as u64;
             let parties = u64::from(rank) << 32 | u64::from(peer);
-            state = super::random::word(state ^ small, [parties, channel.into(), amount]);
+            state = surefoot_random::word_of(state ^ small, [parties, channel.into(), amount]);
         }
         for (place, dependent) in self.dependents.iter().enumerate() {
             let edge = u64::from(dependent.operation) << 1 | u64::from(dependent.is_on_start);
-            state = super::random::word(state, [edge, place as u64, 1]);
+            state = surefoot_random::word_of(state, [edge, place as u64, 1]);
         }
-        self.dependents_from.iter().fold(state, |state, from| super::random::word(state, [u64::from(*from), 0, 2]))
+        self.dependents_from.iter().fold(state, |state, from| surefoot_random::word_of(state, [u64::from(*from), 0, 2]))
     }
 }
 

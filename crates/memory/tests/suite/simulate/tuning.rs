@@ -12,8 +12,8 @@ struct Scenario {
 }
 
 fn scenario(number: u64) -> Scenario {
-    let mut stream = Stream::new(14, number);
-    let mut among = |low: f64, high: f64| low * (high / low).powf(stream.unit());
+    let mut stream = Stream::numbered(14, number);
+    let mut among = |low: f64, high: f64| low * (high / low).powf(stream.open_unit());
     let mean_per_s = among(0.01, 20.0);
     let counter_bits = [8, 8, 10, 12, 15][among(1.0, 6.0) as usize - 1];
     let pattern = match number % 3 {

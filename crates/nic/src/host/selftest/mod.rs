@@ -582,7 +582,8 @@ impl Probe {
     }
 }
 
-/// The content of a test message: no two cycles have the same.
+/// The content of a test message: no two cycles have the same. Not of `surefoot_random`: part of the daemon that drives an interface, whose recorded
+/// campaigns are replayed with these bytes.
 fn content(seed: u32, length: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut bytes = Vec::with_capacity(length as usize + 4);

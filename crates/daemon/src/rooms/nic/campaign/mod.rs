@@ -19,8 +19,8 @@ pub(super) use view::Answer;
 
 use super::super::Route;
 use super::Nic;
-use crate::http::access::Viewer;
-use crate::keep::shared::Shared;
+use crate::http::access::AccessView;
+use crate::http::seen::{Confidential, Public};
 use axum::http::{StatusCode, Uri};
 use std::sync::Arc;
 use surefoot_http::lock;
@@ -58,33 +58,34 @@ pub(super) fn routes(room: &Arc<Nic>) -> Vec<Route> {
     vec![
         Route::slow("/api/v1/nic/campaign", SAYS, move |shared, viewer, uri| {
             let question = view::Question::of(uri)?;
-            let mut reports = lock(&of_campaign.reports);
-            let why = why_not(shared, viewer, reports.is_empty());
-            if why.is_none() {
+            let is_none_named = lock(&of_campaign.reports).is_empty();
+            let why = if is_none_named { NOT_NAMED.to_owned() } else { not_shown(&shared.access.view(viewer)) };
+            let all = (Confidential::new(&of_campaign.reports), Public((question, why)));
+            let answer = viewer.show(all, |(reports, Public((question, why)))| {
+                let Some(reports) = reports.shown() else {
+                    return Ok(json_text(&Answer::of(&Reports::default(), &question, Some(why))?));
+                };
+                let mut reports = lock(reports);
                 reports.read_on();
-            }
-            Ok(json_text(&Answer::of(&reports, &question, why)?))
+                let why = reports.is_empty().then_some(why);
+                Ok(json_text(&Answer::of(&reports, &question, why)?))
+            });
+            answer.transpose()
         }),
         Route::slow("/api/v1/nic/movie", MOVIE_SAYS, move |shared, viewer, uri| {
-            if !viewer.sees_all {
-                return Err(ApiError::new(StatusCode::FORBIDDEN, not_shown(shared, viewer)));
-            }
-            of_movie.movies.answer(&fault_of(uri)?)
+            let all = (Confidential::new(&of_movie.movies), Public((uri, not_shown(&shared.access.view(viewer)))));
+            let answer = viewer.show(all, |(movies, Public((uri, why)))| match movies.shown() {
+                None => Err(ApiError::new(StatusCode::FORBIDDEN, why)),
+                Some(movies) => movies.answer(&fault_of(uri)?),
+            });
+            answer.transpose()
         }),
     ]
 }
 
-/// Why there are no tables; `None` where there are some. Replaying costs processor time, and files of campaigns are their
-/// writer's: both are for who may see everything.
-fn why_not(shared: &Shared, viewer: Viewer, is_empty: bool) -> Option<String> {
-    if is_empty {
-        return Some(NOT_NAMED.to_owned());
-    }
-    (!viewer.sees_all).then(|| not_shown(shared, viewer))
-}
-
-fn not_shown(shared: &Shared, viewer: Viewer) -> String {
-    format!("Fault campaigns are not shown to this user. {}", shared.access.view(viewer).why)
+/// Replaying costs processor time, and files of campaigns are their writer's: both are for who may see everything.
+fn not_shown(access: &AccessView) -> String {
+    format!("Fault campaigns are not shown to this user. {}", access.why)
 }
 
 fn fault_of(uri: &Uri) -> Result<String, ApiError> {
@@ -100,6 +101,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::Config;
+    use crate::http::access::Viewer;
+    use crate::keep::shared::Shared;
     use crate::rooms;
     use std::path::Path;
     use surefoot_nic::firmware::{Build, Firmware};
@@ -115,7 +118,9 @@ mod tests {
         let ask = |route: &Route, sees_all, query: &str| {
             let uri: Uri = format!("{}{query}", route.path).parse().unwrap();
             let answer = (route.answer)(&shared, Viewer { uid: Some(1000), sees_all, named: None }, &uri);
-            answer.map(|text| String::from_utf8(text.to_vec()).unwrap()).map_err(|error| format!("{error:?}"))
+            answer
+                .map(|text| String::from_utf8(text.into_inner().to_vec()).unwrap())
+                .map_err(|error| format!("{error:?}"))
         };
         let hidden = ask(campaign, false, "").unwrap();
         assert!(hidden.contains("not shown to this user") && hidden.contains(r#""files":[]"#), "{hidden}");

@@ -2,11 +2,12 @@
 
 use super::lines::TableLine;
 use super::reports::{Campaign, Kept, Key, Reports, Source};
+use crate::rooms::answer::Header;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_http::{ApiError, echo, parameters};
-use surefoot_model::{SCHEMA, did_you_mean};
+use surefoot_model::did_you_mean;
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::{FaultId, Outcome};
 
@@ -18,14 +19,9 @@ const FAULTS_SHOWN: usize = 50;
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "NicCampaign")]
 pub(crate) struct Answer {
-    /// [`crate::SCHEMA`].
-    schema: u32,
-    /// The version of Surefoot.
-    version: &'static str,
-    /// Why there are no tables, and what to do; absent where there are files.
-    #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
+    /// How it begins.
+    #[serde(flatten)]
+    header: Header,
     /// The files, in the order in which they were named.
     files: Vec<FileView>,
     /// A table for each experiment, build and seed, as `surefoot nic campaign report` has them.
@@ -158,15 +154,8 @@ fn outcome_of(text: &str) -> Result<Outcome, ApiError> {
 impl Answer {
     /// The answer; nothing but `why` where there is one.
     pub(super) fn of(reports: &Reports, question: &Question, why: Option<String>) -> Result<Self, ApiError> {
-        let mut answer = Answer {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            why,
-            files: Vec::new(),
-            tables: Vec::new(),
-            list: None,
-        };
-        if answer.why.is_some() {
+        let mut answer = Answer { header: Header::new(why), files: Vec::new(), tables: Vec::new(), list: None };
+        if answer.header.why.is_some() {
             return Ok(answer);
         }
         answer.files = reports.sources.iter().map(FileView::of).collect();

@@ -5,12 +5,14 @@ mod source;
 pub use source::source;
 
 use crate::http::access::Viewer;
+use crate::http::seen::Private;
 use crate::http::series::{Claim, Series};
+use crate::rooms::answer::Header;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use surefoot_model::{Actor, CheckpointEvent, Deed, DeedAction, DeedOutcome, Event, Room, SCHEMA, SubjectKind};
+use surefoot_model::{Actor, CheckpointEvent, Deed, DeedAction, DeedOutcome, Event, Room, SubjectKind};
 
 /// The words of [`DeedOutcome`].
 const OUTCOMES: [&str; 9] =
@@ -51,7 +53,7 @@ struct List {
     is_public: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Kept {
     /// Oldest first.
     deeds: VecDeque<Deed>,
@@ -62,7 +64,7 @@ struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     kept: BTreeMap<List, Kept>,
-    counts: BTreeMap<(Room, DeedAction, &'static str), u64>,
+    counts: Counts,
     /// Whose directories a job's are.
     jobs: BTreeMap<String, Option<u32>>,
     /// The beginning of each experiment that has not ended.
@@ -133,23 +135,52 @@ impl State {
         List { uid: uid.filter(|_| has_place), ..list }
     }
 
-    /// Writes how many there were of each kind.
-    ///
-    /// # Errors
-    /// Never in practice: the text goes to memory.
-    pub(crate) fn encode(&self, series: &mut Series) {
-        let help = "All actions of Surefoot on this host by outcome, including those of the 30 days before the start that the journal still has.";
-        let family = series.counter("watch_all_deeds", help);
-        for outcome in OUTCOMES {
-            let count = self.counts.iter().filter(|((.., of), _)| *of == outcome).map(|(_, count)| count).sum::<u64>();
-            family.add(&[("outcome", outcome)], count);
+    /// How many there were of each kind.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Those that are kept, for the answer.
+    pub(crate) fn lists(&self) -> Lists {
+        Lists { kept: self.kept.clone(), is_whole: true }
+    }
+}
+
+/// How many deeds there were, by room, action and outcome.
+type Counts = BTreeMap<(Room, DeedAction, &'static str), u64>;
+
+/// Writes how many there were of each kind.
+pub(crate) fn encode(counts: &Counts, series: &mut Series) {
+    let help = "All actions of Surefoot on this host by outcome, including those of the 30 days before the start that the journal still has.";
+    let family = series.counter("watch_all_deeds", help);
+    for outcome in OUTCOMES {
+        let count = counts.iter().filter(|((.., of), _)| *of == outcome).map(|(_, count)| count).sum::<u64>();
+        family.add(&[("outcome", outcome)], count);
+    }
+    let help = "The same by room and action.";
+    let family = series.counter("watch_deeds", help);
+    for (place, ((room, action, outcome), &count)) in counts.iter().enumerate() {
+        let labels = [("room", room.as_str()), ("action", action.as_str()), ("outcome", outcome)];
+        family.of(Claim(place), &labels, count);
+    }
+}
+
+/// Deeds of which an answer is made.
+pub(crate) struct Lists {
+    kept: BTreeMap<List, Kept>,
+    /// Whether that is all of them, with who did them and why.
+    is_whole: bool,
+}
+
+impl Private for Lists {
+    fn seen_by(mut self, viewer: Viewer) -> Self {
+        if !viewer.sees_all {
+            self.is_whole = false;
+            self.kept.retain(|list, _| list.is_public);
+            let deeds = self.kept.values_mut().flat_map(|kept| &mut kept.deeds);
+            deeds.for_each(|deed| *deed = deed.for_everybody());
         }
-        let help = "The same by room and action.";
-        let family = series.counter("watch_deeds", help);
-        for (place, ((room, action, outcome), &count)) in self.counts.iter().enumerate() {
-            let labels = [("room", room.as_str()), ("action", action.as_str()), ("outcome", outcome)];
-            family.of(Claim(place), &labels, count);
-        }
+        self
     }
 }
 
@@ -157,14 +188,9 @@ impl State {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Deeds")]
 pub struct Answer {
-    /// [`crate::SCHEMA`].
-    pub schema: u32,
-    /// The version of Surefoot.
-    pub version: &'static str,
-    /// Why there is nothing to see; absent where there is.
-    #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    /// How it begins.
+    #[serde(flatten)]
+    pub header: Header,
     /// The newest of each user in each room, newest first.
     pub deeds: Vec<ShownDeed>,
     /// Older ones that are not kept here.
@@ -203,21 +229,20 @@ pub struct ShownDeed {
 }
 
 impl Answer {
-    /// What this viewer may see; `cannot` says why the host's journal is not read, `unread_count` how many of its lines could not be.
-    pub(crate) fn of(state: &State, viewer: Viewer, cannot: Option<String>, unread_count: u64) -> Answer {
-        let seen = || state.kept.iter().filter(|(list, _)| viewer.sees_all || list.is_public);
-        let mut deeds: Vec<&Deed> = seen().flat_map(|(_, kept)| &kept.deeds).collect();
-        deeds.sort_by_key(|deed| std::cmp::Reverse(deed.at_realtime_ns));
-        let left_out: Vec<LeftOut> = seen()
+    /// Of these; `cannot` says why the host's journal is not read, `unread_count` how many of its lines could not be.
+    pub(crate) fn of(lists: Lists, cannot: Option<String>, unread_count: u64) -> Answer {
+        let Lists { kept, is_whole } = lists;
+        let left_out: Vec<LeftOut> = kept
+            .iter()
             .filter(|(_, kept)| kept.left_out_count > 0)
             .map(|(list, kept)| LeftOut { room: list.room, uid: list.uid, count: kept.left_out_count })
             .collect();
-        let why = deeds
-            .is_empty()
-            .then(|| cannot.unwrap_or_else(|| if viewer.sees_all { NONE_YET } else { NONE_SHOWN }.to_owned()));
-        let shown = |deed: &Deed| {
-            let deed = if viewer.sees_all { deed.clone() } else { deed.for_everybody() };
-            let (by, because) = match viewer.sees_all {
+        let mut deeds: Vec<Deed> = kept.into_values().flat_map(|kept| kept.deeds).collect();
+        deeds.sort_by_key(|deed| std::cmp::Reverse(deed.at_realtime_ns));
+        let why =
+            deeds.is_empty().then(|| cannot.unwrap_or_else(|| if is_whole { NONE_YET } else { NONE_SHOWN }.to_owned()));
+        let shown = |deed: Deed| {
+            let (by, because) = match is_whole {
                 true => (deed.actor.to_string(), deed.reason.to_string()),
                 false => (String::new(), String::new()),
             };
@@ -225,8 +250,7 @@ impl Answer {
         };
         let deeds = deeds.into_iter().map(shown).collect();
         let left_out_count = left_out.iter().map(|one| one.count).sum();
-        let version = env!("CARGO_PKG_VERSION");
-        Answer { schema: SCHEMA, version, why, deeds, left_out_count, left_out, unread_count }
+        Answer { header: Header::new(why), deeds, left_out_count, left_out, unread_count }
     }
 }
 
@@ -251,6 +275,10 @@ mod tests {
 
     const ROOT: Viewer = Viewer { uid: Some(0), sees_all: true, named: None };
     const USER: Viewer = Viewer { uid: Some(1000), sees_all: false, named: None };
+
+    fn answered(state: &State, viewer: Viewer) -> Answer {
+        viewer.show(state.lists(), |lists| Answer::of(lists, None, 0)).into_inner()
+    }
 
     fn deed(at_realtime_ns: u64, room: Room) -> Event {
         Event::Deed(Box::new(Deed {
@@ -278,15 +306,15 @@ mod tests {
         let mut state = State::default();
         (0..70).for_each(|at| assert!(state.take(&deed(at, Room::Nic))));
         state.take(&deed(0, Room::Memory));
-        let answer = Answer::of(&state, Viewer { uid: None, sees_all: true, named: None }, None, 0);
-        assert_eq!((answer.deeds.len(), answer.left_out_count, answer.why), (65, 6, None));
+        let answer = answered(&state, Viewer { uid: None, sees_all: true, named: None });
+        assert_eq!((answer.deeds.len(), answer.left_out_count, answer.header.why), (65, 6, None));
         assert_eq!(answer.deeds[0].deed.at_realtime_ns, 69);
         assert_eq!(state.counts.values().sum::<u64>(), 71);
-        let none = Answer::of(&State::default(), Viewer { uid: None, sees_all: true, named: None }, None, 0);
-        assert_eq!(none.why.as_deref(), Some(NONE_YET));
+        let none = answered(&State::default(), Viewer { uid: None, sees_all: true, named: None });
+        assert_eq!(none.header.why.as_deref(), Some(NONE_YET));
         // What others did is not denied to who may not see it.
-        let hidden = Answer::of(&State::default(), Viewer { uid: Some(1000), sees_all: false, named: None }, None, 0);
-        assert_eq!(hidden.why.as_deref(), Some(NONE_SHOWN));
+        let hidden = answered(&State::default(), Viewer { uid: Some(1000), sees_all: false, named: None });
+        assert_eq!(hidden.header.why.as_deref(), Some(NONE_SHOWN));
     }
 
     #[test]
@@ -294,7 +322,7 @@ mod tests {
         let mut state = State::default();
         [Room::Nic, Room::Checkpoint].into_iter().for_each(|room| _ = state.take(&deed(1, room)));
         let text = |sees_all| {
-            let answer = Answer::of(&state, Viewer { uid: Some(1000), sees_all, named: None }, None, 0);
+            let answer = answered(&state, Viewer { uid: Some(1000), sees_all, named: None });
             (answer.deeds.len(), serde_json::to_string(&answer).unwrap())
         };
         let (all, said) = text(true);
@@ -331,7 +359,7 @@ mod tests {
         let mut state = State::default();
         let mut take = |job: &str, uid, count| {
             jobs_journal(job, uid, count).iter().for_each(|event| _ = state.take(event));
-            Answer::of(&state, ROOT, None, 0)
+            answered(&state, ROOT)
         };
         take("of-root", 0, 5);
         let answer = take("flood", 65_534, 200);
@@ -362,10 +390,10 @@ mod tests {
         };
         state.take(&Event::Disturb(DisturbEvent::Began(began.into())));
         state.take(&Event::Disturb(DisturbEvent::Ended(ended)));
-        let answer = Answer::of(&state, ROOT, None, 0);
+        let answer = answered(&state, ROOT);
         let said: Vec<_> = answer.deeds.iter().map(|one| (one.by.as_str(), one.deed.begun_realtime_ns)).collect();
         assert_eq!(said, [("root's command", 7), ("root's command", 7)]);
-        assert!(state.experiments.is_empty() && Answer::of(&state, USER, None, 0).deeds.is_empty());
+        assert!(state.experiments.is_empty() && answered(&state, USER).deeds.is_empty());
     }
 
     #[test]
@@ -377,7 +405,7 @@ mod tests {
             state.take(&Event::Deed(other));
         }
         let names = |viewer| -> Vec<String> {
-            Answer::of(&state, viewer, None, 0).deeds.into_iter().map(|one| one.deed.subject.name).collect()
+            answered(&state, viewer).deeds.into_iter().map(|one| one.deed.subject.name).collect()
         };
         assert_eq!(names(ROOT), ["n1", ""]);
         assert_eq!(names(USER), [""]);
