@@ -50,6 +50,11 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/cli/src/ecc/verilog.rs", 1, "writes, and follows no link"),
     ("crates/memory/src/import/file.rs", 1, "a pipe of this process's own, by its descriptor"),
     ("crates/daemon/src/rooms/nic/campaign/result_file.rs", 1, "reopens what is open already, by its descriptor"),
+    (
+        "crates/cli/src/memory/import/mod.rs",
+        1,
+        "this host's name and machine ID, in /proc/sys and /etc, where only root writes",
+    ),
     ("crates/cli/src/remedy/mod.rs", 1, KERNEL),
     ("crates/controller/src/agent.rs", 2, NEW),
     ("crates/daemon/src/rooms/checkpoint/ids.rs", 2, NEW),

@@ -122,7 +122,7 @@ fn refuse_loss(path: &Path) -> Result<()> {
     // Another process may be making it just now.
     while length().is_ok_and(|length| length == 0) {
         if begun.elapsed() > EMPTY_FOR {
-            let why = "its file is empty, so whatever cases it held are gone; restore it, or remove the file to begin a new store";
+            let why = "its file is empty: the cases that it held are gone; restore it, or remove the file to begin a new store";
             return Err(Error::NoStore { store: store(), why: why.into() });
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -26,7 +26,7 @@ fn check(facts: &Facts) -> Verdict {
             counted(masked.len() as u64, "bank mask is", "bank masks are"),
             named.join(", ")
         ),
-        "errors of these banks are reported to nobody; one of them may be of a memory controller",
+        "no process reports errors of these banks; one of them may be of a memory controller",
         "write ffffffffffffffff to the file of each bank, for all processors, or find out who masks them",
     ))
 }

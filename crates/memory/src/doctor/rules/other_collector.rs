@@ -34,7 +34,7 @@ fn check(facts: &Facts) -> Verdict {
                 return Verdict::Found(found(
                     Severity::Warning,
                     "rasdaemon runs, and no trace instance follows ras:mc_event or mce:mce_record".into(),
-                    "rasdaemon is told of no memory error: that its database has none says nothing",
+                    "rasdaemon gets no reports of memory errors, so a database of its without any says nothing",
                     "start rasdaemon again, and read what it says about the events that it could not enable",
                 ));
             }

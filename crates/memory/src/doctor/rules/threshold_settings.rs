@@ -41,8 +41,8 @@ fn check(facts: &Facts) -> Verdict {
     Verdict::Found(found(
         Severity::Notice,
         said.join("; "),
-        "a block that does not interrupt is noticed by the poll alone; one with a low limit interrupts often, and each write of a limit begins its \
-         count anew",
+        "a block that does not interrupt is noticed by the poll alone; one with a low limit interrupts often, and each write of a limit \
+         resets its count",
         "write 1 to interrupt_enable and 4095 to threshold_limit of these blocks, or find out who set them",
     ))
 }
