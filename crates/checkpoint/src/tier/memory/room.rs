@@ -100,9 +100,11 @@ impl Memory {
             let making = begun.map_or_else(|| Making::open(slot, &path, bytes), |begun| begun.made_for(bytes));
             let lost_bytes = making.as_ref().map_or(None, |making| making.lost_bytes);
             self.take_made(slot, making.and_then(Making::finish), lost_bytes);
-            if self.slots[slot.0].mapping.is_some() {
+            // A page may have been lost since the thread touched it.
+            if self.slots[slot.0].mapping.is_some() && self.map(slot, bytes).is_ok() {
                 return Ok(());
             }
+            self.slots[slot.0].mapping = None;
         }
         match Disk.remove_file(&path) {
             Ok(()) => {}
