@@ -27,7 +27,7 @@ const GENERATIONS_TRIED_MAX: usize = 16;
 /// What follows the name of a directory while it is filled, before the number of the process.
 const RESTORING: &str = ".restoring-";
 
-/// Such directories of killed runs that are taken away at once.
+/// Directories that killed restores left half filled, and that the next one takes away.
 const LEFT_MAX: usize = 8;
 
 /// Which checkpoint is wanted.

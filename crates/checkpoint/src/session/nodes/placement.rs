@@ -2,7 +2,7 @@
 //! finds a checkpoint of which parts are missing, or in a shared directory nothing but this file, can say where they lie.
 
 use super::{Host, Inventory, Nodes};
-use crate::generation::{frame, framed_bytes, unframe};
+use crate::generation::{frame, framed_bytes, framing};
 use crate::session::resized::Key;
 use crate::session::tiers::Which;
 use crate::session::{Checkpointer, clock};
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use surefoot_foreign::said;
+use surefoot_heal::framing::Framing;
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"SFNODE01";
@@ -105,7 +106,7 @@ impl Placements {
     /// One sentence where the file cannot be read.
     fn of_file(file: &dyn StoredFile) -> Result<Self, String> {
         let bytes = framed_bytes(file).map_err(|error| format!("cannot read it: {}", said(&error)))?;
-        let mut found: Placements = unframe(MAGIC, &bytes)?;
+        let mut found: Placements = Framing { name: "file of nodes", ..framing(MAGIC) }.read(&bytes)?;
         found.runs.truncate(RUNS_MAX);
         for run in &mut found.runs {
             run.nodes.iter_mut().for_each(|node| *node = Host::plain(&node.name, &node.id));
