@@ -520,7 +520,7 @@ mod tests {
         fs::create_dir_all(left.join("rank-00000")).unwrap();
         let of_others = home.path().join(format!("other{RESTORING}{process}"));
         let of_living = home.path().join(format!("back{RESTORING}1"));
-        [&of_others, &of_living].map(|path| fs::create_dir(path).unwrap());
+        [&of_others, &of_living].into_iter().for_each(|path| fs::create_dir(path).unwrap());
         // One that another run holds, whose process is not to be seen from here.
         let held = File::open(&left).unwrap();
         held.lock().unwrap();
