@@ -216,7 +216,7 @@ impl Commit {
 }
 
 /// A manifest or what is framed as one, by its letters.
-fn framing(magic: [u8; 8]) -> Framing {
+pub(crate) fn framing(magic: [u8; 8]) -> Framing {
     let text_bytes_max = if magic == MAGIC_LONG { MANIFEST_LONG_BYTES_MAX } else { MANIFEST_BYTES_MAX };
     Framing { magic, name: "manifest", text_bytes_max }
 }

@@ -61,9 +61,9 @@ pub fn answer(mut command: Command, input: &[u8], patience: Duration) -> Result<
     let ended = end(&mut child, patience.saturating_sub(begun.elapsed()), answer.is_ok());
     match answer {
         Err(_) if !ended => Err(format!(
-            "{name} gave no answer in {patience:?} and did not end when it was killed: it waits in the kernel for its device, or this machine is too busy"
+            "{name} gave no answer in {patience:.0?} and did not end when it was killed: it waits in the kernel for its device, or this machine is too busy"
         )),
-        Err(_) => Err(format!("{name} gave no answer in {patience:?}")),
+        Err(_) => Err(format!("{name} gave no answer in {patience:.0?}")),
         Ok(Err(error)) => Err(format!("{name}: {}", said(&error))),
         Ok(Ok(text)) if text.len() as u64 > ANSWER_BYTES_MAX => {
             Err(format!("{name} said more than {ANSWER_BYTES_MAX} bytes"))

@@ -64,6 +64,9 @@ pub struct Drained {
     pub refused: Vec<String>,
     /// Whether memory has what was complete and is newer, or may be, so that this is not the newest that the job had.
     pub is_older: bool,
+    /// The number of the newest checkpoint in the durable tier that is complete and newer than this one, where there is one: a
+    /// restart takes that.
+    pub newer_there: Option<u64>,
     /// What the durable tier lies on; `None` where it could not be looked at.
     pub medium: Option<Medium>,
 }
@@ -251,6 +254,7 @@ fn write(
         medium: None,
         refused: Vec::new(),
         is_older: false,
+        newer_there: None,
         replaced: Vec::new(),
     };
     let mut missing: Vec<(u32, &[NodePart])> = Vec::new();
@@ -292,7 +296,11 @@ fn write(
     if !tier.is_committed(generation) {
         tier.commit(Commit { generation, ranks: first.ranks, epoch: first.epoch })?;
     }
-    if prunes && !is_part {
+    let own = Age { epoch: first.epoch, generation };
+    let newest = tier.generations()?.into_iter().find(|stored| stored.committed_ranks.is_some());
+    drained.newer_there = newest.filter(|stored| stored.age() > own).map(|stored| stored.generation.number);
+    // Beside newer ones this could be among those that go.
+    if prunes && !is_part && drained.newer_there.is_none() {
         // What cannot be removed now is tried again by the next.
         let _ = tier.prune();
     }

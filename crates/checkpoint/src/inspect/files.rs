@@ -6,6 +6,7 @@ use crate::storage::Directory;
 use crate::tier::{MANIFESTS, PENDING};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use surefoot_foreign::said;
 
@@ -18,6 +19,11 @@ pub(super) fn open_of(directory: &Directory, name: &str, owner: u32) -> Result<(
         true => Ok((file, found)),
         false => Err(format!("it belongs to the user with number {}, its directory to {owner}", found.uid())),
     }
+}
+
+/// Whether nothing of this name is in a directory.
+pub(super) fn is_absent(directory: &Directory, name: &str) -> bool {
+    directory.owner_of(OsStr::new(name)).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// A manifest, and when it was written or moved to where it is.

@@ -57,7 +57,9 @@ pub fn lost(survey: &Survey, history: &mut dyn FnMut(&Path, u32) -> Option<Histo
         let of_it: Vec<Lost> = beside.by_placement(survey).into_iter().chain(beside.by_journal(survey)).collect();
         // A job that runs may have saved since its directory was looked at.
         let is_said = !of_it.is_empty() && !is_job_running(directory, &beside.job);
-        for lost in of_it.into_iter().filter(|_| is_said) {
+        // What could not be looked at may be where it was, and is a problem of the survey's.
+        let is_seen = |lost: &Lost| !survey.unlisted.iter().any(|(path, _)| path.starts_with(&lost.directory));
+        for lost in of_it.into_iter().filter(|lost| is_said && is_seen(lost)) {
             // The file of nodes and the journal may both know of it.
             if found.iter().all(|known| (&known.directory, known.tier) != (&lost.directory, lost.tier)) {
                 found.push(lost);
@@ -105,7 +107,7 @@ impl<'a> Beside<'a> {
             return Vec::new();
         };
         let epoch = self.completed.as_ref().map_or(0, |completed| completed.epoch);
-        // A damaged one is the survey's to say, where checkpoints are.
+        // One that cannot be read is a problem of the survey's.
         let Ok(WasComplete { in_memory, durable }) = was_complete(&file, epoch) else { return Vec::new() };
         let mut lost = Vec::new();
         if in_memory.unwrap_or_else(|| !durable && is_in_memory(self.directory)) && !self.is_in_memory(survey) {

@@ -4,7 +4,7 @@
 //! theirs, and the file of nodes says which of them ran here: the newest checkpoint that is marked has them all. Older ones
 //! may be on some ranks alone, when a job was killed between two saves.
 
-use super::files::open_of;
+use super::files::{is_absent, open_of};
 use super::survey::{Copy, Survey, Tier};
 use crate::GenerationId;
 use crate::generation::Age;
@@ -13,6 +13,7 @@ use crate::storage::Directory;
 use crate::tier::NODES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use surefoot_foreign::said;
 
 /// Missing ranks that are named.
 const NAMED_MAX: u64 = 8;
@@ -36,6 +37,8 @@ pub struct Missing {
     pub first_missing: Vec<u32>,
     /// Whether they are known to have been here. Without the file of nodes they may be in the memory of other nodes.
     pub were_here: bool,
+    /// Why that file says nothing, where it is there and cannot be read.
+    pub nodes_unreadable: Option<String>,
 }
 
 /// Copies of one checkpoint in one directory.
@@ -67,11 +70,11 @@ fn of_durable(survey: &Survey) -> Vec<Missing> {
         let all = [(0, group.ranks.saturating_sub(1))];
         let found = group.missing(&all, directory, generation)?;
         // Of a drive that only this node sees, the others' parts are on theirs.
-        let own = group.ranks_of_this_node();
+        let (own, nodes_unreadable) = group.ranks_of_this_node();
         let is_own_drive = own.as_ref().is_some_and(|own| {
             group.here.iter().all(|rank| holds(own, *rank)) && group.missing(own, directory, generation).is_none()
         });
-        (!is_own_drive).then_some(found)
+        (!is_own_drive).then_some(Missing { nodes_unreadable, ..found })
     });
     missing.collect()
 }
@@ -95,10 +98,10 @@ fn of_memory(survey: &Survey) -> Vec<Missing> {
         let here = survey.copies.iter().filter(of_it).map(|copy| copy.rank).collect();
         let group = Group { first, ranks, epoch: age.epoch, here };
         match group.ranks_of_this_node() {
-            Some(own) => group.missing(&own, directory, age.generation),
-            None => {
+            (Some(own), _) => group.missing(&own, directory, age.generation),
+            (None, nodes_unreadable) => {
                 let all = group.missing(&[(0, ranks.saturating_sub(1))], directory, age.generation);
-                all.map(|all| Missing { were_here: false, ..all })
+                all.map(|all| Missing { were_here: false, nodes_unreadable, ..all })
             }
         }
     });
@@ -110,11 +113,21 @@ fn holds(stretches: &[(u32, u32)], rank: u32) -> bool {
 }
 
 impl Group<'_> {
-    /// The ranks that ran on this node, as the file of nodes beside the checkpoint says.
-    fn ranks_of_this_node(&self) -> Option<Vec<(u32, u32)>> {
-        let directory = Directory::open(&self.first.job_directory).ok()?;
-        let (file, _) = open_of(&directory, NODES, self.first.owner).ok()?;
-        ranks_here(&file, self.epoch)
+    /// The ranks that ran on this node, as the file of nodes beside the checkpoint says; or why it cannot be read, where
+    /// it is there.
+    fn ranks_of_this_node(&self) -> (Option<Vec<(u32, u32)>>, Option<String>) {
+        let directory = match Directory::open(&self.first.job_directory) {
+            Ok(directory) => directory,
+            Err(error) => return (None, Some(said(&error))),
+        };
+        if is_absent(&directory, NODES) {
+            return (None, None);
+        }
+        let file = open_of(&directory, NODES, self.first.owner);
+        match file.and_then(|(file, _)| ranks_here(&file, self.epoch)) {
+            Ok(own) => (own, None),
+            Err(why) => (None, Some(why)),
+        }
     }
 
     /// What is missing of these ranks.
@@ -138,6 +151,7 @@ impl Group<'_> {
             missing_count,
             first_missing: ranks.take(missing_count.min(NAMED_MAX) as usize).collect(),
             were_here: true,
+            nodes_unreadable: None,
         })
     }
 }

@@ -7,13 +7,15 @@ use super::survey::{Copy, Survey, Tier};
 use super::verify::{expect_enough, held, is_unfinished};
 use crate::generation::{Age, GenerationId, Manifest};
 use crate::image::{Healer, Tally};
-use crate::storage::{beneath, open_at};
+use crate::storage::{Directory, Kind, beneath, open_at};
 use crate::{Disk, Error, Storage, StoredFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_heal::sidecar;
@@ -21,6 +23,12 @@ use surefoot_model::did_you_mean;
 
 /// Generations that are tried before giving up.
 const GENERATIONS_TRIED_MAX: usize = 16;
+
+/// What follows the name of a directory while it is filled, before the number of the process.
+const RESTORING: &str = ".restoring-";
+
+/// Directories that killed restores left half filled, and that the next one takes away.
+const LEFT_MAX: usize = 8;
 
 /// Which checkpoint is wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -271,17 +279,20 @@ impl Building {
         };
         let add = |path: &OsStr| {
             let mut path = path.to_owned();
-            path.push(format!(".restoring-{}", std::process::id()));
+            path.push(format!("{RESTORING}{}", std::process::id()));
             path
         };
         let (name, shown) = (add(name), PathBuf::from(add(to.as_os_str())));
         let parent = sidecar::held_directory_of(to)?;
+        sweep(&parent, to.file_name().unwrap_or_default());
         let failed = Error::storage("create", &shown);
         let own = Disk.create_directory(&below(&parent).join(&name)).and_then(|()| {
             let own = File::from(open_at(parent.as_raw_fd(), &name, libc::O_DIRECTORY)?);
             Disk.expect_own_directory(&below(&own).join(".")).map(|()| own)
         });
         let own = own.map_err(failed)?;
+        // Where there are no locks, nobody takes it for what a killed run left.
+        let _ = own.try_lock();
         Ok(Building { path: below(&own), shown, own, parent, name, is_put: false })
     }
 
@@ -372,6 +383,31 @@ impl Drop for Building {
         if !self.is_put {
             // It follows no link, wherever one is.
             let _ = fs::remove_dir_all(below(&self.parent).join(&self.name));
+        }
+    }
+}
+
+/// Takes away what runs left that were killed while they filled this directory: each held a lock on its own as long as it ran.
+fn sweep(parent: &File, name: &OsStr) {
+    let mut left = Vec::new();
+    let mut prefix = name.to_owned();
+    prefix.push(RESTORING);
+    let told = |entry: OsString, kind: Kind| {
+        let process = entry.as_bytes().strip_prefix(prefix.as_bytes());
+        let process = process.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
+        let is_gone = process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists());
+        if is_gone && kind == Kind::Directory {
+            left.push(entry);
+        }
+        if left.len() < LEFT_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    // What stays is in nobody's way.
+    let _ = Directory::of(parent).and_then(|parent| parent.list(told));
+    for name in left {
+        let Ok(own) = open_at(parent.as_raw_fd(), &name, libc::O_DIRECTORY).map(File::from) else { continue };
+        let is_own = own.metadata().is_ok_and(|found| found.uid() == crate::tier::effective_user());
+        if is_own && own.try_lock().is_ok() {
+            let _ = fs::remove_dir_all(below(parent).join(&name));
         }
     }
 }
@@ -467,4 +503,32 @@ impl Files {
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let file = Disk.create_file(path, 0, false).map_err(Error::storage("create", path))?;
     file.write_at(bytes, 0).and_then(|()| file.sync()).map_err(Error::storage("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_left_half_filled_is_taken_away_and_what_another_fills_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let mut ended = std::process::Command::new("/bin/true").spawn().unwrap();
+        let process = ended.id();
+        ended.wait().unwrap();
+        let left = home.path().join(format!("back{RESTORING}{process}"));
+        fs::create_dir_all(left.join("rank-00000")).unwrap();
+        let of_others = home.path().join(format!("other{RESTORING}{process}"));
+        let of_living = home.path().join(format!("back{RESTORING}1"));
+        [&of_others, &of_living].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        // One that another run holds, whose process is not to be seen from here.
+        let held = File::open(&left).unwrap();
+        held.lock().unwrap();
+        drop(Building::new(&home.path().join("back")).unwrap());
+        assert!(left.exists());
+        drop(held);
+        drop(Building::new(&home.path().join("back")).unwrap());
+        assert!(!left.exists() && of_others.exists() && of_living.exists());
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2);
+    }
 }

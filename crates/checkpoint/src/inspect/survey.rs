@@ -4,11 +4,11 @@
 //! goes by descriptors, holds a bounded amount of memory, and counts what each user's part of it takes: nobody's files
 //! keep those of others from being found.
 
-use super::files::{bad_manifest, of_image, open_of, read_manifest};
+use super::files::{bad_manifest, is_absent, of_image, open_of, read_manifest};
 use crate::Error;
 use crate::generation::{Commit, GenerationId, Manifest};
-use crate::session::is_placement;
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
+use crate::session::{may_be_placement, was_complete};
 use crate::storage::{Directory, Kind};
 use crate::tier::{NODES, SLOTS_MAX, generation_of};
 use std::cmp::Reverse;
@@ -107,6 +107,9 @@ pub struct Survey {
     pub placements: Vec<(PathBuf, u32)>,
     /// What was looked into, without links.
     pub directories: Vec<PathBuf>,
+    /// Directories below those that could not be listed, each of which is a problem, too, and the users whose they are, or
+    /// whose the directories above are: what is in them is not known.
+    pub unlisted: Vec<(PathBuf, u32)>,
     /// What is not as it should be.
     pub problems: Vec<Problem>,
     /// Problems beyond those.
@@ -262,11 +265,22 @@ struct Listed {
     links: Vec<OsString>,
     /// What has the name of a directory of checkpoints and is none.
     files: Vec<OsString>,
+    /// Whether something in it says that it is a job's directory.
+    is_of_job: bool,
 }
 
 impl Walk {
     fn problem(&mut self, path: &Path, owner: u32, why: impl Into<String>) {
         self.add_problem(Problem { path: path.to_owned(), why: why.into(), owner, is_link: false });
+    }
+
+    /// Notes a directory of which it is not known what is in it.
+    fn unlisted(&mut self, path: &Path, owner: u32, why: String) {
+        if self.found.unlisted.len() < PROBLEMS_MAX {
+            self.take(owner, |taken| taken.bytes += path.as_os_str().len());
+            self.found.unlisted.push((path.to_owned(), owner));
+        }
+        self.problem(path, owner, why);
     }
 
     fn add_problem(&mut self, problem: Problem) {
@@ -339,7 +353,7 @@ impl Walk {
             match opened {
                 Ok(directory) => levels.extend(self.visit(&path, directory, owner_above, depth)),
                 // It is gone or has become something else since it was listed, or may not be read.
-                Err(error) => self.problem(&path, owner_above, format!("it cannot be listed: {}", said(&error))),
+                Err(error) => self.unlisted(&path, owner_above, format!("it cannot be listed: {}", said(&error))),
             }
         }
     }
@@ -367,7 +381,7 @@ impl Walk {
         let listed = match self.list(path, &directory, depth) {
             Ok(listed) => listed,
             Err(why) => {
-                self.problem(path, owner, why);
+                self.unlisted(path, owner, why);
                 return None;
             }
         };
@@ -404,16 +418,38 @@ impl Walk {
             self.take(owner, |taken| taken.bytes += path_bytes);
             self.found.journals.push((path.to_owned(), owner));
         }
-        let has_placement = || open_of(&directory, NODES, owner).is_ok_and(|(file, _)| is_placement(&file));
-        if listed.names.iter().any(|name| name == NODES) && has_placement() {
-            self.take(owner, |taken| taken.bytes += path_bytes);
-            self.found.placements.push((path.to_owned(), owner));
+        if listed.names.iter().any(|name| name == NODES) {
+            self.placement(path, &directory, &listed);
         }
         let mut rest = listed.below;
         // Files that a program writes are its own until they are part of a checkpoint.
         rest.retain(|name| !rank_of_files(Path::new(name)));
         rest.reverse();
         Some(Level { directory, path_bytes, rest })
+    }
+
+    /// Looks at the file of nodes. Other things than a job's directories may have a file of this name.
+    fn placement(&mut self, path: &Path, directory: &Directory, listed: &Listed) {
+        let owner = directory.owner();
+        let opened = open_of(directory, NODES, owner);
+        let may_be = match &opened {
+            Ok((file, _)) => may_be_placement(file),
+            Err(_) => false,
+        };
+        match opened.and_then(|(file, _)| was_complete(&file, 0)) {
+            Ok(_) => {
+                self.take(owner, |taken| taken.bytes += path.as_os_str().len());
+                self.found.placements.push((path.to_owned(), owner));
+            }
+            // A link was named before, and a job that is removed takes it away first.
+            Err(_) if listed.links.iter().any(|link| link == NODES) => {}
+            Err(_) if is_absent(directory, NODES) => {}
+            Err(why) if may_be || listed.is_of_job => {
+                let why = format!("it says where this job saved, and cannot be read: {why}");
+                self.problem(&path.join(NODES), owner, why);
+            }
+            Err(_) => {}
+        }
     }
 
     /// Whether what lies in a job's directory belongs to the user whose that is, or to root, who may write everywhere.
@@ -443,6 +479,7 @@ impl Walk {
             let is_left_out = kind == Kind::Link && (depth == 0 || name.to_str().is_some_and(is_place));
             let is_file = kind == Kind::Other && name.to_str().is_some_and(|name| name != NODES && is_place(name));
             let is_wanted = is_directory || is_left_out || is_file || name.to_str().is_some_and(is_known);
+            listed.is_of_job |= name.to_str().is_some_and(is_of_job);
             let bytes = if is_wanted { name.len() + size_of::<OsString>() } else { 0 };
             self.take(owner, |taken| (taken.entries, taken.bytes) = (taken.entries + 1, taken.bytes + bytes));
             if self.is_over(path, owner) {
@@ -617,6 +654,12 @@ fn is_place(name: &str) -> bool {
     is_room || name == NODES || generation_of(Path::new(name)).is_some()
 }
 
+/// Names that only a job's directory has, but for the file of its nodes.
+fn is_of_job(name: &str) -> bool {
+    let is_lock = || rank_of(Path::new(name), ".lock").is_some();
+    (is_place(name) && name != NODES) || is_lock() || name == JOURNAL_NAME || name == OLDER_NAME
+}
+
 /// Names of files that a survey looks at.
 fn is_known(name: &str) -> bool {
     name == "commit"
@@ -664,133 +707,4 @@ fn rank_of_files(name: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn a_survey_ends_at_each_of_its_limits_and_says_so() {
-        let home = crate::testing::folder();
-        for number in 0..20 {
-            let directory = home.path().join(format!("job/rank-{number:05}"));
-            fs::create_dir_all(&directory).unwrap();
-            fs::write(directory.join("slot-0.manifest"), "x").unwrap();
-        }
-        let directories = [home.path().to_owned()];
-        let whole = survey(&directories).unwrap();
-        assert_eq!((whole.copies.len(), whole.is_cut), (20, false));
-        let some = SurveyLimits::default();
-        let late = Some(Instant::now());
-        for (limits, count) in [
-            (SurveyLimits { copies_max: 7, ..some }, 7..8),
-            (SurveyLimits { memory_bytes_max: 6 * size_of::<Copy>(), ..some }, 1..6),
-            (SurveyLimits { until: late, ..some }, 0..1),
-            // The job, its twenty ranks, and one file in each of five.
-            (SurveyLimits { entries_max: 26, ..some }, 5..6),
-        ] {
-            let found = survey_within(&directories, limits).unwrap();
-            assert!(found.is_cut && count.contains(&found.copies.len()), "{limits:?}: {}", found.copies.len());
-            assert!(found.problems.iter().any(|problem| problem.why.contains("left out")), "{limits:?}");
-        }
-    }
-
-    /// The user that owns nothing.
-    const NOBODY: u32 = 65_534;
-
-    fn give(path: &Path) {
-        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-    }
-
-    fn is_root(test: &str) -> bool {
-        let is_root = fs::metadata("/proc/self").is_ok_and(|found| found.uid() == 0);
-        if !is_root {
-            surefoot_testkit::not_run::not_run(test, "giving files to another user needs root");
-        }
-        is_root
-    }
-
-    fn slot(directory: &Path) -> PathBuf {
-        fs::create_dir_all(directory).unwrap();
-        fs::write(directory.join("slot-0.manifest"), "x").unwrap();
-        directory.join("slot-0.manifest")
-    }
-
-    #[test]
-    fn one_user_takes_a_part_of_each_limit_and_leaves_the_rest_to_others() {
-        if !is_root("one_user_takes_a_part_of_each_limit_and_leaves_the_rest_to_others") {
-            return;
-        }
-        let home = crate::testing::folder();
-        fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
-        for number in 0..50 {
-            // Before all others by name, and many of them directly where everybody may write.
-            let job = home.path().join(format!("!{number:02}"));
-            give(&slot(&job.join("rank-00000")));
-            give(&job.join("rank-00000"));
-            give(&job);
-        }
-        slot(&home.path().join("job/rank-00000"));
-        let some = SurveyLimits { part_of_user: 2, ..SurveyLimits::default() };
-        for limits in [
-            SurveyLimits { copies_max: 20, ..some },
-            SurveyLimits { entries_max: 90, ..some },
-            SurveyLimits { memory_bytes_max: 20 * size_of::<Copy>(), ..some },
-        ] {
-            let found = survey_within(&[home.path().to_owned()], limits).unwrap();
-            let of = |owner: u32| found.copies.iter().filter(|copy| copy.owner == owner).count();
-            assert!(found.is_cut && of(0) == 1 && of(NOBODY) < 50, "{limits:?}: {} of nobody", of(NOBODY));
-            let said = found.problems.iter().find(|problem| problem.owner == NOBODY).unwrap();
-            assert!(said.why.contains("65534"), "{}", said.why);
-        }
-    }
-
-    #[test]
-    fn what_another_user_put_into_a_job_is_a_problem_and_no_copy() {
-        if !is_root("what_another_user_put_into_a_job_is_a_problem_and_no_copy") {
-            return;
-        }
-        let home = crate::testing::folder();
-        give(&slot(&home.path().join("job/rank-00000")));
-        slot(&home.path().join("job/rank-00001"));
-        give(&home.path().join("job/rank-00001"));
-        let found = survey(&[home.path().to_owned()]).unwrap();
-        assert_eq!(found.copies.len(), 1, "{found:?}");
-        assert!(found.copies[0].manifest.as_ref().unwrap_err().contains("65534"), "{found:?}");
-        assert!(found.problems[0].why.contains("65534") && found.problems[0].owner == NOBODY, "{found:?}");
-    }
-
-    #[test]
-    fn a_tree_without_an_end_takes_little_memory() {
-        let home = crate::testing::folder();
-        let mut at = home.path().to_owned();
-        let mut open = fs::File::open(&at).unwrap();
-        for _ in 0..40 {
-            let beside = |name: String| {
-                let path = format!("/proc/self/fd/{}/{name}", std::os::fd::AsRawFd::as_raw_fd(&open));
-                fs::create_dir(&path).unwrap();
-                path
-            };
-            for number in 0..20 {
-                beside(format!("{number:0>250}"));
-            }
-            let below = fs::File::open(beside("z".repeat(250))).unwrap();
-            at.push("z".repeat(250));
-            open = below;
-        }
-        let found = survey(&[home.path().to_owned()]).unwrap();
-        let lengths: Vec<usize> = found.problems.iter().map(|problem| problem.path.as_os_str().len()).collect();
-        assert!(!lengths.is_empty() && lengths.len() <= 21 && lengths.iter().all(|&bytes| bytes < 4096), "{lengths:?}");
-        assert!(found.problems.iter().all(|problem| problem.why.contains("too long")));
-    }
-
-    #[test]
-    fn only_the_one_name_of_a_rank_is_its_name() {
-        assert_eq!(rank_of(Path::new("rank-00003.image"), ".image"), Some(3));
-        assert_eq!(rank_of(Path::new("rank-100000"), ""), Some(100_000));
-        for name in ["rank-3", "rank-000003", "rank-+0003", "rank-99999999999", "rank-00003.imagex", "rank-"] {
-            assert_eq!(rank_of(Path::new(name), ""), None, "{name}");
-        }
-        assert!(rank_of_files(Path::new("files-00001")) && !rank_of_files(Path::new("files")));
-    }
-}
+mod tests;

@@ -34,7 +34,7 @@ mod schedule;
 mod tiers;
 
 pub use finish::Finished;
-pub(crate) use nodes::{WasComplete, is_placement, ranks_here, was_complete};
+pub(crate) use nodes::{WasComplete, may_be_placement, ranks_here, was_complete};
 pub use resized::{Piece, Resized};
 pub use restart::Restored;
 pub use save::Saved;

@@ -170,11 +170,12 @@ impl Checkpointer {
     fn gone(&self, inventory: &Inventory, restored: Key) -> String {
         let than = Age { epoch: restored.epoch, generation: restored.generation };
         let seen: BTreeSet<GenerationId> = inventory.seen().iter().map(|key| key.generation).collect();
-        let stored =
-            self.tiers.targets().filter_map(|target| Some((target.kind.place(), target.tier.generations().ok()?)));
-        let gone = stored.flat_map(|(place, all)| {
+        let stored = self.tiers.targets().filter_map(|target| Some((target, target.tier.generations().ok()?)));
+        let gone = stored.flat_map(|(target, all)| {
             let newer = all.into_iter().filter(|one| one.committed_ranks.is_some() && one.age() > than);
-            newer.map(move |one| (one, place))
+            // Of one that cannot be listed it is not known what is left.
+            let listed = newer.filter(|one| target.tier.ranks(one.generation).is_ok());
+            listed.map(|one| (one, target.kind.place()))
         });
         let gone = gone.filter(|(one, _)| !seen.contains(&one.generation) && !self.is_past(one.age()));
         let mut said: Vec<String> =
@@ -201,15 +202,23 @@ impl Checkpointer {
         self.note("a first checkpoint was begun and not completed on all ranks: there is nothing to go back to".into());
     }
 
-    /// Manifests on this rank that are there and cannot be read, such as those of another version of the format.
+    /// Manifests on this rank that are there and cannot be read, such as those of another version of the format, and
+    /// generations that cannot be listed.
     pub(super) fn unreadable(&self) -> Vec<String> {
         let mut unreadable: Vec<String> =
             self.tiers.memory.iter().flat_map(|memory| memory.unreadable()).cloned().collect();
         let rank = self.ranks.rank();
         for target in self.tiers.targets() {
             let generations = target.tier.generations().unwrap_or_default();
-            let manifests = generations.iter().map(|stored| target.tier.manifest(stored.generation, rank));
-            let errors = manifests.filter_map(Result::err).filter(|error| !error.is_absence());
+            let errors = generations.iter().filter_map(|stored| {
+                // Of a shared directory this rank reads its own part without listing those of all.
+                let listed = match target.is_shared() {
+                    true => Ok(()),
+                    false => target.tier.ranks(stored.generation).map(drop),
+                };
+                listed.and_then(|()| target.tier.manifest(stored.generation, rank).map(drop)).err()
+            });
+            let errors = errors.filter(|error| !error.is_absence());
             unreadable.extend(errors.take(CANDIDATES_MAX).map(|error| error.to_string()));
         }
         unreadable

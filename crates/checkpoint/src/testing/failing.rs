@@ -20,6 +20,8 @@ pub(crate) const CREATING: u32 = 5;
 pub(crate) const PROBES: u32 = 6;
 /// Nothing can be locked in the file system, because it can only be read.
 pub(crate) const READ_ONLY: u32 = 7;
+/// The directory of a generation with number 2 cannot be listed.
+pub(crate) const LISTING_SECOND: u32 = 8;
 /// Such a file is seen late: the first so many times it is looked for, it is not there.
 pub(crate) const LATE: u32 = 100;
 
@@ -73,6 +75,10 @@ impl Storage for Failing {
     }
 
     fn list_directory(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if name.starts_with(b"0000000002-") {
+            self.check(LISTING_SECOND)?;
+        }
         self.check(LISTING).and_then(|()| Disk.list_directory(path))
     }
 

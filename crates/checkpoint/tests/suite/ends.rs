@@ -244,13 +244,31 @@ fn a_dead_job_is_drained_with_every_byte_proved_and_a_running_one_is_left_alone(
     assert_eq!((drained.generation.number, drained.ranks_here.len(), drained.ranks), (3, 2, 2));
     assert!(drained.healed_pages == 1 && drained.bytes > 600_000, "{drained:?}");
     let again = inspect::drain(&drains(&tiers), &mut quiet).unwrap();
-    assert_eq!((again.generation, again.bytes), (drained.generation, 0));
+    assert_eq!((again.generation, again.bytes, again.newer_there), (drained.generation, 0, None));
     forget_memory(&tiers);
     for (step, restored) in restarted(2, &config, 3) {
         assert!(step == Some(3) && restored.unwrap().unwrap().report.contains("from the SSD"));
     }
     let gone = inspect::drain(&drains(&tiers), &mut quiet).unwrap_err().to_string();
     assert!(gone.contains("holds no"), "{gone}");
+}
+
+/// Number 3 of this job's memory, beside number 5 of a later run on the SSD: the restart takes that one, and none goes.
+#[test]
+fn a_drain_beside_a_newer_durable_checkpoint_says_that_a_restart_takes_that_one() {
+    let (tiers, others) = (Tiers::new(), Tiers::new());
+    job(2, &tiers.config(memory_only()), |mut rank| saves(&mut rank, 3));
+    job(2, &others.config(Policy::Fixed(Fixed::Durable)), |mut rank| {
+        saves(&mut rank, 5);
+        rank.job.wait_for_copies().unwrap();
+    });
+    let mut wish = drains(&tiers);
+    wish.durable = others.home.path().join("ssd");
+    (wish.prunes, wish.options.keep) = (true, 1);
+    for _ in 0..2 {
+        let drained = inspect::drain(&wish, &mut quiet).unwrap();
+        assert_eq!((drained.generation.number, drained.newer_there), (3, Some(5)));
+    }
 }
 
 /// The files of a tier but for locks.

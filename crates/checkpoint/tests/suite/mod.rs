@@ -10,6 +10,7 @@ mod inspect;
 mod kill;
 mod media;
 mod mounted;
+mod nodes;
 mod parity;
 #[path = "../../../heal/tests/suite/payload.rs"]
 mod payload;

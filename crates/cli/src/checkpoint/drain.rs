@@ -35,6 +35,9 @@ pub struct Line<'a> {
     refused: &'a [String],
     /// Whether memory has what was complete and is newer, or may be: the work since this checkpoint is in no durable copy.
     is_older: bool,
+    /// The number of a complete checkpoint in this directory that is newer and that a restart takes instead; `null` where
+    /// there is none.
+    newer_there: Option<u64>,
     /// What was there of it that was damaged, and was written anew.
     replaced: &'a [String],
     /// What the directory lies on, such as `ext4 on sda1`; `null` where it could not be looked at.
@@ -117,6 +120,7 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
                 pages_repaired_count: drained.healed_pages,
                 refused: &drained.refused,
                 is_older: drained.is_older,
+                newer_there: drained.newer_there,
                 replaced: &drained.replaced,
                 medium: drained.medium.as_ref().map(|medium| medium.said.as_str()),
                 is_durable: drained.medium.as_ref().and_then(Medium::is_durable),
@@ -140,6 +144,15 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
             place(&durable, drained.medium.as_ref()),
             drained.ranks_here.len(),
             drained.ranks,
+        )?;
+    }
+    if let (Some(newer), false) = (drained.newer_there, options.json) {
+        writeln!(
+            out,
+            "Not the newest there: {} has generation {newer} of {}, which is newer, and a restart takes that one. Where they are \
+             of two jobs, drain this one to another directory",
+            durable.display(),
+            options.job
         )?;
     }
     if drained.is_older && !options.json {

@@ -105,13 +105,17 @@ fn missing_text(row: &Missing) -> String {
     let named: Vec<String> = row.first_missing.iter().map(u32::to_string).collect();
     let more = if row.missing_count > named.len() as u64 { ", ..." } else { "" };
     let ranks = if row.ranks == 1 { "rank" } else { "ranks" };
+    let without = match &row.nodes_unreadable {
+        None => "without the job's file nodes".to_owned(),
+        Some(why) => format!("as the job's file nodes cannot be read ({}),", people::clean(why)),
+    };
     let said = match (row.were_here, row.missing_count) {
         (true, 1) => "1 of them should be here and is not",
         (true, count) => &format!("{count} of them should be here and are not"),
-        (false, 1) => "1 of them is not here, and without the job's file nodes it is not known on which node it is",
-        (false, count) => &format!(
-            "{count} of them are not here, and without the job's file nodes it is not known on which nodes they are"
-        ),
+        (false, 1) => &format!("1 of them is not here, and {without} it is not known on which node it is"),
+        (false, count) => {
+            &format!("{count} of them are not here, and {without} it is not known on which nodes they are")
+        }
     };
     let state = if row.were_here { "lost" } else { "missing" };
     let directory = people::path(&row.directory);

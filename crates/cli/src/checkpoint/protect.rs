@@ -237,8 +237,12 @@ fn text(state: &str, findings: &Findings, path: &Path) -> String {
             let moment = |ns: i64| utc(u64::try_from(ns).unwrap_or(0));
             let (then, now) =
                 findings.written_since.map_or_else(Default::default, |(then, now)| (moment(then), moment(now)));
+            let protected = match then == now {
+                true => "in the same second as the state that is protected".to_owned(),
+                false => format!("and protected as of {then}"),
+            };
             format!(
-                "left alone: {found}; but it was written to at {now} UTC, and protected as of {then}. If that was wanted: \
+                "left alone: {found}; but it was written to at {now} UTC, {protected}. If that was wanted: \
                  surefoot checkpoint protect {}; if not: repair --force\n",
                 path.display()
             )

@@ -99,7 +99,7 @@ impl Reference {
                 let answer = ntp::ask(socket, *server, cookie()?, *patience).map_err(|error| {
                     let nothing = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
                     let why = if nothing { "nothing answers at this port".into() } else { error.to_string() };
-                    anyhow::anyhow!("no time from {server} within {patience:?}: {why}")
+                    anyhow::anyhow!("no time from {server} within {patience:.0?}: {why}")
                 })?;
                 let at_ns = since_epoch(SystemTime::now()) + answer.ahead_ns;
                 Ok(Compared { at_ns, ahead_ns: -answer.ahead_ns, error_ns: answer.delay_ns / 2 })
@@ -122,7 +122,7 @@ fn edge(chip: &mut File, patience: Duration) -> anyhow::Result<Compared> {
             let half_ns = (now_ns - before_ns) / 2;
             return Ok(Compared { at_ns, ahead_ns: now_ns - half_ns - at_ns, error_ns: half_ns.unsigned_abs() });
         }
-        anyhow::ensure!(begin.elapsed() < patience, "the clock chip did not advance for {patience:?}");
+        anyhow::ensure!(begin.elapsed() < patience, "the clock chip did not advance for {patience:.0?}");
         before_ns = now_ns;
         std::thread::sleep(Duration::from_micros(200));
     }

@@ -224,19 +224,21 @@ impl New<'_> {
         Ok(name.insert(new).clone())
     }
 
+    /// The file that a name in the directory leads to.
+    fn at(&self, name: &OsStr) -> io::Result<Stamp> {
+        Ok(Stamp::of(&beneath::hold(&self.folder.directory, name)?.metadata()?))
+    }
+
     /// Whether a name in the directory leads to this file.
     fn is_at(&self, name: &OsStr) -> io::Result<bool> {
-        let there = Stamp::of(&beneath::hold(&self.folder.directory, name)?.metadata()?);
-        Ok(there.is_same_file(&Stamp::of(&self.file.metadata()?)))
-    }
-}
-
-impl Begun for New<'_> {
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        Ok(self.at(name)?.is_same_file(&Stamp::of(&self.file.metadata()?)))
     }
 
-    fn put(self: Box<Self>, modified_realtime_ns: i64) -> Result<(), Error> {
+    fn put_by(
+        &self,
+        modified_realtime_ns: i64,
+        rename: impl FnOnce(&File, &OsStr, &OsStr) -> io::Result<()>,
+    ) -> Result<(), Error> {
         let (folder, path) = (self.folder, self.folder.path(self.part));
         let ready = self.dress(modified_realtime_ns).and_then(|()| self.file.sync_all());
         ready.map_err(Error::storage("write", &path))?;
@@ -247,7 +249,10 @@ impl Begun for New<'_> {
         if !self.is_at(&name).map_err(|_| other())? {
             return Err(other());
         }
-        beneath::rename(&folder.directory, &name, &target).map_err(Error::storage("rename", &path))?;
+        let before = self.at(&target);
+        if let Err(error) = rename(&folder.directory, &name, &target) {
+            return Err(Error::storage("rename", &path)(self.unless_gone(error, &before, &name)));
+        }
         self.name.borrow_mut().take();
         if !self.is_at(&target).map_err(|_| other())? {
             return Err(other());
@@ -257,6 +262,40 @@ impl Begun for New<'_> {
             *folder.file.borrow_mut() = now.map_err(Error::storage("look at", &path))?;
         }
         folder.directory.sync_all().map_err(Error::storage("sync", &path))
+    }
+
+    /// After a rename that failed: this file is kept, and the error names it, unless its place is seen to be as it was
+    /// before. Some file systems take the old file away first.
+    fn unless_gone(&self, error: io::Error, before: &io::Result<Stamp>, name: &OsStr) -> io::Error {
+        let target = self.folder.name_of(self.part);
+        let is_absent = |at: &io::Result<Stamp>| matches!(at, Err(error) if error.kind() == io::ErrorKind::NotFound);
+        let is_as_before = match (before, self.at(&target)) {
+            (Ok(before), Ok(now)) => before.is_same_file(&now),
+            (before, now) => is_absent(before) && is_absent(&now),
+        };
+        if is_as_before {
+            return error;
+        }
+        self.name.borrow_mut().take();
+        let (why, path) = (surefoot_foreign::said(&error), self.folder.path(self.part));
+        let said = match self.is_at(&target) {
+            Ok(true) => format!("{why}; but the new file is in its place"),
+            _ => format!(
+                "{why}; the old file may be gone, so the new one, which is complete, is kept: if it is, move {} to its place",
+                path.with_file_name(name).display()
+            ),
+        };
+        io::Error::new(error.kind(), said)
+    }
+}
+
+impl Begun for New<'_> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn put(self: Box<Self>, modified_realtime_ns: i64) -> Result<(), Error> {
+        self.put_by(modified_realtime_ns, beneath::rename)
     }
 }
 
@@ -312,4 +351,52 @@ impl Drop for Turn<'_> {
 pub(super) fn effective_user() -> u32 {
     // SAFETY: the call takes nothing, touches no memory of ours and always succeeds.
     unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::fs;
+
+    fn fails() -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::EIO))
+    }
+
+    /// Puts a new file where an old one is; what is there afterwards beside a hidden one, and what was said.
+    fn put(rename: impl FnOnce(&File, &OsStr, &OsStr) -> io::Result<()>) -> (Vec<(String, String)>, String) {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("model.pt");
+        fs::write(&path, "old").unwrap();
+        let folder = Folder::to_write(&path, Trust::DirectoryOwner).unwrap();
+        let (file, name) = folder.create().unwrap();
+        let new = New { folder: &folder, part: Part::File, file, name: RefCell::new(name) };
+        new.write_at(b"new", 0).unwrap();
+        let error = new.put_by(0, rename).unwrap_err().to_string();
+        drop(new);
+        let entries = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path());
+        let shown = |path: PathBuf| (path.display().to_string(), fs::read_to_string(&path).unwrap());
+        (entries.filter(|path| !path.ends_with(".fuse_hidden")).map(shown).collect(), error)
+    }
+
+    #[test]
+    fn after_a_rename_that_failed_the_new_file_is_kept_unless_the_old_one_is_seen_in_its_place() {
+        let (left, said) = put(|_, _, _| fails());
+        assert!(left.len() == 1 && left[0].0.ends_with("/model.pt") && left[0].1 == "old", "{left:?}");
+        assert!(!said.contains("kept"), "{said}");
+        // As libfuse does with a target that is open.
+        let (left, said) = put(|directory, _, target| {
+            beneath::rename(directory, target, OsStr::new(".fuse_hidden"))?;
+            fails()
+        });
+        assert!(left.len() == 1 && left[0].1 == "new", "{left:?}");
+        assert!(said.contains(&format!("is kept: if it is, move {} to its place", left[0].0)), "{said}");
+        // The answer of a server that did it was lost.
+        let (left, said) = put(|directory, name, target| {
+            beneath::rename(directory, name, target)?;
+            fails()
+        });
+        assert!(left.len() == 1 && left[0].0.ends_with("/model.pt") && left[0].1 == "new", "{left:?}");
+        assert!(said.contains("the new file is in its place"), "{said}");
+    }
 }

@@ -32,7 +32,7 @@ pub enum Kind {
     Link,
     /// Something else.
     Other,
-    /// The file system does not say.
+    /// Neither the directory nor the entry itself says: it is gone, or cannot be looked at.
     Unknown,
 }
 
@@ -175,10 +175,31 @@ impl Directory {
             };
             while let Some((name, kind, length)) = entry(rest) {
                 rest = &rest[length..];
-                if name != b"." && name != b".." && told(OsString::from_vec(name.to_vec()), kind).is_break() {
+                if name == b"." || name == b".." {
+                    continue;
+                }
+                let name = OsString::from_vec(name.to_vec());
+                let kind = self.kind_of(&name, kind);
+                if told(name, kind).is_break() {
                     return Ok(());
                 }
             }
+        }
+    }
+}
+
+impl Directory {
+    /// What an entry is: where the directory does not say, as in file systems that keep no types there, what it is itself.
+    fn kind_of(&self, name: &OsStr, said: Kind) -> Kind {
+        if said != Kind::Unknown {
+            return said;
+        }
+        let found = open_at(self.file.as_raw_fd(), name, libc::O_PATH).and_then(|it| File::from(it).metadata());
+        match found.map(|found| found.file_type()) {
+            Ok(found) if found.is_dir() => Kind::Directory,
+            Ok(found) if found.is_symlink() => Kind::Link,
+            Ok(_) => Kind::Other,
+            Err(_) => Kind::Unknown,
         }
     }
 }
@@ -268,5 +289,19 @@ mod tests {
         };
         directory.list(told).unwrap();
         assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn where_the_directory_does_not_say_what_an_entry_is_the_entry_does() {
+        let home = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(home.path()).unwrap();
+        fs::create_dir(base.join("directory")).unwrap();
+        fs::write(base.join("file"), "").unwrap();
+        symlink("directory", base.join("link")).unwrap();
+        let directory = Directory::open(&base).unwrap();
+        let names = ["directory", "file", "link", "gone"];
+        let kinds = names.map(|name| directory.kind_of(OsStr::new(name), Kind::Unknown));
+        assert_eq!(kinds, [Kind::Directory, Kind::Other, Kind::Link, Kind::Unknown]);
+        assert_eq!(directory.kind_of(OsStr::new("file"), Kind::Directory), Kind::Directory);
     }
 }

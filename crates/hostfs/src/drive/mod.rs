@@ -347,7 +347,7 @@ fn within<T: Send + 'static>(patience: Duration, call: impl FnOnce() -> T + Send
     std::thread::spawn(move || {
         let _ = send.send(call());
     });
-    receive.recv_timeout(patience).map_err(|_| format!("the drive gave no answer in {patience:?}"))
+    receive.recv_timeout(patience).map_err(|_| format!("the drive gave no answer in {patience:.0?}"))
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ fn ask_alike(
                 break;
             }
             Err(RecvTimeoutError::Timeout) if left.is_zero() => {
-                why = format!("no answer in {patience:?}");
+                why = format!("no answer in {patience:.0?}");
                 break;
             }
             Err(RecvTimeoutError::Timeout) => {}

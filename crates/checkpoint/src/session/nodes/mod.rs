@@ -14,7 +14,7 @@ mod tests;
 
 pub(super) use fetch::{Held, Wanted};
 pub(super) use inventory::Inventory;
-pub(crate) use placement::{WasComplete, is_placement, ranks_here, was_complete};
+pub(crate) use placement::{WasComplete, may_be_placement, ranks_here, was_complete};
 
 use crate::Error;
 use crate::config::Config;

@@ -2,7 +2,7 @@
 //! finds a checkpoint of which parts are missing, or in a shared directory nothing but this file, can say where they lie.
 
 use super::{Host, Inventory, Nodes};
-use crate::generation::{frame, framed_bytes, unframe};
+use crate::generation::{frame, framed_bytes, framing};
 use crate::session::resized::Key;
 use crate::session::tiers::Which;
 use crate::session::{Checkpointer, clock};
@@ -10,7 +10,10 @@ use crate::tier::{NODES, NODES_NEW};
 use crate::{Disk, Error, Storage, StoredFile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use surefoot_foreign::said;
+use surefoot_heal::framing::Framing;
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"SFNODE01";
@@ -84,20 +87,31 @@ struct Placements {
 }
 
 impl Placements {
-    /// What is written there; nothing where there is no such file, or none that can be read.
-    fn read(directory: &Path) -> Self {
-        let file = Disk.open_file(&directory.join(NODES), false);
-        file.map(|file| Placements::of_file(&*file)).unwrap_or_default()
+    /// What is written there; nothing where there is no such file.
+    ///
+    /// # Errors
+    /// The file and one sentence where it is there and cannot be read. It is put in its place whole, so no run of this job
+    /// left it so.
+    fn read(directory: &Path) -> Result<Self, String> {
+        let path = directory.join(NODES);
+        let found = match Disk.open_file(&path, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Placements::default()),
+            Err(error) => Err(format!("cannot open it: {}", said(&error))),
+            Ok(file) => Placements::of_file(&*file),
+        };
+        found.map_err(|why| format!("{}: {why}", path.display()))
     }
 
-    fn of_file(file: &dyn StoredFile) -> Self {
-        let bytes = framed_bytes(file).unwrap_or_default();
-        let mut found: Placements = unframe(MAGIC, &bytes).unwrap_or_default();
+    /// # Errors
+    /// One sentence where the file cannot be read.
+    fn of_file(file: &dyn StoredFile) -> Result<Self, String> {
+        let bytes = framed_bytes(file).map_err(|error| format!("cannot read it: {}", said(&error)))?;
+        let mut found: Placements = Framing { name: "file of nodes", ..framing(MAGIC) }.read(&bytes)?;
         found.runs.truncate(RUNS_MAX);
         for run in &mut found.runs {
             run.nodes.iter_mut().for_each(|node| *node = Host::plain(&node.name, &node.id));
         }
-        found
+        Ok(found)
     }
 
     /// Adds a run. What is there for it already stays, but that a checkpoint of it became complete is added.
@@ -137,9 +151,12 @@ impl Placements {
 }
 
 /// By an open file of nodes, the stretches of ranks of a run that ran on this machine; `None` where it says nothing of that.
-pub(crate) fn ranks_here(file: &dyn StoredFile, epoch: u64) -> Option<Vec<(u32, u32)>> {
-    let placements = Placements::of_file(file);
-    let run = placements.runs.iter().find(|run| run.epoch == epoch)?;
+///
+/// # Errors
+/// One sentence where the file cannot be read.
+pub(crate) fn ranks_here(file: &dyn StoredFile, epoch: u64) -> Result<Option<Vec<(u32, u32)>>, String> {
+    let placements = Placements::of_file(file)?;
+    let Some(run) = placements.runs.iter().find(|run| run.epoch == epoch) else { return Ok(None) };
     let here = Host::plain(&clock::host_name(), &clock::host());
     let is_here = |node: &Host| node.id == here.id || node.name == here.name;
     let all = run.of_nodes(&[(0, u32::MAX)]);
@@ -149,7 +166,7 @@ pub(crate) fn ranks_here(file: &dyn StoredFile, epoch: u64) -> Option<Vec<(u32, 
             own.extend(stretches);
         }
     }
-    (!own.is_empty()).then_some(own)
+    Ok((!own.is_empty()).then_some(own))
 }
 
 /// What a file of nodes says was complete beside it, after a run of this epoch had come to its end.
@@ -161,10 +178,13 @@ pub(crate) struct WasComplete {
     pub(crate) durable: bool,
 }
 
-/// Whether an open file is one of nodes.
-pub(crate) fn is_placement(file: &dyn StoredFile) -> bool {
+/// Whether an open file, whole or damaged, begins as one of nodes does; one that cannot be read may.
+pub(crate) fn may_be_placement(file: &dyn StoredFile) -> bool {
     let mut magic = [0; MAGIC.len()];
-    file.read_at(&mut magic, 0).is_ok() && magic == MAGIC
+    match file.read_at(&mut magic, 0) {
+        Ok(()) => magic == MAGIC,
+        Err(error) => error.kind() != io::ErrorKind::UnexpectedEof,
+    }
 }
 
 /// By an open file of nodes, what was complete beside it in runs after this one.
@@ -172,9 +192,8 @@ pub(crate) fn is_placement(file: &dyn StoredFile) -> bool {
 /// # Errors
 /// One sentence where the file cannot be read.
 pub(crate) fn was_complete(file: &dyn StoredFile, after_epoch: u64) -> Result<WasComplete, String> {
-    let bytes = framed_bytes(file).map_err(|error| error.to_string())?;
-    let found: Placements = unframe(MAGIC, &bytes)?;
-    let later = || found.runs.iter().take(RUNS_MAX).filter(|run| run.epoch > after_epoch);
+    let found = Placements::of_file(file)?;
+    let later = || found.runs.iter().filter(|run| run.epoch > after_epoch);
     let in_memory = match later().any(|run| run.is_in_memory == Some(true)) {
         true => Some(true),
         false if later().any(|run| run.is_in_memory.is_none()) => None,
@@ -212,12 +231,11 @@ impl Checkpointer {
         let memory = self.memory_directory();
         let directories = if is_written { memory.iter().cloned().collect() } else { self.job_directories() };
         for (directory, _) in directories.into_iter().filter(|(_, is_first)| *is_first) {
-            let mut placements = Placements::read(&directory);
             let is_memory = memory.as_ref().is_some_and(|(memory, _)| *memory == directory);
             let placement = Placement::new(self.run.epoch, &self.nodes);
-            placements.add(Placement { is_in_memory: Some(is_in_memory && is_memory), ..placement });
-            if let Err(error) = placements.write(&directory, rank) {
-                self.note(format!("on which nodes this job saves is not written down: {error}"));
+            let placement = Placement { is_in_memory: Some(is_in_memory && is_memory), ..placement };
+            if let Err(why) = write_down(&directory, placement, rank) {
+                self.note(format!("on which nodes this job saves is not written down: {why}"));
             }
         }
     }
@@ -236,28 +254,31 @@ impl Checkpointer {
             return;
         }
         let directory = target.tier.directory().to_owned();
-        let mut placements = Placements::read(&directory);
-        placements.add(Placement { is_durable: Some(true), ..Placement::new(self.run.epoch, &self.nodes) });
-        if let Err(error) = placements.write(&directory, rank) {
-            self.note(format!("that this job has durable checkpoints is not written down: {error}"));
+        let placement = Placement { is_durable: Some(true), ..Placement::new(self.run.epoch, &self.nodes) };
+        if let Err(why) = write_down(&directory, placement, rank) {
+            self.note(format!("that this job has durable checkpoints is not written down: {why}"));
         }
     }
 
-    /// What the files on all nodes say, the newest run first. Collective.
-    fn placements(&self) -> Result<Vec<Placement>, Error> {
-        let mut own = Placements::default();
+    /// What the files on all nodes say, the newest run first, and which of the files cannot be read. Collective.
+    fn placements(&self) -> Result<(Vec<Placement>, Vec<String>), Error> {
+        let (mut own, mut own_unreadable) = (Placements::default(), Vec::new());
         // The others that see a directory see the same file.
         for (directory, _) in self.job_directories().into_iter().filter(|(_, is_first)| *is_first) {
-            Placements::read(&directory).runs.into_iter().for_each(|run| own.add(run));
+            match Placements::read(&directory) {
+                Ok(found) => found.runs.into_iter().for_each(|run| own.add(run)),
+                Err(why) => own_unreadable.push(format!("on {}, {why}", self.nodes.name_of(self.ranks.rank()))),
+            }
         }
-        let text = serde_json::to_vec(&own).map_err(|error| Error::Group { why: error.to_string() })?;
-        let mut all = Placements::default();
+        let group = |error: serde_json::Error| Error::Group { why: error.to_string() };
+        let text = serde_json::to_vec(&(own, own_unreadable)).map_err(group)?;
+        let (mut all, mut all_unreadable) = (Placements::default(), Vec::new());
         for text in self.ranks.gather_all(&text)? {
-            let told: Placements =
-                serde_json::from_slice(&text).map_err(|error| Error::Group { why: error.to_string() })?;
+            let (told, unreadable): (Placements, Vec<String>) = serde_json::from_slice(&text).map_err(group)?;
             told.runs.into_iter().for_each(|run| all.add(run));
+            all_unreadable.extend(unreadable);
         }
-        Ok(all.runs)
+        Ok((all.runs, all_unreadable))
     }
 
     /// For each generation that is not whole within reach, what is missing and where it lies. Collective; no words are
@@ -268,10 +289,14 @@ impl Checkpointer {
         if missing.iter().all(|(_, stretches)| stretches.is_empty()) {
             return Ok(BTreeMap::new());
         }
-        let placements = self.placements()?;
+        let (placements, unreadable) = self.placements()?;
         let of = |(key, stretches): (Key, Vec<(u32, u32)>)| {
             let placement = placements.iter().find(|placement| placement.epoch == key.epoch);
-            (!stretches.is_empty()).then(|| (key, where_they_lie(&stretches, placement, &self.nodes)))
+            let lie = || match (where_they_lie(&stretches, placement, &self.nodes), placement) {
+                (said, None) if !unreadable.is_empty() => format!("{said} ({})", named(&unreadable)),
+                (said, _) => said,
+            };
+            (!stretches.is_empty()).then(|| (key, lie()))
         };
         Ok(missing.into_iter().filter_map(of).collect())
     }
@@ -280,7 +305,8 @@ impl Checkpointer {
     /// took them and left the file. A boot takes both from memory, and what never became durable is no loss of a drive. Collective.
     fn expect_nothing_lost(&self) -> Result<(), Error> {
         let says = |(directory, kept): &(PathBuf, Kept)| {
-            let runs = Placements::read(directory).runs;
+            // One that cannot be read was refused before.
+            let runs = Placements::read(directory).unwrap_or_default().runs;
             // What a run kept that was completed may be gone: nobody goes on from there.
             let mut later = runs.iter().filter(|run| run.epoch > self.run.completed.epoch);
             match kept {
@@ -315,7 +341,17 @@ impl Checkpointer {
 
     /// Refuses to begin anew where a run saved on nodes that are not of this job: its checkpoints may be there. Collective.
     pub(in super::super) fn expect_nothing_elsewhere(&mut self) -> Result<(), Error> {
-        let placements = self.placements()?;
+        let (placements, unreadable) = self.placements()?;
+        if !unreadable.is_empty() {
+            return Err(Error::NothingIntact {
+                why: format!(
+                    "no checkpoint of job {:?} is found, and whether there was one is not known: a file that says where it \
+                     saved cannot be read. Move its checkpoints back or, to start over, remove that file: {}",
+                    self.config.job,
+                    named(&unreadable)
+                ),
+            });
+        }
         let Some(newest) = placements.first() else { return Ok(()) };
         self.expect_nothing_lost()?;
         let away: Vec<&str> = newest
@@ -346,6 +382,21 @@ impl Checkpointer {
             ),
         })
     }
+}
+
+/// Adds a run to the file in a directory. One that cannot be read is left as it is: it may say where earlier runs saved.
+fn write_down(directory: &Path, placement: Placement, rank: u32) -> Result<(), String> {
+    let mut placements = Placements::read(directory)
+        .map_err(|why| format!("{why}. It is left as it is; remove it once the job has gone on from where it was"))?;
+    placements.add(placement);
+    placements.write(directory, rank).map_err(|error| error.to_string())
+}
+
+/// The first of these.
+fn named(said: &[String]) -> String {
+    let more = said.len().saturating_sub(NAMED_MAX);
+    let first = said[..said.len() - more].join("; ");
+    if more > 0 { format!("{first}; {more} more") } else { first }
 }
 
 /// What is missing of a generation, and where it was written.
@@ -403,21 +454,26 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_runs_are_kept_and_what_is_no_such_file_says_nothing() {
+    fn the_newest_runs_are_kept_and_a_file_that_cannot_be_read_is_neither_none_nor_written_over() {
         let home = crate::testing::folder();
-        assert_eq!(Placements::read(home.path()), Placements::default());
+        assert_eq!(Placements::read(home.path()), Ok(Placements::default()));
         for epoch in 1..=20 {
-            let mut placements = Placements::read(home.path());
-            placements.add(Placement::new(epoch, &nodes(&["a", "b"], &[0, 0, 1, 0])));
-            placements.write(home.path(), 3).unwrap();
+            write_down(home.path(), Placement::new(epoch, &nodes(&["a", "b"], &[0, 0, 1, 0])), 3).unwrap();
         }
-        let found = Placements::read(home.path());
+        let found = Placements::read(home.path()).unwrap();
         assert_eq!(found.runs.iter().map(|run| run.epoch).collect::<Vec<_>>(), (13..=20).rev().collect::<Vec<_>>());
         assert_eq!(found.runs[0].ranks, [(0, 2), (1, 1), (0, 1)]);
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing is left beside it");
-        for wrong in [&b""[..], b"SFNODE01", b"SFNODE99 and more than sixteen bytes", &[0xFF; 5000]] {
-            fs::write(home.path().join(NODES), wrong).unwrap();
-            assert_eq!(Placements::read(home.path()), Placements::default());
+        let path = home.path().join(NODES);
+        let mut one_bit = fs::read(&path).unwrap();
+        one_bit[60] ^= 1;
+        for wrong in [&b""[..], b"SFNODE01", b"SFNODE99 and more than sixteen bytes", &[0xFF; 5000], &one_bit] {
+            fs::write(&path, wrong).unwrap();
+            let why = Placements::read(home.path()).unwrap_err();
+            assert!(why.starts_with(path.to_str().unwrap()), "{why}");
+            let refused = write_down(home.path(), Placement::new(21, &nodes(&["a"], &[0])), 3).unwrap_err();
+            assert!(refused.starts_with(&why), "{refused}");
+            assert_eq!(fs::read(&path).unwrap(), wrong);
         }
     }
 

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use crate::controller::{Policy, Surefoot};
     use crate::session::{Saved, clock};
-    use crate::testing::failing::{ALL, CREATING, Failing, LISTING, LOOKING, NOTHING, SYNCING};
+    use crate::testing::failing::{ALL, CREATING, Failing, LISTING, LISTING_SECOND, LOOKING, NOTHING, SYNCING};
     use crate::testing::{Home, make_memory};
     use crate::{Alone, Place};
     use std::sync::atomic::Ordering;
@@ -314,6 +314,35 @@ mod tests {
             let refused = refused.unwrap_err().to_string();
             assert!(refused.contains("cannot look at the SSD") && refused.contains("start over"), "{refused}");
         }
+    }
+
+    /// A restart may go on from an older one, and says which could not be looked at, and not that nothing of it is left.
+    #[test]
+    fn a_generation_that_cannot_be_listed_is_not_readable_and_not_gone() {
+        let (home, config) = with_durable_saves();
+        let drive = Arc::new(Failing::default());
+        let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
+        let mut state = vec![0u8; 100_000];
+        let mut open = || {
+            let mut job =
+                Checkpointer::open_with(&storage, clock::host(), "here", config.clone(), Box::new(Alone)).unwrap();
+            // SAFETY: `state` outlives the job, and is left alone during its calls.
+            unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+            job
+        };
+        let mut job = open();
+        for _ in 0..2 {
+            assert_eq!(job.checkpoint().unwrap().decision.place, Place::Both);
+            job.wait_for_copies().unwrap();
+        }
+        drop(job);
+        std::fs::remove_dir_all(home.path().join("memory/job")).unwrap();
+        drive.0.store(LISTING_SECOND, Ordering::Relaxed);
+        let restored = open().restart().unwrap().unwrap();
+        assert_eq!(restored.generation.number, 1);
+        let words = ["not readable: cannot list ", "0000000002-", "Input/output error"];
+        assert!(words.iter().all(|word| restored.report.contains(word)), "{restored:?}");
+        assert!(!restored.report.contains("no part of it is left"), "{restored:?}");
     }
 
     /// A job of two tiers whose every save asks for a durable copy.

@@ -63,7 +63,7 @@ impl Looker {
         let begun = Instant::now();
         let mut answer = CheckpointLook { looked_realtime_ns: clock::realtime_ns(), ..CheckpointLook::default() };
         let mounts = Mounts::read(&self.root).unwrap_or_default();
-        let (mut copies, mut placements) = (Vec::new(), BTreeSet::new());
+        let (mut copies, mut placements, mut unlisted) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let mut journals = BTreeSet::new();
         let mut places = Vec::new();
         for (at, directory) in self.directories.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Looker {
                 &path,
                 (&mounts, begun),
                 &mut copies,
-                [&mut journals, &mut placements],
+                [&mut journals, &mut placements, &mut unlisted],
                 &mut answer,
             );
             answer.directories.push(view);
@@ -108,6 +108,7 @@ impl Looker {
                 copies: std::mem::take(&mut copies),
                 journals: told,
                 placements: placements.into_iter().collect(),
+                unlisted: unlisted.into_iter().collect(),
                 directories: places.clone(),
                 ..Survey::default()
             };
@@ -137,7 +138,7 @@ impl Looker {
         path: &Path,
         (mounts, begun): (&Mounts, Instant),
         copies: &mut Vec<Copy>,
-        [journals, placements]: [&mut BTreeSet<(PathBuf, u32)>; 2],
+        [journals, placements, unlisted]: [&mut BTreeSet<(PathBuf, u32)>; 3],
         answer: &mut CheckpointLook,
     ) -> CheckpointDirectory {
         let mut view = CheckpointDirectory { path: text(directory), ..CheckpointDirectory::default() };
@@ -160,6 +161,7 @@ impl Looker {
         copies.append(&mut survey.copies);
         journals.extend(survey.journals);
         placements.extend(survey.placements);
+        unlisted.extend(survey.unlisted);
         answer.is_cut |= survey.is_cut;
         answer.problems_left_out += survey.problems_left_out;
         for found in survey.problems {
