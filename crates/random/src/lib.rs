@@ -9,7 +9,7 @@
 //! something is added: the state is a sum as well, so that two such streams may be one, some steps apart. Results are recorded with their
 //! seed, so a seed gives the same numbers in each release; the tests below hold them.
 //!
-//! What nobody may guess, keys and tokens, does not come from here but from the kernel.
+//! Keys and tokens must be unguessable and come from the kernel, never from here.
 //!
 //! ```
 //! use surefoot_random::Random;

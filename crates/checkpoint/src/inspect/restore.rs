@@ -291,7 +291,7 @@ impl Building {
             Disk.expect_own_directory(&below(&own).join(".")).map(|()| own)
         });
         let own = own.map_err(failed)?;
-        // Where there are no locks, nobody takes it for what a killed run left.
+        // Without locks it cannot be mistaken for what a killed run left.
         let _ = own.try_lock();
         Ok(Building { path: below(&own), shown, own, parent, name, is_put: false })
     }
@@ -401,7 +401,7 @@ fn sweep(parent: &File, name: &OsStr) {
         }
         if left.len() < LEFT_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    // What stays is in nobody's way.
+    // Leftovers do no harm.
     let _ = Directory::of(parent).and_then(|parent| parent.list(told));
     for name in left {
         let Ok(own) = open_at(parent.as_raw_fd(), &name, libc::O_DIRECTORY).map(File::from) else { continue };

@@ -506,7 +506,7 @@ fn interrupts_and_packets_come_at_their_rate() {
 #[test]
 fn translations_of_the_workload_are_flushed() {
     const TEST: &str = "translations_of_the_workload_are_flushed";
-    // By the clock, so that whoever flushes has his turns as well on a busy machine.
+    // Timed by the clock, so that the flusher is scheduled even on a busy machine.
     const WORKLOAD: &str = "timeout 1.5 sh -c 'while :; do :; done'; echo took=7";
     let words = ["--disturbance", "tlb-shootdown:rate=500", "--workload", WORKLOAD, "--repetitions", "2", "--json"];
     let Some(output) = run(TEST, &words) else { return };

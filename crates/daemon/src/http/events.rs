@@ -189,7 +189,7 @@ fn message(live: LiveEvent) -> Option<Message> {
     let message = match &live.news {
         News::Who { start_ns, end_ns } => LiveMessage::Who { start_ns: *start_ns, end_ns: *end_ns },
         News::Findings { all, .. } => LiveMessage::Findings { headline: all },
-        // Its number alone, so that nobody takes it for one that he missed.
+        // Only its number, so that the client does not count it as missed.
         News::Withheld => return Some(Message::default().id(live.sequence?.to_string())),
         News::Event(event) => match &**event {
             Event::Window(window) => LiveMessage::Window(WindowView::whole(window)),

@@ -1,5 +1,5 @@
 //! What a viewer may see. An answer is made of what [`Viewer::show`] has filtered, and of nothing else: it is a plain function of that, which
-//! cannot hold on to the state of a room, and its result is a [`Seen`], which nobody else can make. What is for everybody says so: [`Public`].
+//! cannot hold on to the state of a room, and its result is a [`Seen`], which only the filter can make. What is for everybody says so: [`Public`].
 
 use super::access::Viewer;
 
@@ -71,7 +71,7 @@ impl<T> Private for Confidential<T> {
     }
 }
 
-/// What was filtered for whoever asks.
+/// Already filtered.
 impl<T> Private for Seen<T> {
     fn seen_by(self, _: Viewer) -> Self {
         self

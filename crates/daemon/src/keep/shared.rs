@@ -59,7 +59,7 @@ pub(crate) enum News {
         /// Of those that rest on no user's files.
         public: Headline,
     },
-    /// Something that the client may not see. Its number is told, so that nobody takes it for one that was missed.
+    /// Something that the client may not see. Its number is sent, so that the client does not count it as missed.
     Withheld,
 }
 

@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(step(Some(&at(500, None, 200.0)), &at(5, None, 260.0)), (5, Change::Reset));
     }
 
-    /// 500, then 499: a driver that sets its counter anew, or a fault of it, and not 4.29 billion errors, however long the look took.
+    /// 500, then 499: a driver that resets its counter, or a fault of it, and not 4.29 billion errors, however long the look took.
     #[test]
     fn a_counter_that_fell_wrapped_only_from_near_its_top_at_a_rate_that_was_seen() {
         let fell = |from: u64, to: u64, within_s: f64, seen_per_s: f64| {

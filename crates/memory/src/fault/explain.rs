@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::FaultMode;
 
 /// Failures in 10^9 hours of one DRAM device, transient and permanent together: Sridharan and Liberty, "A Study of DRAM Failures in the
-/// Field" (SC 2012), recalled and not checked against the paper (facts/memory.md has the range). What counts here is their ratio.
+/// Field" (SC 2012), recalled and not checked against the paper. What counts here is their ratio.
 const RATES: [(Kind, f64); 6] = [
     (Kind::Cell, 34.5),
     (Kind::Row, 8.4),
@@ -37,7 +37,7 @@ const DEVICE_HOURS: f64 = 36.0 * 60.0 * 24.0;
 const NOISY: f64 = 0.1;
 /// And the most that are believed of them in a day.
 const FLIPS_PER_DAY: f64 = 0.2;
-/// A flip is gone after this time: a patrol scrubber writes every word anew in about a day.
+/// A flip is gone after this time: a patrol scrubber rewrites every word in about a day.
 const SCRUB_NS: u64 = 24 * 3600 * 1_000_000_000;
 /// Reports of one cell beyond this say nothing of how even a fault is: what is read most reports most.
 const EVEN_REPORTS: u64 = 5;

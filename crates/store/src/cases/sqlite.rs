@@ -114,7 +114,7 @@ impl Drop for Sqlite {
     }
 }
 
-/// Refuses to begin anew where a store was: its file is empty, or is gone while a copy of what it held lies beside it.
+/// Refuses to create a store where one was lost: its file is empty, or is gone while a copy of what it held lies beside it.
 fn refuse_loss(path: &Path) -> Result<()> {
     let store = || format!("sqlite:{}", path.display());
     let length = || std::fs::metadata(path).map(|about| about.len());

@@ -95,7 +95,7 @@ fn a_store_that_was_lost_is_not_begun_anew() {
     assert!(why.contains("cases.db.saved-1796000000 holds what was in it") && !path.exists(), "{why}");
     std::fs::rename(&saved, home.path().join("elsewhere")).unwrap();
     CaseStore::open(&address, None).unwrap().take(&[alert("a", "k", 5, true)]).unwrap();
-    // The copy of another time beside a store that is there is nobody's loss.
+    // An old copy beside a store that exists is no sign of loss.
     std::fs::write(&saved, "what was in it").unwrap();
     assert_eq!(CaseStore::open(&address, None).unwrap().counts().unwrap().alerts, 1);
 }
