@@ -20,6 +20,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The log of writes is folded into the file when it has this many pages.
 const LOG_PAGES_MAX: i64 = 1_000;
 
+/// Of a store that is there and has nothing in it, and what to do.
+const EMPTY: &str = "the file is empty: the cases that it held are gone; restore it, or remove it and start `surefoot remedy serve` for a new store";
 /// A file that stays empty for so long is not being made by another process.
 const EMPTY_FOR: Duration = Duration::from_secs(2);
 
@@ -60,7 +62,8 @@ impl Sqlite {
             return Err(not_cases(path, "it is the database of another program"));
         }
         if tables == 0 && !opening.may_create()? {
-            return Err(no_store(path, "the file is empty"));
+            // Where the file is not made of pages yet, `remedy serve` refuses it as well.
+            return Err(Error::NoStore { store: format!("sqlite:{}", path.display()), why: EMPTY.into() });
         }
         let prepare = || -> rusqlite::Result<String> {
             if tables == 0 {
@@ -122,8 +125,7 @@ fn refuse_loss(path: &Path) -> Result<()> {
     // Another process may be making it just now.
     while length().is_ok_and(|length| length == 0) {
         if begun.elapsed() > EMPTY_FOR {
-            let why = "its file is empty: the cases that it held are gone; restore it, or remove the file to begin a new store";
-            return Err(Error::NoStore { store: store(), why: why.into() });
+            return Err(Error::NoStore { store: store(), why: EMPTY.into() });
         }
         std::thread::sleep(Duration::from_millis(50));
     }

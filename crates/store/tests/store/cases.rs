@@ -87,7 +87,10 @@ fn a_store_that_was_lost_is_not_begun_anew() {
     };
     std::fs::write(&path, "").unwrap();
     let why = refused();
-    assert!(why.contains("its file is empty") && std::fs::metadata(&path).unwrap().len() == 0, "{why}");
+    assert!(
+        why.contains("the file is empty") && why.contains("remove it") && std::fs::metadata(&path).unwrap().len() == 0,
+        "{why}"
+    );
     std::fs::remove_file(&path).unwrap();
     let saved = home.path().join("cases.db.saved-1796000000");
     std::fs::write(&saved, "what was in it").unwrap();
