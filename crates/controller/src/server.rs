@@ -148,9 +148,9 @@ impl Fleet {
             let why = "no network client would have any role: pass --who with a file that lists tokens or certificates";
             return Err(Error::Unusable { what: "--listen".into(), why: why.into() });
         }
-        let doors = listen.iter().map(|listen| Door::open(listen, tls.is_some())).collect::<Result<Vec<_>, _>>()?;
-        // So that a store that is none is told of now, and not in the middle of the night.
+        // So that a store that is none is told of now, and not in the middle of the night; and before anybody can connect.
         book.now_realtime_ns()?;
+        let doors = listen.iter().map(|listen| Door::open(listen, tls.is_some())).collect::<Result<Vec<_>, _>>()?;
         book.note(&loaded(&name, &policy, policies.policies.len()))?;
         let secrets = Mutex::new(act::secret_files(&policies));
         let link = notifier.as_ref().map(|_| Link::new());

@@ -11,8 +11,8 @@ use crate::image::Healer;
 use crate::medium::Medium;
 use crate::storage::Directory;
 use crate::tier::{
-    Budget, Durable, DurableOptions, JobDirectory, KeptFor, NodePart, StoredPart, expect_own, has_complete, node_parts,
-    small_bytes,
+    Budget, Completed, Durable, DurableOptions, JobDirectory, KeptFor, NodePart, StoredPart, expect_own, has_complete,
+    node_parts, small_bytes,
 };
 use crate::{Disk, Error, Storage};
 use std::collections::BTreeMap;
@@ -67,6 +67,8 @@ pub struct Drained {
     /// The number of the newest checkpoint in the durable tier that is complete and newer than this one, where there is one: a
     /// restart takes that.
     pub newer_there: Option<u64>,
+    /// Whether the durable tier has the mark of the same or a later run of the job that came to its end: no restart takes this one.
+    pub is_ended_there: bool,
     /// What the durable tier lies on; `None` where it could not be looked at.
     pub medium: Option<Medium>,
 }
@@ -255,6 +257,7 @@ fn write(
         refused: Vec::new(),
         is_older: false,
         newer_there: None,
+        is_ended_there: false,
         replaced: Vec::new(),
     };
     let mut missing: Vec<(u32, &[NodePart])> = Vec::new();
@@ -298,9 +301,14 @@ fn write(
     }
     let own = Age { epoch: first.epoch, generation };
     let newest = tier.generations()?.into_iter().find(|stored| stored.committed_ranks.is_some());
-    drained.newer_there = newest.filter(|stored| stored.age() > own).map(|stored| stored.generation.number);
+    // What a run left that came to its end is a result, and no restart takes it; a mark that cannot be read marks nothing.
+    let ended = Completed::read(&Disk, tier.directory(), &first.job).map(|completed| completed.age());
+    let is_ended = |age: Age| ended.is_some_and(|ended| age <= ended);
+    drained.is_ended_there = is_ended(own);
+    let newest = newest.filter(|stored| stored.age() > own && !is_ended(stored.age()));
+    drained.newer_there = newest.map(|stored| stored.generation.number);
     // Beside newer ones this could be among those that go.
-    if prunes && !is_part && drained.newer_there.is_none() {
+    if prunes && !is_part && drained.newer_there.is_none() && !drained.is_ended_there {
         // What cannot be removed now is tried again by the next.
         let _ = tier.prune();
     }

@@ -33,6 +33,8 @@ pub struct Lost {
     pub directory: PathBuf,
     /// The number of the newest that was there, where that is known.
     pub number: Option<u64>,
+    /// Whether older complete ones are left there.
+    pub has_older: bool,
     /// What was there and how that is known, one sentence without its full stop.
     pub why: String,
 }
@@ -95,7 +97,15 @@ impl<'a> Beside<'a> {
     }
 
     fn lost(&self, tier: Tier, directory: &Path, number: Option<u64>, why: String) -> Lost {
-        Lost { number, job: self.job.clone(), owner: self.owner, tier, directory: directory.to_owned(), why }
+        Lost {
+            number,
+            has_older: false,
+            job: self.job.clone(),
+            owner: self.owner,
+            tier,
+            directory: directory.to_owned(),
+            why,
+        }
     }
 
     /// By the file of nodes: that nothing is left of what was complete beside it.
@@ -169,7 +179,8 @@ impl<'a> Beside<'a> {
             };
             // A tier that was moved or is mounted elsewhere is found by who looks there.
             if !is_there && !self.is_elsewhere(survey, number, at_ns) {
-                lost.push(self.lost(Tier::Durable, &directory, Some(number), why));
+                let has_older = is_complete(survey, &directory, 0, 0);
+                lost.push(Lost { has_older, ..self.lost(Tier::Durable, &directory, Some(number), why) });
             }
         }
         lost

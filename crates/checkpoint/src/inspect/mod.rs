@@ -11,6 +11,7 @@ mod missing;
 mod newer;
 mod restore;
 mod survey;
+mod unread;
 mod verify;
 
 pub use drain::{Drained, Drains, drain};
@@ -20,6 +21,7 @@ pub use missing::{Missing, missing};
 pub use newer::Newer;
 pub use restore::{RankFiles, RestoredFiles, Wanted, restore};
 pub use survey::{Copy, Problem, Survey, SurveyLimits, Tier, epochs_of, payload_bytes, survey, survey_within};
+pub use unread::{Unread, unread_journal};
 pub use verify::{Locks, State, Verdict, lock, scrub, verify};
 
 use surefoot_heal::sidecar::Progress;

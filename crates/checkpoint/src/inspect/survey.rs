@@ -107,6 +107,8 @@ pub struct Survey {
     pub placements: Vec<(PathBuf, u32)>,
     /// What was looked into, without links.
     pub directories: Vec<PathBuf>,
+    /// Files of nodes that cannot be read, each of which is a problem, too.
+    pub unread: Vec<super::Unread>,
     /// Directories below those that could not be listed, each of which is a problem, too, and the users whose they are, or
     /// whose the directories above are: what is in them is not known.
     pub unlisted: Vec<(PathBuf, u32)>,
@@ -445,8 +447,17 @@ impl Walk {
             Err(_) if listed.links.iter().any(|link| link == NODES) => {}
             Err(_) if is_absent(directory, NODES) => {}
             Err(why) if may_be || listed.is_of_job => {
-                let why = format!("it says where this job saved, and cannot be read: {why}");
-                self.problem(&path.join(NODES), owner, why);
+                let why = format!(
+                    "it says what this job saved and on which nodes, and cannot be read ({why}): whether a newer checkpoint was here \
+                     is not known; when you know what the job had, remove it, and the job writes a new one"
+                );
+                let file = path.join(NODES);
+                if self.found.unread.len() < PROBLEMS_MAX {
+                    self.take(owner, |taken| taken.bytes += 2 * path.as_os_str().len() + why.len());
+                    let (directory, path, why) = (path.to_owned(), file.clone(), why.clone());
+                    self.found.unread.push(super::Unread { directory, owner, path, why });
+                }
+                self.problem(&file, owner, why);
             }
             Err(_) => {}
         }

@@ -216,6 +216,11 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
     if verdict.state == State::Lost && !is_still(copy, manifest) {
         return Verdict::of(State::Changed, "a running job replaced it in between");
     }
+    // Without a mark nobody was told that it is there.
+    if verdict.state == State::Lost && copy.tier == Tier::Durable && is_absent(&copy.directory.join("commit")) {
+        let why = format!("it has no mark of rank 0: it was not written to its end; {}", verdict.why);
+        return Verdict { state: State::Unfinished, why, ..verdict };
+    }
     if copy.tier == Tier::Memory && verdict.state != State::Lost {
         mend_manifests(copy, manifest, mends, &mut verdict);
     }

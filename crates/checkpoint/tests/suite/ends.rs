@@ -268,6 +268,28 @@ fn a_drain_beside_a_newer_durable_checkpoint_says_that_a_restart_takes_that_one(
     for _ in 0..2 {
         let drained = inspect::drain(&wish, &mut quiet).unwrap();
         assert_eq!((drained.generation.number, drained.newer_there), (3, Some(5)));
+        assert!(!drained.is_ended_there);
+    }
+}
+
+/// The later run came to its end: a restart begins anew, and takes neither its last checkpoint nor the one that is drained.
+#[test]
+fn a_drain_beside_the_end_of_a_later_run_says_that_no_restart_takes_it() {
+    let (tiers, others) = (Tiers::new(), Tiers::new());
+    job(2, &tiers.config(memory_only()), |mut rank| saves(&mut rank, 3));
+    let config = others.config(Policy::Fixed(Fixed::Durable));
+    job(2, &config, |mut rank| {
+        saves(&mut rank, 5);
+        drop(rank.job.complete().unwrap());
+    });
+    let mut wish = drains(&tiers);
+    wish.durable = others.home.path().join("ssd");
+    (wish.prunes, wish.options.keep) = (true, 1);
+    let drained = inspect::drain(&wish, &mut quiet).unwrap();
+    assert_eq!((drained.generation.number, drained.newer_there, drained.is_ended_there), (3, None, true));
+    forget_memory(&others);
+    for (step, restored) in restarted(2, &config, 3) {
+        assert!(step.is_none() && restored.unwrap().is_none(), "{step:?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `surefoot checkpoint drain`.
 
-use super::lost;
+use super::list::ProblemLine;
+use super::lost::{self, Gone};
 use super::options::{DrainOptions, durable_of, own_memory};
 use super::progress::Bar;
 use crate::account;
@@ -9,7 +10,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::Error;
-use surefoot_checkpoint::inspect::{self, Drains};
+use surefoot_checkpoint::inspect::{self, Drains, Unread};
 use surefoot_checkpoint::medium::Medium;
 use surefoot_checkpoint::tier::DurableOptions;
 use surefoot_console::exit::Outcome;
@@ -38,6 +39,8 @@ pub struct Line<'a> {
     /// The number of a complete checkpoint in this directory that is newer and that a restart takes instead; `null` where
     /// there is none.
     newer_there: Option<u64>,
+    /// Whether this directory says that the job came to its end in the same or a later run: no restart takes this checkpoint.
+    is_ended_there: bool,
     /// What was there of it that was damaged, and was written anew.
     replaced: &'a [String],
     /// What the directory lies on, such as `ext4 on sda1`; `null` where it could not be looked at.
@@ -97,11 +100,19 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Found);
         }
         Err(error) => {
-            lost::tell(&[wish.memory.join(&options.job)], &options.job);
-            return Err(error.into());
+            return match lost::tell(&[wish.memory.join(&options.job)], &options.job) {
+                true if matches!(error, Error::Option { option: "job", .. }) => {
+                    surefoot_console::tell!("surefoot: nothing of {} is drained", options.job);
+                    Ok(Outcome::Found)
+                }
+                _ => Err(error.into()),
+            };
         }
         Ok(drained) => drained,
     };
+    // What says which checkpoints were here, and cannot be read.
+    let survey = inspect::survey(&[wish.memory.join(&options.job)])?;
+    let unread: Vec<Unread> = survey.unread_of(&Gone::of(&survey).unread, &options.job, None).collect();
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     let number = drained.generation.number;
     if options.json {
@@ -121,11 +132,15 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
                 refused: &drained.refused,
                 is_older: drained.is_older,
                 newer_there: drained.newer_there,
+                is_ended_there: drained.is_ended_there,
                 replaced: &drained.replaced,
                 medium: drained.medium.as_ref().map(|medium| medium.said.as_str()),
                 is_durable: drained.medium.as_ref().and_then(Medium::is_durable),
             },
         )?;
+        for unread in &unread {
+            output::line(&mut out, &ProblemLine { path: &unread.path, why: &unread.why })?;
+        }
     } else {
         drained.refused.iter().try_for_each(|refused| writeln!(out, "Not taken: {refused}"))?;
         drained.replaced.iter().try_for_each(|replaced| writeln!(out, "Rewritten: {replaced}"))?;
@@ -155,11 +170,28 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
             options.job
         )?;
     }
+    if drained.is_ended_there && !options.json {
+        writeln!(
+            out,
+            "No restart takes it: by the file `completed` in {}, {} came to its end in the same or a later run. Its files come out with \
+             `surefoot checkpoint restore {} --job {} --generation {number} --to DIR`",
+            durable.display(),
+            options.job,
+            durable.display(),
+            options.job
+        )?;
+    }
     if drained.is_older && !options.json {
         writeln!(out, "Lost: memory has a checkpoint that cannot be drained and is newer, or may be")?;
     }
+    if !options.json {
+        unread.iter().try_for_each(|unread| writeln!(out, "Problem: {}", lost::unread_text(unread)))?;
+        if !unread.is_empty() && !drained.is_older {
+            writeln!(out, "Whether generation {number} is the newest that the job had in memory is not known")?;
+        }
+    }
     out.flush()?;
-    Ok(if drained.is_older { Outcome::Found } else { Outcome::Done })
+    Ok(if drained.is_older || !unread.is_empty() { Outcome::Found } else { Outcome::Done })
 }
 
 /// Where it is, and how durable that is.

@@ -68,6 +68,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
     let rows = rows(&survey);
     let mut problems = problems(&survey);
     let gone = Gone::of(&survey);
+    problems.extend(gone.problems(&survey).map(|unread| (unread.path.clone(), unread.why.clone())));
     let jobs = inspect::jobs(&survey, &mut |error| problems.push(split(error)));
     let now_ns = jobs::now_ns();
     let jobs: Vec<JobLine> = jobs.iter().map(|job| JobLine::of(job, now_ns)).collect();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use surefoot_checkpoint::inspect::{self, Lost, Missing, Survey, Tier};
+use surefoot_checkpoint::inspect::{self, Lost, Missing, Survey, Tier, Unread};
 use surefoot_checkpoint::session::journal;
 use surefoot_console::people;
 use surefoot_model::one_line;
@@ -41,6 +41,8 @@ pub struct LostLine<'a> {
 pub struct Gone {
     pub missing: Vec<Missing>,
     pub lost: Vec<Lost>,
+    /// Files that say what was here, and cannot be read.
+    pub unread: Vec<Unread>,
 }
 
 /// A line of one or the other kind.
@@ -54,12 +56,23 @@ pub enum GoneLine<'a> {
 impl Gone {
     /// What a survey shows to be gone.
     pub fn of(survey: &Survey) -> Self {
-        let mut history = |directory: &Path, owner| journal::read_of(directory, owner, usize::MAX).ok().flatten();
-        Gone { missing: inspect::missing(survey), lost: inspect::lost(survey, &mut history) }
+        let mut unread = survey.unread.clone();
+        let mut history = |directory: &Path, owner| {
+            let read = journal::read_of(directory, owner, usize::MAX);
+            unread.extend(inspect::unread_journal(survey, directory, owner, &read));
+            read.ok().flatten()
+        };
+        let lost = inspect::lost(survey, &mut history);
+        Gone { missing: inspect::missing(survey), lost, unread }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.lost.is_empty()
+        self.missing.is_empty() && self.lost.is_empty() && self.unread.is_empty()
+    }
+
+    /// What is no problem of the survey's yet.
+    pub fn problems<'a>(&'a self, survey: &'a Survey) -> impl Iterator<Item = &'a Unread> {
+        self.unread.iter().filter(|unread| survey.problems.iter().all(|problem| problem.path != unread.path))
     }
 
     pub fn lines(&self) -> impl Iterator<Item = GoneLine<'_>> {
@@ -93,12 +106,16 @@ impl Gone {
     }
 }
 
-/// Says what a job had in these directories and has no more, where it is asked for and nothing of it is found.
-pub fn tell(directories: &[PathBuf], job: &str) {
-    let Ok(survey) = inspect::survey(directories) else { return };
-    for row in Gone::of(&survey).lost.iter().filter(|row| row.job == job) {
-        surefoot_console::tell!("surefoot: {}", lost_text(row).trim_end());
-    }
+/// Says what a job had in these directories and has no more, or whether that is not known, where it is asked for and nothing of it is found.
+/// Returns whether anything was said.
+pub fn tell(directories: &[PathBuf], job: &str) -> bool {
+    let Ok(survey) = inspect::survey(directories) else { return false };
+    let gone = Gone::of(&survey);
+    let lost = gone.lost.iter().filter(|row| row.job == job).map(|row| lost_text(row).trim_end().to_owned());
+    let said: Vec<String> =
+        lost.chain(survey.unread_of(&gone.unread, job, None).map(|unread| unread_text(&unread))).collect();
+    said.iter().for_each(|text| surefoot_console::tell!("surefoot: {text}"));
+    !said.is_empty()
 }
 
 fn missing_text(row: &Missing) -> String {
@@ -129,10 +146,18 @@ fn missing_text(row: &Missing) -> String {
 
 /// A line for people.
 pub fn lost_text(row: &Lost) -> String {
-    let what = match row.tier {
-        Tier::Memory => "checkpoints in memory here",
-        Tier::Durable => "complete checkpoints here",
+    let (directory, job, why) = (people::path(&row.directory), one_line(&row.job), one_line(&row.why));
+    let what = match (row.tier, row.number) {
+        (Tier::Durable, Some(number)) if row.has_older => {
+            format!("had the complete checkpoint {number} here; only older ones are left")
+        }
+        (Tier::Durable, _) => "had complete checkpoints here, and none is left".to_owned(),
+        (Tier::Memory, _) => "had checkpoints in memory here, and none is left".to_owned(),
     };
-    let (directory, job) = (people::path(&row.directory), one_line(&row.job));
-    format!("{directory}: lost: job {job} had {what}, and none is left: {}\n", one_line(&row.why))
+    format!("{directory}: lost: job {job} {what}: {why}\n")
+}
+
+/// A line for people, without its end.
+pub fn unread_text(row: &Unread) -> String {
+    format!("{}: {}", people::path(&row.path), one_line(&row.why))
 }

@@ -77,14 +77,17 @@ fn nearest(memory: &Path, job: &str) -> String {
 /// says; else those that one started here would have.
 pub fn durable_of(memory: &Path, job: &str) -> anyhow::Result<Vec<PathBuf>> {
     let directory = memory.join(job);
+    let is_there = directory.try_exists().with_context(|| format!("{} cannot be looked at", directory.display()))?;
     anyhow::ensure!(
-        directory.exists(),
+        is_there,
         "no job {job} in {}; --memory DIR names another directory{}",
         memory.display(),
         nearest(memory, job)
     );
     let opened = read_published(&directory)
-        .with_context(|| format!("the settings in {} cannot be read", directory.display()))?;
+        .with_context(|| {
+            format!("which durable directory {job} uses is not known: name it with --durable DIR; the job's settings cannot be read")
+        })?;
     let told = match opened {
         Some(told) => told,
         None => Settings::of(&Surroundings::here(), job, memory)?.told(),

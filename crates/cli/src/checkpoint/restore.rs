@@ -1,7 +1,7 @@
 //! `surefoot checkpoint restore`.
 
-use super::list::is_durable;
-use super::lost;
+use super::list::{ProblemLine, is_durable};
+use super::lost::{self, Gone};
 use super::options::RestoreOptions;
 use super::progress::Bar;
 use crate::account;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use surefoot_checkpoint::Error;
-use surefoot_checkpoint::inspect::{self, Lost, RankFiles, RestoredFiles, Survey, Tier, Wanted};
+use surefoot_checkpoint::inspect::{self, Lost, RankFiles, RestoredFiles, Survey, Tier, Unread, Wanted};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::rfc3339;
@@ -59,30 +59,54 @@ struct Newer {
     why: Option<String>,
 }
 
-impl Newer {
-    /// By what is here, and by what the job's journal and its file of nodes say.
-    fn all(survey: &Survey, restored: &RestoredFiles, options: &RestoreOptions, owner: Option<u32>) -> Vec<Newer> {
+/// What is known to be newer than the restored checkpoint, and what may be.
+struct Later {
+    newer: Vec<Newer>,
+    unread: Vec<Unread>,
+}
+
+impl Later {
+    /// By what is here, and by what the job's journal and its file of nodes say, or would say if they could be read.
+    fn of(survey: &Survey, restored: &RestoredFiles, options: &RestoreOptions, owner: Option<u32>) -> Later {
         if options.generation.is_some() {
-            return Vec::new();
+            return Later { newer: Vec::new(), unread: Vec::new() };
         }
         let here = restored.newer.iter().map(|newer| Newer {
             generation: newer.generation,
             taken_realtime_ns: newer.taken_realtime_ns,
             why: None,
         });
-        let mut all: Vec<Newer> = here.collect();
+        let mut newer: Vec<Newer> = here.collect();
         let number = restored.generation.number;
+        let owner = owner.or_else(|| restored.ranks.first().map(|rank| rank.owner));
         let is_of_job = |lost: &Lost| lost.job == options.job && owner.is_none_or(|owner| owner == lost.owner);
-        for lost in lost::Gone::of(survey).lost.into_iter().filter(is_of_job) {
+        let gone = Gone::of(survey);
+        for lost in gone.lost.iter().filter(|lost| is_of_job(lost)) {
             let is_known = |newer: &Newer| lost.number.is_some() && newer.generation == lost.number;
-            if lost.number.is_none_or(|lost| lost > number) && !all.iter().any(is_known) {
-                let why = Some(lost::lost_text(&lost).trim_end().to_owned());
-                all.push(Newer { generation: lost.number, taken_realtime_ns: None, why });
+            if lost.number.is_none_or(|lost| lost > number) && !newer.iter().any(is_known) {
+                let why = Some(lost::lost_text(lost).trim_end().to_owned());
+                newer.push(Newer { generation: lost.number, taken_realtime_ns: None, why });
             }
         }
-        all
+        let unread = survey.unread_of(&gone.unread, &options.job, owner).collect();
+        Later { newer, unread }
     }
 
+    fn is_none(&self) -> bool {
+        self.newer.is_empty() && self.unread.is_empty()
+    }
+
+    /// What follows the sentence that says which checkpoint was restored.
+    fn older(&self) -> &'static str {
+        match self.newer.iter().any(|newer| newer.generation.is_some()) {
+            true => "; it is not the newest that the job had",
+            false if self.is_none() => "",
+            false => "; whether it is the newest that the job had is not known",
+        }
+    }
+}
+
+impl Newer {
     fn text(&self, restored: &RestoredFiles) -> String {
         let which = match self.generation {
             Some(number) => format!("generation {number}"),
@@ -127,12 +151,17 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Found);
         }
         Err(error) => {
-            lost::tell(&options.directories, &options.job);
-            return Err(error.into());
+            return match lost::tell(&options.directories, &options.job) {
+                true if matches!(error, Error::Option { option: "job", .. }) => {
+                    surefoot_console::tell!("surefoot: nothing of {} is restored", options.job);
+                    Ok(Outcome::Found)
+                }
+                _ => Err(error.into()),
+            };
         }
         Ok(restored) => restored,
     };
-    let newer = Newer::all(&survey, &restored, options, owner);
+    let later = Later::of(&survey, &restored, options, owner);
     for renamed in inspect::renamed(&survey) {
         if restored.ranks.iter().any(|files| files.job_directory == renamed.directory) {
             surefoot_console::tell!("surefoot: {renamed}");
@@ -181,21 +210,21 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         )?;
     }
     if options.json {
-        for Newer { generation, taken_realtime_ns, why } in &newer {
+        for Newer { generation, taken_realtime_ns, why } in &later.newer {
             let (generation, taken_realtime_ns, why) = (*generation, *taken_realtime_ns, why.as_deref());
             let taken_realtime = taken_realtime_ns.map(rfc3339);
             let line = NewerLine { job: &options.job, generation, taken_realtime_ns, taken_realtime, why };
             output::line(&mut out, &line)?;
         }
+        for unread in &later.unread {
+            output::line(&mut out, &ProblemLine { path: &unread.path, why: &unread.why })?;
+        }
     } else {
         restored.refused.iter().try_for_each(|refused| writeln!(out, "Refused: {refused}"))?;
         let (number, taken) = (restored.generation.number, utc(restored.taken_realtime_ns));
-        newer.iter().try_for_each(|newer| write!(out, "{}", newer.text(&restored)))?;
-        let older = match newer.iter().any(|newer| newer.generation.is_some()) {
-            true => "; it is not the newest that the job had",
-            false if newer.is_empty() => "",
-            false => "; whether it is the newest that the job had is not known",
-        };
+        later.newer.iter().try_for_each(|newer| write!(out, "{}", newer.text(&restored)))?;
+        later.unread.iter().try_for_each(|unread| writeln!(out, "Problem: {}", lost::unread_text(unread)))?;
+        let older = later.older();
         writeln!(
             out,
             "Generation {number} of {taken} UTC is in {}{older}",
@@ -204,7 +233,7 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
     }
     out.flush()?;
     // What is in the directory is whole; the work since is lost, and a script must not go on as if it were not.
-    Ok(if newer.is_empty() { Outcome::Done } else { Outcome::Found })
+    Ok(if later.is_none() { Outcome::Done } else { Outcome::Found })
 }
 
 /// Whether a part was read from where a loss of power leaves it.

@@ -8,7 +8,7 @@ use crate::account::Steps;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
-use surefoot_checkpoint::inspect::{self, Copy, Locks, Problem, State, Survey, Verdict};
+use surefoot_checkpoint::inspect::{self, Copy, Locks, Problem, State, Survey, Unread, Verdict};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
@@ -43,6 +43,10 @@ pub struct Line<'a> {
     why: &'a str,
 }
 
+fn problem_of(unread: &Unread) -> Problem {
+    Problem { path: unread.path.clone(), why: unread.why.clone(), owner: unread.owner, is_link: false }
+}
+
 pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     let mut survey = inspect::survey(&options.directories()?)?;
     survey.problems.extend(inspect::renamed(&survey).into_iter().map(|renamed| Problem {
@@ -53,6 +57,8 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     }));
     // Before the locks are held, which a running job would have.
     let gone = Gone::of(&survey);
+    let unread: Vec<Problem> = gone.problems(&survey).map(problem_of).collect();
+    survey.problems.extend(unread);
     // Held to the end, so that no job starts over what is being repaired.
     let locks = if act == Act::Scrub { inspect::lock(&survey.copies).map(Some) } else { Ok(None) };
     let locks = match locks {

@@ -70,6 +70,14 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
+    /// The file of a store in SQLite that is not there yet.
+    pub fn new_file(&self) -> Option<PathBuf> {
+        match self.store.as_ref()?.parse::<Address>().ok()? {
+            Address::Sqlite(path) => path.try_exists().is_ok_and(|is_there| !is_there).then_some(path),
+            Address::Postgres(_) => None,
+        }
+    }
+
     /// The book of the store, which is made where there is none; `None` where no store is named.
     pub fn book(&self) -> anyhow::Result<Option<Book>> {
         self.book_by(Book::new)

@@ -127,6 +127,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     let privileges = OfController::to_begin(&root, has_own_host, &options.written())
         .context("privileges that a controller does not need")?;
     let tls = options.tls_certificate.clone().zip(options.tls_key.clone());
+    let new_store = options.store.new_file();
     let fleet = Fleet::start(Config {
         listen: options.listen.clone(),
         tls: tls.map(|(certificate, key)| TlsFiles {
@@ -146,6 +147,9 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         record: Some(record(&root, options.journal.as_deref())?),
     })?;
     privileges.go_on(&root).context("privileges that a controller needs no more")?;
+    if let Some(path) = new_store {
+        surefoot_console::tell!("surefoot remedy: new store {}: there was no such file", path.display());
+    }
     let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
     for address in fleet.addresses() {
         match address {

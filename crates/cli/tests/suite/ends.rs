@@ -611,8 +611,109 @@ fn a_drain_and_a_restore_say_what_the_job_had() {
     let restore = ["restore", memory_text, "--job", "pair", "--to", to.to_str().unwrap()];
     for words in [&["drain", "pair", "--memory", memory_text][..], &restore] {
         let (code, said) = run(words);
-        assert!(code == Some(2) && said.contains("had checkpoints in memory here, and none is left"), "{said}");
+        assert!(code == Some(1) && said.contains("had checkpoints in memory here, and none is left"), "{said}");
+        assert!(!said.contains("job: "), "{said}");
     }
+    // What was never there is a mistake of who asks.
+    let (code, said) = run(&["drain", "other", "--memory", memory_text]);
+    assert!(code == Some(2) && said.contains("no job other in"), "{said}");
+    // The settings say where the SSD is, if they can be read.
+    fs::write(memory.join("pair/settings.json"), "").unwrap();
+    let (code, said) = run(&["drain", "pair", "--memory", memory_text]);
+    assert!(code == Some(2) && said.contains("--durable DIR"), "{said}");
+}
+
+/// Who restores or drains while the file that names the newest checkpoint cannot be read must learn that it may not be the newest.
+#[test]
+fn what_says_what_a_job_saved_and_cannot_be_read_is_no_success() {
+    let empty = |path: &Path| fs::write(path, "").unwrap();
+    let zeros = |path: &Path| fs::write(path, vec![0; fs::metadata(path).unwrap().len() as usize]).unwrap();
+    let flip = |path: &Path| {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[100] ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    let no_file = |path: &Path| {
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+    };
+    type Harm<'a> = &'a dyn Fn(&Path);
+    let cases: [(&str, Harm<'_>, &str); 6] = [
+        ("nodes", &flip, "cannot be read ("),
+        ("nodes", &empty, "cannot be read ("),
+        ("nodes", &no_file, "cannot be read ("),
+        ("journal.jsonl", &empty, "no line of it can be read"),
+        ("journal.jsonl", &zeros, "no line of it can be read"),
+        ("journal.jsonl", &no_file, "it cannot be read ("),
+    ];
+    for (name, harm, words) in cases {
+        let home = on_disk();
+        let [memory, ssd, other] = ["memory", "ssd", "other"].map(|name| home.path().join(name));
+        [&memory, &ssd, &other].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        in_both_tiers(&memory, &ssd, |_| {});
+        let spoiled = memory.join("pair").join(name);
+        harm(&spoiled);
+        let [memory_text, ssd_text, other_text] = [&memory, &ssd, &other].map(|path| path.to_str().unwrap());
+        let to = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+        let drain = ["drain", "pair", "--memory", memory_text, "--durable", other_text, "--allow-memory"];
+        for words_of in [
+            &["list", memory_text, ssd_text][..],
+            &["verify", memory_text, ssd_text],
+            &["restore", memory_text, ssd_text, "--job", "pair", "--to", &to("people")],
+            &drain,
+        ] {
+            let (code, said) = run(words_of);
+            let line = format!("Problem: {}: ", spoiled.display());
+            let is_said = said.contains(&line) && said.contains(words) && said.contains("is not known");
+            assert!(code == Some(1) && is_said, "{name}: {words_of:?}: {code:?} {said}");
+        }
+        let to_lines = to("lines");
+        let restore = ["restore", memory_text, "--job", "pair", "--to", &to_lines, "--json"];
+        for words_of in [&restore[..], &[&drain[..], &["--json"]].concat()] {
+            let (code, said) = run(words_of);
+            let line = format!("{{\"type\":\"problem\",\"path\":{:?}", spoiled.to_str().unwrap());
+            assert!(code == Some(1) && said.contains(&line), "{name}: {words_of:?}: {code:?} {said}");
+        }
+        // What is asked for by its number is what one gets.
+        let (code, said) = run(&["restore", memory_text, "--job", "pair", "--to", &to("chosen"), "--generation", "2"]);
+        assert!(code == Some(0), "{name}: {said}");
+        // As the sentence says, and the job goes on.
+        if name == "nodes" || spoiled.is_dir() {
+            let _ = fs::remove_file(&spoiled);
+            let _ = fs::remove_dir(&spoiled);
+        }
+        in_both_tiers(&memory, &ssd, |_| {});
+        let (code, said) = run(&["list", memory_text, ssd_text]);
+        assert!(code == Some(0) && !said.contains("Problem"), "{name}: {said}");
+    }
+}
+
+/// What was never marked as complete was told to nobody; what was, and lost its mark, is named by its number.
+#[test]
+fn a_damaged_checkpoint_is_lost_only_if_it_was_complete() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+    let [newest] = &within(&ssd.join("pair"), "0000000003-")[..] else { panic!("one") };
+    fs::write(newest.join("commit"), "").unwrap();
+    let (code, said) = run(&["list", memory_text, ssd_text]);
+    let is_said = said.contains("had the complete checkpoint 3 here; only older ones are left");
+    assert!(code == Some(1) && is_said && !said.contains("none is left"), "{said}");
+    // Nothing else knows of it.
+    fs::remove_dir_all(&memory).unwrap();
+    fs::remove_file(newest.join("commit")).unwrap();
+    let image = newest.join("rank-00001.image");
+    let mut bytes = fs::read(&image).unwrap();
+    bytes[5000] ^= 1;
+    fs::write(&image, bytes).unwrap();
+    let (code, said) = run(&["verify", ssd_text]);
+    let counts = "4 copies: 3 whole, 1 unfinished";
+    assert!(code == Some(0) && said.contains("it has no mark of rank 0") && said.contains(counts), "{said}");
+    let to = home.path().join("out");
+    let (code, said) = run(&["restore", ssd_text, "--job", "pair", "--to", to.to_str().unwrap()]);
+    assert!(code == Some(0) && said.contains("Refused: generation 3") && said.contains("Generation 2 of"), "{said}");
 }
 
 /// A script that restores and goes on must learn that the newest is lost; what it asks for by number is what it gets.

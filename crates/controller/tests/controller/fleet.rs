@@ -648,3 +648,18 @@ fn an_alert_that_claims_to_be_of_an_agent_and_is_not_is_refused_and_told() {
     let trail = ask.get("/api/v1/trail").1.to_string();
     assert!(trail.contains("not_taken") && trail.contains("no agent has found it"), "{trail}");
 }
+
+/// Nobody connects to a controller that will not start.
+#[test]
+fn a_store_is_looked_at_before_anybody_can_connect() {
+    let Some(setup) = Setup::with_hook("a_store_is_looked_at_before_anybody_can_connect") else { return };
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("cases.db");
+    std::fs::write(&path, "").unwrap();
+    let setup = setup.store(&format!("sqlite:{}", path.display()));
+    setup.policy(&setup.hook_policy("", false));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = vec![taken.local_addr().unwrap().to_string().parse().unwrap()];
+    let told = Fleet::start(Config { listen, ..setup.config() }).err().unwrap().to_string();
+    assert!(told.contains("the file is empty"), "{told}");
+}

@@ -22,6 +22,9 @@ const LOG_PAGES_MAX: i64 = 1_000;
 
 /// Of a store that is there and has nothing in it, and what to do.
 const EMPTY: &str = "the file is empty: the cases that it held are gone; restore it, or remove it and start `surefoot remedy serve` for a new store";
+/// Of a store whose pages SQLite cannot make sense of, and what to do. It says the same where the disk fails to read them.
+const DAMAGED: &str = "the store is damaged, or its disk gives read errors (see `dmesg`): stop all controllers of it, then put a backup back, or move \
+                       the file aside with its -wal and -shm; `sqlite3 FILE .recover` saves what can be read";
 /// A file that stays empty for so long is not being made by another process.
 const EMPTY_FOR: Duration = Duration::from_secs(2);
 
@@ -50,6 +53,7 @@ impl Sqlite {
         let failed = |doing: &'static str| {
             move |source: rusqlite::Error| match source.sqlite_error_code() {
                 Some(ErrorCode::NotADatabase) => not_cases(path, "it is no SQLite database"),
+                Some(ErrorCode::DatabaseCorrupt) => not_cases(path, &format!("{source}: {DAMAGED}")),
                 _ => Error::Sqlite { path: path.to_owned(), doing, source },
             }
         };
@@ -272,6 +276,9 @@ fn taken(value: ValueRef<'_>) -> Value {
 fn trouble(error: rusqlite::Error) -> Trouble {
     match error.sqlite_error().map(|error| error.extended_code) {
         Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE | rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY) => Trouble::Twice,
-        _ => Trouble::Other(error.to_string()),
+        _ => match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Trouble::Other(format!("{error}: {DAMAGED}")),
+            _ => Trouble::Other(error.to_string()),
+        },
     }
 }

@@ -103,6 +103,32 @@ fn a_store_that_was_lost_is_not_begun_anew() {
     assert_eq!(CaseStore::open(&address, None).unwrap().counts().unwrap().alerts, 1);
 }
 
+/// Who finds a store cut or overwritten is told what to do with it, and it stays as it is.
+#[test]
+fn a_damaged_store_is_left_as_it_is_and_what_to_do_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("cases.db");
+    let address = format!("sqlite:{}", path.display()).parse::<Address>().unwrap();
+    let alerts: Vec<_> = (0..200).map(|key| alert("a", &key.to_string(), 5, true)).collect();
+    CaseStore::open(&address, None).unwrap().take(&alerts).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    assert!(!home.path().join("cases.db-wal").exists() && whole.len() > 8 * 4096, "{}", whole.len());
+    let mut zeroed = whole.clone();
+    zeroed[4096..].fill(0);
+    for (what, bytes) in [("cut", &whole[..whole.len() / 2]), ("zeroed", &zeroed)] {
+        for opening in [Opening::create(), Opening::existing()] {
+            std::fs::write(&path, bytes).unwrap();
+            let used = CaseStore::open_as(&address, None, &opening).and_then(|mut store| {
+                store.counts()?;
+                store.take(&alerts).map(drop)
+            });
+            let told = used.unwrap_err().to_string();
+            assert!(told.contains("damaged") && told.contains("put a backup back"), "{what}: {told}");
+            assert_eq!(std::fs::read(&path).unwrap().len(), bytes.len(), "{what}");
+        }
+    }
+}
+
 #[test]
 fn who_only_reads_makes_no_tables_in_a_server() {
     let server = match Postgres::start() {

@@ -227,7 +227,13 @@ fn read_journals(
         begins(&directory);
         let before = followed.read_bytes();
         let found = followed.read_of(&directory, owner, lines_max, left);
-        left = left.saturating_sub(followed.read_bytes() - before);
+        let read_bytes = followed.read_bytes() - before;
+        // What this look had no room for is read by the next.
+        if found.is_ok() && read_bytes < left {
+            let unread = inspect::unread_journal(&Survey::default(), &directory, owner, &found);
+            unread.into_iter().for_each(|unread| problem(answer, &unread.path, owner, unread.why));
+        }
+        left = left.saturating_sub(read_bytes);
         match found {
             Ok(Some(history)) => journals.push((directory, owner, history)),
             Ok(None) => {}
@@ -288,5 +294,34 @@ fn problem(answer: &mut CheckpointLook, path: &Path, owner: u32, why: String) {
         answer.problems.push(CheckpointProblem { path: text(path), why, uid: Some(owner) });
     } else {
         answer.problems_left_out += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A journal that was emptied tells of nothing, and that is told; one for which a look had no room is not judged.
+    #[test]
+    fn an_emptied_journal_is_a_problem() {
+        let home = tempfile::tempdir().unwrap();
+        let directories = ["emptied", "written"].map(|name| home.path().join(name));
+        directories.iter().for_each(|path| fs::create_dir(path).unwrap());
+        fs::write(directories[0].join("journal.jsonl"), "").unwrap();
+        let line = r#"{"realtime_ns":1,"event":"restart","generation":null,"step":null,"report":"begun"}"#;
+        fs::write(directories[1].join("journal.jsonl"), format!("{line}\n")).unwrap();
+        let own = inspect::own_user();
+        let journals = directories.iter().map(|path| (path.clone(), own)).collect();
+        let mut answer = CheckpointLook::default();
+        let read = read_journals((&mut Followed::default(), 0), journals, &mut |_| {}, &mut answer);
+        let told: Vec<(&str, bool)> = answer
+            .problems
+            .iter()
+            .map(|problem| (problem.path.as_str(), problem.why.contains("is not known")))
+            .collect();
+        let lines: Vec<u64> =
+            read.iter().map(|(.., history)| history.entries.len() as u64 + history.skipped_count).collect();
+        assert_eq!((told, lines), (vec![(directories[0].join("journal.jsonl").to_str().unwrap(), true)], vec![0, 1]));
     }
 }

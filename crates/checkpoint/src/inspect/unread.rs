@@ -1,0 +1,84 @@
+//! What a job keeps beside its checkpoints to say what was saved where, and that cannot be read: whether something newer was there is not
+//! known.
+
+use super::jobs::is_job_running;
+use super::survey::Survey;
+use crate::Error;
+use crate::session::journal::{History, JOURNAL_NAME};
+use crate::tier::generation_of;
+use std::path::{Path, PathBuf};
+
+/// Something of a job's that cannot be read and may tell of a checkpoint that is not there, or hold one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// The job's directory in a tier, or one above it that cannot be listed.
+    pub directory: PathBuf,
+    /// The user whose directory it is.
+    pub owner: u32,
+    /// What cannot be read.
+    pub path: PathBuf,
+    /// Why, and what to do about it; without its full stop.
+    pub why: String,
+}
+
+/// What a look at the journal in a job's directory says, where it cannot be read, or nothing in it can. Nothing of a job that runs: it has
+/// just created it, perhaps.
+pub fn unread_journal(
+    survey: &Survey,
+    directory: &Path,
+    owner: u32,
+    read: &Result<Option<History>, Error>,
+) -> Option<Unread> {
+    let unknown = "what this job saved, and whether a newer checkpoint was here, is not known";
+    let why = match read {
+        Ok(None) => return None,
+        Ok(Some(history)) if !history.entries.is_empty() || history.left_out_count > 0 => return None,
+        Ok(Some(_)) => format!("no line of it can be read: {unknown}; the job writes on in it when it runs again"),
+        Err(Error::Storage { source, .. }) => {
+            format!("it cannot be read ({}): {unknown}", surefoot_foreign::said(source))
+        }
+        Err(error) => format!("it cannot be read ({error}): {unknown}"),
+    };
+    let by_copy = survey.copies.iter().find(|copy| copy.job_directory == directory && !copy.is_astray());
+    let last = || directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let job = by_copy.map_or_else(last, super::Copy::job);
+    let path = directory.join(JOURNAL_NAME);
+    (!is_job_running(directory, &job)).then(|| Unread { directory: directory.to_owned(), owner, path, why })
+}
+
+impl Survey {
+    /// Those of these that a job of this name and user may have something newer in; of directories that could not be listed as well.
+    pub fn unread_of<'a>(
+        &'a self,
+        unread: &'a [Unread],
+        job: &'a str,
+        owner: Option<u32>,
+    ) -> impl Iterator<Item = Unread> + 'a {
+        let is_owners = move |of: u32| owner.is_none_or(|owner| owner == of);
+        let is_of_job = move |directory: &Path| {
+            let mut copies = self.copies.iter().filter(|copy| copy.job_directory == directory).peekable();
+            match copies.peek() {
+                // A directory that was renamed holds another job's.
+                Some(_) => copies.any(|copy| copy.job() == job) || directory.ends_with(job),
+                None => directory.ends_with(job),
+            }
+        };
+        let is_of_another = move |path: &Path| {
+            let below = |copy: &&super::Copy| path.starts_with(&copy.job_directory);
+            let mut above = self.copies.iter().filter(below).peekable();
+            above.peek().is_some() && above.all(|copy| copy.job() != job && !copy.job_directory.ends_with(job))
+        };
+        let records = unread.iter().filter(move |unread| is_owners(unread.owner) && is_of_job(&unread.directory));
+        // One that has a checkpoint's name has its number, too.
+        let is_numbered = |path: &Path| generation_of(Path::new(path.file_name().unwrap_or_default())).is_some();
+        let is_meant = move |path: &Path| !is_numbered(path) && !is_of_another(path);
+        let unlisted = self.unlisted.iter().filter(move |(path, of)| is_owners(*of) && is_meant(path));
+        let unlisted = unlisted.map(|(path, owner)| Unread {
+            directory: path.clone(),
+            owner: *owner,
+            path: path.clone(),
+            why: "it cannot be listed: whether a newer checkpoint is in it is not known".into(),
+        });
+        records.cloned().chain(unlisted)
+    }
+}
