@@ -275,3 +275,63 @@ fn memory_of_a_closed_port_is_given_to_the_next_one_when_nothing_is_written_ther
     }
     assert_eq!(reloads(&world), 0);
 }
+
+/// A program that has a port open and stands still does not keep the daemon from seeing the next failure, nor the others from going on;
+/// when it runs again its port is restored.
+#[test]
+fn a_program_that_stands_still_keeps_only_its_own_port_from_being_restored() {
+    // An interface that only goes silent is found by asking it.
+    for hears_watchdog in [true, false] {
+        beside_a_program_that_stands_still(&mut world(DaemonConfig { hears_watchdog, ..DaemonConfig::default() }));
+    }
+}
+
+fn beside_a_program_that_stands_still(world: &mut World) {
+    let mut asleep = open(world, 0, 3, 2);
+    let (mut sender, mut receiver) = (open(world, 0, 1, 8), open(world, 1, 2, 8));
+    for token in 0..4 {
+        receiver.provide(token, token * 1024, 10, 0).unwrap();
+    }
+    let (mut sent, mut confirmed, mut delivered) = (0u32, 0u32, 0u32);
+    let mut exchange = |world: &mut World, until_ns: u64, goal: u32| {
+        run(world, until_ns, |now_ns| {
+            if sent - confirmed < 2 {
+                let service = Service::Normal { size_class: 10 };
+                sender.send(Message { token: sent, address: 0, length: 500, to: TO, service }).unwrap();
+                sent += 1;
+            }
+            confirmed += outcomes(&mut sender, now_ns).into_iter().map(Result::unwrap).count() as u32;
+            while let Some(event) = receiver.poll(now_ns) {
+                if let Event::Received { token, address, number, .. } = event {
+                    delivered += 1;
+                    assert_eq!(number, delivered, "lost, doubled or out of order");
+                    receiver.provide(token, address, 10, 0).unwrap();
+                }
+            }
+            delivered >= goal
+        });
+        assert!(delivered >= goal, "{delivered} of {goal} messages by {} ns", world.now_ns());
+    };
+    exchange(world, SECOND, 20);
+    for failure in 1..=3 {
+        // j .
+        let here = world.nodes[0].device.core().pc;
+        world.nodes[0].device.write_sram(here, &0x0000_006f_u32.to_le_bytes()).unwrap();
+        let until_ns = world.now_ns() + SECOND;
+        exchange(world, until_ns, 20 + 20 * failure);
+        assert_eq!(reloads(world), failure as usize);
+        // The self-test that follows a reload.
+        let until_ns = world.now_ns() + SECOND / 20;
+        run(world, until_ns, |_| false);
+    }
+    let recovered = |world: &World| world.nodes[0].steps.iter().filter(|(_, step)| *step == Step::Recovered).count();
+    assert_eq!(recovered(world), 0, "one port is not back");
+    let looks = world.nodes[0].steps.iter().filter(|(_, step)| matches!(step, Step::Passed { .. })).count();
+    assert!(looks >= 3, "the interface is tested after each: {:?}", world.nodes[0].steps);
+    let until_ns = world.now_ns() + SECOND;
+    run(world, until_ns, |now_ns| {
+        while asleep.poll(now_ns).is_some() {}
+        false
+    });
+    assert_eq!((recovered(world), asleep.counts().recovery_count), (1, 1));
+}

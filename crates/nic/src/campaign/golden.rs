@@ -69,7 +69,7 @@ fn test_of(world: &World, place: usize) -> Option<&SelfTest> {
 
 /// Whether no daemon is in the middle of anything.
 pub(super) fn daemons_rest(world: &World) -> bool {
-    world.nodes.iter().all(|node| node.daemon.as_ref().is_none_or(|daemon| !daemon.is_busy()))
+    world.nodes.iter().all(|node| node.daemon.as_ref().is_none_or(|daemon| !daemon.is_busy() && !daemon.is_restoring()))
 }
 
 impl Golden {

@@ -160,10 +160,6 @@ enum State {
     },
     /// The interface is to be reloaded.
     Failed,
-    /// Ports restore themselves.
-    Restoring {
-        epoch: u32,
-    },
     /// Nothing is tried any more.
     GivenUp,
 }
@@ -174,6 +170,9 @@ pub struct Daemon {
     memory: Arc<HostMemory>,
     config: DaemonConfig,
     state: State,
+    /// The epoch to which open ports were told to restore themselves and not all have. A program that stands still keeps its own port from
+    /// it, and nothing else: the interface is watched and tested meanwhile, and serves the others.
+    restoring: Option<u32>,
     test: Option<SelfTest>,
     /// Its port, where no self-test has it.
     port: Option<Port>,
@@ -222,6 +221,7 @@ impl Daemon {
             memory,
             config,
             state: State::Watching,
+            restoring: None,
             test,
             port,
             next_ask_ns: config.ask_ns,
@@ -283,11 +283,12 @@ impl Daemon {
                 true => self.give_up(),
                 false => self.reload(now_ns, board),
             }),
-            State::Restoring { epoch } => self.wait_for_ports(now_ns, epoch).or_else(|| self.heard(now_ns, interrupts)),
             State::Asking { until_ns, of } => self.heard_answer(now_ns, until_ns, of, board),
-            State::Watching => {
-                self.heard(now_ns, interrupts).or_else(|| self.asked(now_ns)).or_else(|| self.tested(now_ns))
-            }
+            State::Watching => self
+                .heard(now_ns, interrupts)
+                .or_else(|| self.restored(now_ns))
+                .or_else(|| self.asked(now_ns))
+                .or_else(|| self.tested(now_ns)),
         }
     }
 
@@ -296,7 +297,7 @@ impl Daemon {
         let test = self.test.as_ref().map_or(u64::MAX, SelfTest::next_ns);
         match self.state {
             State::Asking { until_ns, .. } => until_ns,
-            State::Failed | State::Restoring { .. } => 0,
+            State::Failed => 0,
             State::GivenUp => u64::MAX,
             State::Watching => self.next_ask_ns.min(test.max(self.looks_again_ns)).min(self.closing.next_ns()),
         }
@@ -308,12 +309,18 @@ impl Daemon {
         !is_at_rest || self.test.as_ref().is_some_and(SelfTest::is_running)
     }
 
+    /// Whether ports are still to restore themselves.
+    pub fn is_restoring(&self) -> bool {
+        self.restoring.is_some()
+    }
+
     /// Whether an event or an answer for it is there that came after its last step.
     pub fn is_wanted(&self) -> bool {
         let is_answered = self.memory.word(control::PONG).load(Ordering::Acquire) == !self.ping;
         (self.is_asking() && is_answered)
             || self.test.as_ref().is_some_and(SelfTest::is_ready)
             || self.port.as_ref().is_some_and(Port::is_ready)
+            || self.restoring.is_some_and(|epoch| self.are_ports_back(epoch))
     }
 
     fn is_asking(&self) -> bool {
@@ -435,7 +442,7 @@ impl Daemon {
                 (Some(ours), Some(theirs)) => ours.same_state(theirs),
                 (ours, theirs) => ours.is_none() && theirs.is_none(),
             }
-            && self.state == other.state
+            && (self.state, self.restoring) == (other.state, other.restoring)
             && (self.next_ask_ns, self.looks_again_ns, self.ping)
                 == (other.next_ask_ns, other.looks_again_ns, other.ping)
             && (&self.suspects, self.activity_seen) == (&other.suspects, other.activity_seen)
@@ -465,7 +472,7 @@ impl Daemon {
             test.abandon(now_ns);
         }
         self.tell_ports(epoch);
-        self.state = State::Restoring { epoch };
+        (self.state, self.restoring) = (State::Watching, Some(epoch));
         Step::Reloaded { epoch }
     }
 
@@ -480,23 +487,25 @@ impl Daemon {
         }
     }
 
-    fn wait_for_ports(&mut self, now_ns: u64, epoch: u32) -> Option<Step> {
-        // The daemon's own port is restored by its poll.
-        if let Some(test) = &mut self.test {
-            test.step(now_ns);
-        }
+    /// Whether the ports that were told to restore themselves have all done so.
+    fn restored(&mut self, now_ns: u64) -> Option<Step> {
+        let epoch = self.restoring?;
+        // The daemon's own port is restored by its poll; those of a self-test by its step.
         if let Some(port) = &mut self.port {
             while port.poll(now_ns).is_some() {}
         }
-        let is_back = |port: usize| {
+        if !self.are_ports_back(epoch) {
+            return None;
+        }
+        self.restoring = None;
+        Some(Step::Recovered)
+    }
+
+    fn are_ports_back(&self, epoch: u32) -> bool {
+        (0..PORTS).all(|port| {
             !driver::is_open(&self.memory, port)
                 || self.memory.word(port_word(port, port_word::RESTORED_EPOCH)).load(Ordering::Acquire) == epoch
-        };
-        if (0..PORTS).all(is_back) {
-            self.state = State::Watching;
-            return Some(Step::Recovered);
-        }
-        None
+        })
     }
 
     /// The self-test: at once for a kind of service that was not tested yet and for suspicions, else in its time.

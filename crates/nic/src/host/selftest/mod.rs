@@ -373,10 +373,11 @@ impl SelfTest {
         }
     }
 
-    /// What the applications have sent and received.
+    /// What the applications have sent and received, and how often they restored their ports, which the interface has to hear of.
     fn activity(&self) -> u32 {
-        let of = |port| self.ports[0].memory.word(port_word(port, port_word::ACTIVITY)).load(Ordering::Acquire);
-        APPLICATION_PORTS.fold(0, |sum, port| sum.wrapping_add(of(port)))
+        let of = |port, word| self.ports[0].memory.word(port_word(port, word)).load(Ordering::Acquire);
+        let of_port = |port| of(port, port_word::ACTIVITY).wrapping_add(of(port, port_word::RESTORED_EPOCH));
+        APPLICATION_PORTS.fold(0, |sum, port| sum.wrapping_add(of_port(port)))
     }
 
     /// Tells the daemon of another node that its interface is suspected.
