@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::signals;
+use surefoot_sys::signals;
 
 /// How often a wait looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

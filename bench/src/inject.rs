@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
 use surefoot_random::Random;
+use surefoot_sys::thread;
 
 /// The name of the thread that stalls the core, as `causes` shows it.
 pub const THREAD: &str = "stall-injector";

@@ -6,8 +6,8 @@ use crate::run::Bench;
 use crate::table::Row;
 use std::sync::atomic::Ordering;
 use surefoot_hostfs::clock::{TscClock, tsc};
-use surefoot_hostfs::thread;
 use surefoot_stall::spin::{Jumps, spin_until};
+use surefoot_sys::thread;
 
 /// Length of a round, nanoseconds: short enough that most rounds see no other task, long against the 16,384 turns
 /// between two looks of the probe's loop at its end.

@@ -128,6 +128,6 @@ fn main() -> ExitCode {
 
 /// Runs a benchmark that ends as a command does.
 fn shared(run: impl FnOnce() -> anyhow::Result<Outcome>) -> ExitCode {
-    let outcome = surefoot_hostfs::signals::survive_file_limits().map_err(Into::into).and_then(|()| run());
+    let outcome = surefoot_sys::signals::survive_file_limits().map_err(Into::into).and_then(|()| run());
     exit::code("surefoot-bench", outcome, |cause| cause.is::<surefoot_hostfs::Unsupported>())
 }

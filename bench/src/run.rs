@@ -7,8 +7,9 @@ use anyhow::Context;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use surefoot_hostfs::{Root, cpus, thread};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 /// What every benchmark needs.
 pub struct Bench {

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
+use surefoot_hostfs::Root;
 use surefoot_hostfs::clock::{TscClock, monotonic_ns, tsc};
 use surefoot_hostfs::interrupts::Interrupts;
-use surefoot_hostfs::{Root, thread};
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 /// What is mapped and unmapped each time: more than what the C library has left at the top of its heap, which it would
 /// use first.

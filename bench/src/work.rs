@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 #[derive(clap::Args)]
 pub struct Options {

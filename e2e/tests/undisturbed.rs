@@ -10,8 +10,8 @@ use surefoot_e2e::command::{PATIENCE, Running, Surefoot, surefoot};
 use surefoot_e2e::machine::{Need, interrupts, rise, softirqs, turn};
 use surefoot_e2e::watched::{Watch, watch};
 use surefoot_hostfs::interrupts::Interrupts;
-use surefoot_hostfs::thread;
 use surefoot_model::{CpuId, Event};
+use surefoot_sys::thread;
 use surefoot_testkit::not_run::not_run;
 
 /// Each command, and the files that it may open a second: those of processes that it has not seen before, the file that tells of its

@@ -6,7 +6,7 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use surefoot_fuzz::TARGETS;
-use surefoot_hostfs::thread::thread_cpu_ns;
+use surefoot_hostfs::usage::thread_cpu_ns;
 
 /// Processor time of one input, generous for a build without optimisation: they take some milliseconds at the most. The fuzzer
 /// itself allows a second.

@@ -97,7 +97,7 @@ const QUIET: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME];
 /// For the readers of what the kernel, firmware and other programs write.
 const READERS: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME, NUMBERS];
 const PURE: &[Words] = &[PRINTING, ASYNC_CODE, WORLD];
-const FEATURES: &[&str] = &["foreign", "model", "hostfs", "probes", "random"];
+const FEATURES: &[&str] = &["foreign", "model", "hostfs", "sys", "probes", "random"];
 
 /// The table. A crate without a row is a fault, so that a new one is placed before it is used.
 const LAYERS: &[Layer] = &[
@@ -123,9 +123,16 @@ const LAYERS: &[Layer] = &[
         externals: Externals::Only(&["libc", "serde", "serde_json"]),
         silent_on: QUIET,
     },
+    // Reads. Of the two that meet the kernel it is the lower one: a system call that acts mostly reads a file first, and no reader acts.
     Layer { folder: "crates/hostfs", uses: &["foreign", "model"], externals: LIBRARY, silent_on: READERS },
-    // Services of others: HTTP with TLS. Apart from `hostfs`, so that only those who ask wait for it to be built.
-    Layer { folder: "crates/outside", uses: &["foreign", "model", "hostfs"], externals: LIBRARY, silent_on: READERS },
+    Layer { folder: "crates/sys", uses: &["foreign", "hostfs", "model"], externals: LIBRARY, silent_on: READERS },
+    // Services of others: HTTP with TLS. Apart from `sys`, so that only those who ask wait for it to be built.
+    Layer {
+        folder: "crates/outside",
+        uses: &["foreign", "model", "hostfs", "sys"],
+        externals: LIBRARY,
+        silent_on: READERS,
+    },
     // What can be set of a watch. It changes nothing, and knows none of those who use the values.
     Layer {
         folder: "crates/settings",
@@ -138,19 +145,19 @@ const LAYERS: &[Layer] = &[
     // Of ours also `inloop`, whose rings hold the gaps that polling threads note themselves; it uses nothing of ours.
     Layer {
         folder: "crates/stall",
-        uses: &["foreign", "model", "hostfs", "probes", "inloop"],
+        uses: &["foreign", "model", "hostfs", "sys", "probes", "inloop"],
         externals: LIBRARY,
         silent_on: READERS,
     },
     Layer {
         folder: "crates/memory",
-        uses: &["foreign", "journal", "model", "hostfs", "outside", "probes", "random"],
+        uses: &["foreign", "journal", "model", "hostfs", "sys", "outside", "probes", "random"],
         externals: LIBRARY,
         silent_on: READERS,
     },
     Layer {
         folder: "crates/interfaces",
-        uses: &["foreign", "journal", "model", "hostfs"],
+        uses: &["foreign", "journal", "model", "hostfs", "sys"],
         externals: LIBRARY,
         silent_on: READERS,
     },
@@ -170,12 +177,12 @@ const LAYERS: &[Layer] = &[
         externals: LIBRARY,
         silent_on: QUIET,
     },
-    // Of ours also `hostfs`, whose clock, packet sockets and task states it needs where it runs beside a real clock.
-    Layer { folder: "crates/nic", uses: &["model", "hostfs", "random"], externals: LIBRARY, silent_on: QUIET },
-    // Of ours also `hostfs`, which runs programs with limits, and `outside`, in `act` alone (decision 0014).
+    // Of ours also `hostfs` and `sys`, whose clock, task states and packet sockets it needs where it runs beside a real clock.
+    Layer { folder: "crates/nic", uses: &["model", "hostfs", "sys", "random"], externals: LIBRARY, silent_on: QUIET },
+    // Of ours also `sys`, which runs programs with limits, and `outside`, in `act` alone (decision 0014).
     Layer {
         folder: "crates/remedy",
-        uses: &["foreign", "model", "hostfs", "outside", "random"],
+        uses: &["foreign", "model", "hostfs", "sys", "outside", "random"],
         externals: LIBRARY,
         silent_on: QUIET,
     },
@@ -188,7 +195,7 @@ const LAYERS: &[Layer] = &[
     // What two servers share. It knows no room and no case.
     Layer {
         folder: "crates/http",
-        uses: &["foreign", "hostfs", "model"],
+        uses: &["foreign", "hostfs", "sys", "model"],
         externals: Externals::AllBut(&[COMMAND, DATABASE]),
         silent_on: &[PRINTING, BY_NAME],
     },
@@ -207,6 +214,7 @@ const LAYERS: &[Layer] = &[
             "journal",
             "model",
             "hostfs",
+            "sys",
             "outside",
             "probes",
             "stall",
@@ -226,14 +234,14 @@ const LAYERS: &[Layer] = &[
     // What a program in a terminal prints, of any feature. Of ours also `store`, which opens the files that options name.
     Layer {
         folder: "crates/console",
-        uses: &["model", "hostfs", "store"],
+        uses: &["model", "hostfs", "sys", "store"],
         externals: Externals::AllBut(&[ASYNC, DATABASE, &["clap"]]),
         silent_on: &[ASYNC_CODE, BY_NAME],
     },
     // The live screen. Of ours also `store`, from whose history it shows moments of the past.
     Layer {
         folder: "crates/terminal",
-        uses: &["console", "hostfs", "model", "store"],
+        uses: &["console", "hostfs", "sys", "model", "store"],
         externals: Externals::Only(&["ratatui-core", "unicode-width"]),
         silent_on: QUIET,
     },
@@ -254,6 +262,7 @@ const LAYERS: &[Layer] = &[
             "journal",
             "model",
             "hostfs",
+            "sys",
             "outside",
             "probes",
             "stall",
@@ -279,7 +288,7 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "bindings/nic-c", uses: &["nic", "hostfs"], externals: LIBRARY, silent_on: QUIET },
     Layer {
         folder: "crates/testkit",
-        uses: &["model", "hostfs", "outside", "random"],
+        uses: &["model", "hostfs", "sys", "outside", "random"],
         externals: LIBRARY,
         silent_on: &[],
     },
@@ -297,6 +306,7 @@ const TOOLS: &[&str] = &[
     "journal",
     "model",
     "hostfs",
+    "sys",
     "outside",
     "probes",
     "inloop",
@@ -438,6 +448,10 @@ mod tests {
         assert_eq!(found, ["crates/stall must not use surefoot-store", "crates/stall must not use surefoot-memory"]);
         let found = faults("crates/hostfs", "surefoot-hostfs", &[("surefoot-probes", Some("dev"))]);
         assert_eq!(found, ["crates/hostfs must not use surefoot-probes even in its tests"]);
+        // `sys` reads through `hostfs`, and no reader acts.
+        assert!(faults("crates/sys", "surefoot-sys", &[("surefoot-hostfs", None)]).is_empty());
+        let found = faults("crates/hostfs", "surefoot-hostfs", &[("surefoot-sys", Some("dev"))]);
+        assert_eq!(found, ["crates/hostfs must not use surefoot-sys even in its tests"]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ const LOCK: &str = "a lock of this user's in a directory that was checked to be 
 /// Files that open others, how often, and why that is safe.
 const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/checkpoint/src/inspect/verify.rs", 1, NEW),
-    ("crates/hostfs/src/answering/waits.rs", 3, "files of the kernel about a child; numbers of system calls"),
+    ("crates/sys/src/answering/waits.rs", 3, "files of the kernel about a child; numbers of system calls"),
     ("crates/checkpoint/src/measure/tiers.rs", 1, NEW),
     ("crates/checkpoint/src/medium/device.rs", 3, KERNEL),
     ("crates/checkpoint/src/medium/mod.rs", 2, "holds the directories of a tier, and opens nothing"),
@@ -70,8 +70,8 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/heal/src/storage/disk.rs", 3, OWN),
     ("crates/hostfs/src/apm.rs", 1, KERNEL),
     ("crates/hostfs/src/root.rs", 2, KERNEL),
-    ("crates/hostfs/src/run_lock.rs", 2, LOCK),
-    ("crates/hostfs/src/terminal.rs", 1, "reopens the terminal that standard output is, by its descriptor"),
+    ("crates/sys/src/run_lock.rs", 2, LOCK),
+    ("crates/sys/src/terminal.rs", 1, "reopens the terminal that standard output is, by its descriptor"),
     ("crates/hostfs/src/tracefs/mod.rs", 2, KERNEL),
     ("crates/hostfs/src/tracefs/own_mount.rs", 1, KERNEL),
     ("crates/http/src/socket.rs", 1, "holds a socket, and opens nothing"),

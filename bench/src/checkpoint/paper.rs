@@ -110,7 +110,7 @@ impl Bench {
         let program = Program::compile(options.library.as_deref())?;
         let memory = OwnDirectory::below("--memory", &options.memory)?;
         let durable = OwnDirectory::below("--durable", &options.durable)?;
-        let stop = surefoot_hostfs::signals::stop_flag()?;
+        let stop = surefoot_sys::signals::stop_flag()?;
         let mut bench = Bench { setup, sizes_mb, savers, rounds, program, memory, durable, not_run: Vec::new(), stop };
         bench.expect_room()?;
         bench.leave_out_what_cannot_run()?;

@@ -4,10 +4,10 @@ use super::lines::{BenchLine, Spread};
 use super::options::Setup;
 use std::sync::atomic::{AtomicBool, Ordering};
 use surefoot_console::people::tell;
-use surefoot_hostfs::signals;
 use surefoot_nic::live;
 use surefoot_nic::live::directory::{NAMES, remove_left};
 use surefoot_nic::measure::{self, ByClock, Error, LibraryCost, Peers, Stack};
+use surefoot_sys::signals;
 
 /// The length of messages beside a self-test, as in the paper.
 const TESTED_BYTES: u32 = 2_048;

@@ -1,8 +1,8 @@
 //! The account of a command that changes files: what is known to be done if it ends before its time.
 
 use std::sync::OnceLock;
-use surefoot_hostfs::answering::Account;
 use surefoot_model::one_line;
+use surefoot_sys::answering::Account;
 
 static ACCOUNT: OnceLock<Account> = OnceLock::new();
 

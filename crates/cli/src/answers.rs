@@ -4,7 +4,7 @@ use crate::account;
 use crate::args::Command;
 use crate::usage::Named;
 use surefoot_console::people;
-use surefoot_hostfs::answering::{self, Ended, Side, Waiting};
+use surefoot_sys::answering::{self, Ended, Side, Waiting};
 
 /// Returns the exit code if the command ran in a child, `None` where it is still to be run. Before any other thread is started.
 ///

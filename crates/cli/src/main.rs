@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Err(error) => return usage::tell(&error),
     };
     // A writer whose file is at its limit says so; by itself the kernel would end this process.
-    if let Err(error) = surefoot_hostfs::signals::survive_file_limits() {
+    if let Err(error) = surefoot_sys::signals::survive_file_limits() {
         return exit::code(Err(error.into()));
     }
     match answers::go_on(&arguments.command, &named) {
@@ -55,9 +55,9 @@ fn main() -> ExitCode {
     // By this link also a program that was replaced since it started starts itself.
     names::use_program("/proc/self/exe", &[args::READ_NAMES]);
     apart::use_program("/proc/self/exe", &[args::LOOK_APART]);
-    surefoot_hostfs::memory::keep_small();
+    surefoot_sys::memory::keep_small();
     // Each process, library and recording that is looked at has a descriptor for a while.
-    let limit = surefoot_hostfs::confine::raise_open_files();
+    let limit = surefoot_sys::confine::raise_open_files();
     // A process of our own has the limits that it was given.
     let is_own = matches!(arguments.command, Command::ReadNames | Command::LookApart | Command::GuardWorkload);
     if let (false, Err(error)) = (is_own, enough_files(limit)) {

@@ -23,7 +23,7 @@ pub fn settle(watched: &[CpuId], root: &Root) {
     if let Some(cores) = env::var(ALLOWED).ok().and_then(|list| cpus::parse_list(&list).ok()) {
         surefoot_stall::remember_allowed_cores(cores);
         // The kernel named this process after the link through which it was started, `exe`.
-        surefoot_hostfs::thread::set_name(c"surefoot");
+        surefoot_sys::thread::set_name(c"surefoot");
         return;
     }
     let allowed = cpus::format_list(surefoot_stall::allowed_cores());

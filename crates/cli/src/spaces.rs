@@ -3,7 +3,8 @@
 use crate::args::Command;
 use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
 use surefoot_hostfs::privilege::effective_user;
-use surefoot_hostfs::{Root, Unsupported, peer};
+use surefoot_hostfs::{Root, Unsupported};
+use surefoot_sys::peer;
 
 /// Refuses where a number in /proc is another process than the same number to the kernel's calls, and where files of everybody would
 /// look like this user's own. `status` tells of it instead, and `demo` shows nothing of the machine.

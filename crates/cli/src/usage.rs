@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use surefoot_console::exit::without_number;
 use surefoot_console::people;
-use surefoot_hostfs::stdout;
 use surefoot_model::one_line;
+use surefoot_sys::stdout;
 
 /// What is wrong with a command line.
 #[derive(Debug)]

@@ -14,14 +14,15 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::{output, people};
 use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Extent, Listen, Mode, Server};
+use surefoot_hostfs::Root;
 use surefoot_hostfs::privilege::Privilege;
-use surefoot_hostfs::roles::OfWatch;
-use surefoot_hostfs::stdout::stdout;
-use surefoot_hostfs::terminal::{self, Terminal, Way};
-use surefoot_hostfs::{Root, memory, peer, signals};
 use surefoot_model::{Event, HostDescription, one_line};
 use surefoot_settings::Origin;
 use surefoot_store::history::History;
+use surefoot_sys::roles::OfWatch;
+use surefoot_sys::stdout::stdout;
+use surefoot_sys::terminal::{self, Terminal, Way};
+use surefoot_sys::{memory, peer, signals};
 use surefoot_terminal::{Kept, Look, RoomState};
 
 /// How long a recording may take to get into the page before its address is told.

@@ -4,8 +4,8 @@
 use anyhow::Context;
 use std::io;
 use std::process::ExitCode;
-use surefoot_hostfs::stdout;
 use surefoot_model::one_line;
+use surefoot_sys::stdout;
 
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

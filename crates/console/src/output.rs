@@ -3,8 +3,8 @@
 use crate::people::{Clean, escaped};
 use serde::Serialize;
 use std::io::{self, Write};
-use surefoot_hostfs::stdout::{Stdout, stdout};
 use surefoot_model::SCHEMA;
+use surefoot_sys::stdout::{Stdout, stdout};
 
 /// The first line of every stream.
 #[derive(Serialize)]

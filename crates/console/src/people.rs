@@ -3,9 +3,9 @@
 
 use std::io::{self, Stderr, StdoutLock, Write};
 use std::path::Path;
-use surefoot_hostfs::stdout::{expect_writable, remember};
 use surefoot_model::is_harmful;
 pub use surefoot_model::one_line;
+use surefoot_sys::stdout::{expect_writable, remember};
 
 /// Standard output. What it does not take is remembered: the command fails at its end also where the writer went on.
 pub fn stdout() -> Clean<Out> {

@@ -20,9 +20,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 use surefoot_foreign::said;
 use surefoot_hostfs::privilege::{Privilege, Standing};
-use surefoot_hostfs::{Root, clock, cpus as lists, listening, peer};
+use surefoot_hostfs::{Root, clock, cpus as lists, listening};
 use surefoot_model::{CpuId, Finding, Health, HostDescription, Room, WhoReport};
 use surefoot_outside::http::{self, Answer, NoAnswer, Request};
+use surefoot_sys::peer;
 
 /// The file's name in the run directory.
 pub const FILE_NAME: &str = "address";

@@ -6,11 +6,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::children::{self, Signal};
 use surefoot_hostfs::mounts::Mounts;
 use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
 use surefoot_hostfs::{Error, Root};
 use surefoot_model::Digits;
+use surefoot_sys::children::{self, Signal};
 
 /// The freezer of version 1 takes its time with a process in the kernel.
 const FREEZES_WITHIN: Duration = Duration::from_millis(50);

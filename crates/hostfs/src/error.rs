@@ -86,11 +86,13 @@ impl Error {
         }
     }
 
-    pub(crate) fn malformed(path: impl Into<PathBuf>, line: usize, reason: impl Into<String>) -> Self {
+    /// A file, the line counted from 1, and what is wrong with it.
+    pub fn malformed(path: impl Into<PathBuf>, line: usize, reason: impl Into<String>) -> Self {
         Error::Malformed { path: path.into(), line, reason: reason.into() }
     }
 
-    pub(crate) fn last_system(action: impl Into<String>, remedy: &'static str) -> Self {
+    /// The system call of this thread that has just failed: what it was for, to follow "cannot", and the remedy with its own punctuation.
+    pub fn last_system(action: impl Into<String>, remedy: &'static str) -> Self {
         Error::System { action: action.into(), source: io::Error::last_os_error(), remedy }
     }
 
@@ -155,8 +157,8 @@ impl Unsupported {
     }
 }
 
-/// Shortens text from outside, so that an error message stays one line.
-pub(crate) fn shorten(text: &str) -> String {
+/// The first 80 characters of a text from outside without control characters, so that an error message stays one line.
+pub fn shorten(text: &str) -> String {
     const LONGEST: usize = 80;
     let mut short: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
     if text.chars().nth(LONGEST).is_some() {

@@ -8,7 +8,7 @@ use surefoot_model::CpuId;
 
 /// The kinds of events that are opened here (`perf_type_id` of include/uapi/linux/perf_event.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Kept by the kernel itself; there without any hardware.
     Software = 1,
     /// The processor's own event number.
@@ -37,14 +37,14 @@ const FLAG_CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
 /// A running counter.
 #[derive(Debug)]
-pub(crate) struct PerfCounter {
+pub struct PerfCounter {
     file: File,
     what: String,
 }
 
 impl PerfCounter {
     /// Starts counting on a core, whatever runs there. `what` names the event in messages.
-    pub(crate) fn open(kind: Kind, config: u64, cpu: CpuId, what: &str) -> Result<Self, Error> {
+    pub fn open(kind: Kind, config: u64, cpu: CpuId, what: &str) -> Result<Self, Error> {
         let attributes = Attributes {
             kind: kind as u32,
             size: size_of::<Attributes>() as u32,
@@ -74,7 +74,7 @@ impl PerfCounter {
     }
 
     /// The count since opening. Interrupts the counted core when it is called on another one.
-    pub(crate) fn read(&mut self) -> Result<u64, Error> {
+    pub fn read(&mut self) -> Result<u64, Error> {
         let mut value = [0; 8];
         let failed = |source| Error::System { action: self.what.clone(), source, remedy: "" };
         match self.file.read(&mut value).map_err(failed)? {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_software_event_counts() {
-        let cpu = crate::thread::current_cpu();
+        let cpu = crate::cpus::online(&crate::Root::host()).unwrap()[0];
         let mut counter = match PerfCounter::open(Kind::Software, CPU_CLOCK, cpu, "time") {
             Ok(counter) => counter,
             Err(error) if error.is_denied() => {

@@ -185,8 +185,11 @@ impl Standing {
         Ok(all)
     }
 
-    /// Of one thread or process: the folder of /proc.
-    pub(crate) fn read(root: &Root, folder: &str) -> Result<Self, Error> {
+    /// Of one thread or process: its folder of /proc, such as `self/task/7`.
+    ///
+    /// # Errors
+    /// When the file `status` cannot be read or has no capabilities.
+    pub fn read(root: &Root, folder: &str) -> Result<Self, Error> {
         let path = root.proc(folder).join("status");
         let text = root.read(&path)?;
         let set = |name: &str| {
@@ -211,8 +214,11 @@ impl Standing {
     }
 }
 
-/// The numbers of a process's threads.
-pub(crate) fn threads(root: &Root, pid: &str) -> Result<Vec<u32>, Error> {
+/// The numbers of a process's threads: its folder of /proc, such as `self`.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn threads(root: &Root, pid: &str) -> Result<Vec<u32>, Error> {
     let path = root.proc(pid).join("task");
     let entries = std::fs::read_dir(&path).map_err(|source| Error::Read { path, source })?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.digits()).collect())

@@ -144,8 +144,11 @@ pub(crate) fn text(bytes: Vec<u8>, path: &Path, limit_bytes: u64) -> Result<Stri
     })
 }
 
-/// Opens without waiting: a named pipe in a hostile tree must not stop us.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+/// Opens for reading without waiting: a named pipe in a hostile tree must not stop us.
+///
+/// # Errors
+/// As the kernel reports them.
+pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
 }
 

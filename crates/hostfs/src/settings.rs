@@ -95,8 +95,11 @@ pub fn word_file(root: &Root, path: &Path) -> Result<String, Error> {
     Ok(shorten(root.read_up_to(path, TEXT_LIMIT_BYTES)?.lines().next().unwrap_or("").trim()))
 }
 
-/// The numbers of the entries `<prefix><number>` of a folder.
-pub(crate) fn numbered(folder: &Path, prefix: &str) -> Result<Vec<u32>, Error> {
+/// The numbers of the entries `<prefix><number>` of a folder, of its first 65,536 entries.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn numbered(folder: &Path, prefix: &str) -> Result<Vec<u32>, Error> {
     let entries = std::fs::read_dir(folder).map_err(|source| Error::Read { path: folder.to_path_buf(), source })?;
     let numbers = entries
         .flatten()

@@ -3,9 +3,7 @@
 
 mod suite {
     mod absent;
-    mod drives;
     mod golden;
     mod live;
     mod properties;
-    mod terminal;
 }

@@ -3,7 +3,8 @@
 use crate::lock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use surefoot_hostfs::{Root, peer::Holder};
+use surefoot_hostfs::Root;
+use surefoot_sys::peer::Holder;
 
 /// How many places there are.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,8 @@
 #![allow(missing_docs)]
 
 use std::io;
-use surefoot_hostfs::netlink::{Socket, Transport};
 use surefoot_interfaces::devlink::Devlink;
+use surefoot_sys::netlink::{Socket, Transport};
 
 struct Recorder(Socket);
 

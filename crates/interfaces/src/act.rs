@@ -9,8 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_hostfs::Root;
-use surefoot_hostfs::netlink::Transport;
 use surefoot_model::{Deed, DeedAction, DeedOutcome, DeedTarget, Interface, Observed};
+use surefoot_sys::netlink::Transport;
 
 /// How often switching on is tried: an interface that stays off is worse than one that hangs.
 const ON_TRIES: u32 = 5;
@@ -127,7 +127,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::devlink::Devlink;
-    use surefoot_hostfs::netlink::Socket;
+    use surefoot_sys::netlink::Socket;
     use surefoot_testkit::HostTree;
 
     fn step(action: DeedAction) -> Deed {

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::probe::frame::{Frame, PACKET_KIND, Probe};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::packet::{Address, PacketSocket};
+use surefoot_sys::packet::{Address, PacketSocket};
 
 /// Answers in a second.
 const PER_SECOND_MAX: u64 = 20_000;

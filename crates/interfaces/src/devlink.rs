@@ -6,8 +6,8 @@
 use crate::Error;
 use std::collections::BTreeMap;
 use surefoot_hostfs::Unsupported;
-use surefoot_hostfs::netlink::{Attributes, Family, Question, Socket, Transport, attributes, string, unsigned};
 use surefoot_model::{HealthReporter, ReporterState};
+use surefoot_sys::netlink::{Attributes, Family, Question, Socket, Transport, attributes, string, unsigned};
 
 /// Commands of <linux/devlink.h>.
 const GET_PORT: u8 = 5;

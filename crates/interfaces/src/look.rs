@@ -5,11 +5,12 @@ use crate::judge::{Limits, judge};
 use crate::{Error, presence, read};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use surefoot_hostfs::netlink::{Socket, Transport};
-use surefoot_hostfs::{Root, clock, ethtool};
+use surefoot_hostfs::{Root, clock};
 use surefoot_model::{
     Interface, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceProbe, InterfaceProblem, SelfTest,
 };
+use surefoot_sys::ethtool;
+use surefoot_sys::netlink::{Socket, Transport};
 
 /// What a counter did is told over this time, so that a fault does not vanish with the next look.
 const MEMORY_NS: u64 = 60_000_000_000;

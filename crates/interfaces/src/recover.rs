@@ -4,12 +4,13 @@ use crate::decide::{self, Device, Policy};
 use crate::devlink::Devlink;
 use crate::{Error, act, read};
 use std::fmt;
-use surefoot_hostfs::netlink::Socket;
-use surefoot_hostfs::{Root, clock, signals};
+use surefoot_hostfs::{Root, clock};
 use surefoot_journal::deeds::{Read, Record, Unusable};
 use surefoot_model::{
     Actor, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, Interface, InterfaceLook, Withheld,
 };
+use surefoot_sys::netlink::Socket;
+use surefoot_sys::signals;
 
 /// The next step of each interface that hangs.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 //! when that was asked for twice.
 
 use crate::Error;
-use surefoot_hostfs::ethtool;
 use surefoot_model::{Carried, Interface, SelfTest, SelfTestPart};
+use surefoot_sys::ethtool;
 
 /// Which parts are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_hostfs::privilege::effective_user;
-use surefoot_hostfs::{Root, listening, peer};
+use surefoot_hostfs::{Root, listening};
+use surefoot_sys::peer;
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
     use std::process::Command;
-    use surefoot_hostfs::program;
+    use surefoot_sys::program;
     use surefoot_testkit::not_run::not_run;
 
     fn kept(name: &str) -> PathBuf {

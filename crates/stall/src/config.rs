@@ -4,9 +4,10 @@ use crate::Error;
 use crate::who::WhoConfig;
 use std::sync::OnceLock;
 use std::time::Duration;
-use surefoot_hostfs::{Root, cpus, thread};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::CpuId;
 use surefoot_probes::{Flavour, Workload};
+use surefoot_sys::thread;
 
 /// Where the ledger gets its numbers from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::terminal::{self, Terminal, Way};
-use surefoot_hostfs::{clock, signals};
+use surefoot_hostfs::clock;
 use surefoot_model::{Event, Finding, Headline};
+use surefoot_sys::signals;
+use surefoot_sys::terminal::{self, Terminal, Way};
 
 /// How long the thread sleeps when nothing happens. News, signals and keys wake it.
 const SLEEP: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use surefoot_hostfs::{children, program};
+use surefoot_sys::{children, program};
 use tempfile::TempDir;
 
 /// One that runs until it is dropped.

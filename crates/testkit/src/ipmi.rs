@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{children, program};
+use surefoot_sys::{children, program};
 
 /// The user that it knows.
 pub const USER: &str = "tester";

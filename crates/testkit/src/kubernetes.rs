@@ -145,7 +145,7 @@ impl ApiServer {
             .stdout(log.try_clone()?)
             .stderr(log)
             .current_dir(self.folder.path());
-        surefoot_hostfs::children::kill_with_starter(&mut command);
+        surefoot_sys::children::kill_with_starter(&mut command);
         self.programs.push(command.spawn()?);
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Controller {
         let mut command = Command::new(program());
         command.arg("--config").arg(&configuration).args(["-i", "127.0.0.1", "-p", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        surefoot_hostfs::children::kill_with_starter(&mut command);
+        surefoot_sys::children::kill_with_starter(&mut command);
         let controller = Controller { folder, address, program: command.spawn()? };
         let begun = Instant::now();
         while !controller.get("/redfish/v1/Systems").contains("200 OK") {

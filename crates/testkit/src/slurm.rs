@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::program;
+use surefoot_sys::program;
 
 /// The programs that it needs.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "scontrol", "sbatch"];
@@ -158,6 +158,6 @@ impl Drop for Cluster {
 fn spawn(command: &mut Command, log: &Path) -> io::Result<Child> {
     let log = File::create(log)?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    surefoot_hostfs::children::kill_with_starter(command);
+    surefoot_sys::children::kill_with_starter(command);
     command.spawn()
 }

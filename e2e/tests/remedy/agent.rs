@@ -11,7 +11,7 @@ use surefoot_e2e::command::{Running, surefoot};
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_hostfs::privilege::{Capabilities, effective_user};
-use surefoot_hostfs::program;
+use surefoot_sys::program;
 use surefoot_testkit::not_run::not_run;
 
 const POLICY: &str = "[[policy]]\nservice = \"web\"\nmatch = { fault = \"remedy/check-fans\" }\nsteps = [\"stress:1s\"]\n\

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use surefoot_e2e::command::surefoot;
 use surefoot_e2e::machine::{Need, turn};
-use surefoot_hostfs::program;
+use surefoot_sys::program;
 use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::redfish::Controller;
 

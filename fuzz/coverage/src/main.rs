@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 use surefoot_fuzz::{TARGETS, Target};
-use surefoot_hostfs::thread::thread_cpu_ns;
+use surefoot_hostfs::usage::thread_cpu_ns;
 
 const CPU_NS_MAX: u64 = 1_000_000_000;
 

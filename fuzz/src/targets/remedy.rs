@@ -1,7 +1,6 @@
 use std::path::Path;
 use std::time::Duration;
 use surefoot_controller::{read_alerts, read_findings};
-use surefoot_hostfs::program::Ended;
 use surefoot_model::{Alert, is_harmful};
 use surefoot_remedy::act::debug_mode::Adapter;
 use surefoot_remedy::checks::{CheckFile, program};
@@ -9,6 +8,7 @@ use surefoot_remedy::engine::{Core, Settings};
 use surefoot_remedy::memory_book::MemoryBook;
 use surefoot_remedy::policy::Policies;
 use surefoot_remedy::{Casebook, Error, Step};
+use surefoot_sys::program::Ended;
 
 /// A body of Alertmanager's webhook, as far as the cases that come of it.
 pub fn webhook(bytes: &[u8]) {

@@ -181,7 +181,7 @@ type InGuests = (&'static str, &'static [&'static str], &'static [&'static str])
 
 const IN_GUESTS: &[InGuests] = &[
     ("surefoot-probes", &["older_kernel::"], &[]),
-    ("surefoot-hostfs", &["drives::"], &[]),
+    ("surefoot-sys", &["drives::"], &[]),
     ("surefoot-checkpoint", &["poison::what_memory_loses"], &[]),
     ("surefoot-e2e", &["disturb::", "memory::guest::", "nic::guest::"], &[]),
     // It takes too long for every test run.

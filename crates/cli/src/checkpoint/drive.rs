@@ -13,10 +13,10 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::words::{size, time};
-use surefoot_hostfs::drive::{Identity, Kind, survey};
 use surefoot_hostfs::privilege::Capabilities;
 use surefoot_hostfs::{Error, Root, Unsupported};
 use surefoot_model::{Capability, CapabilityState, DriveReport, DriveWear, Sourced};
+use surefoot_sys::drive::{Identity, Kind, survey};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -207,7 +207,7 @@ fn state(root: &Root) -> (CapabilityState, String, &'static str) {
     }
     let count = kinds.len();
     let may_ask = Capabilities::read(root).is_ok_and(|found| found.sys_admin() && found.sys_rawio());
-    let has_smartctl = surefoot_hostfs::drive::smartctl::program().is_some();
+    let has_smartctl = surefoot_sys::drive::smartctl::program().is_some();
     let is_published = root.path(DriveReport::FILE).is_file();
     match (may_ask, kinds.contains(&Kind::Scsi) && !has_smartctl) {
         (false, _) if is_published => {

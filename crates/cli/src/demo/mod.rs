@@ -17,10 +17,11 @@ use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::units::parse_time;
 use surefoot_daemon::{Config, Mode, Server};
-use surefoot_hostfs::stdout::stdout;
-use surefoot_hostfs::{clock, signals};
+use surefoot_hostfs::clock;
 use surefoot_model::{Event, Notice, StreamClock};
 use surefoot_store::recording::{End, Reader};
+use surefoot_sys::signals;
+use surefoot_sys::stdout::stdout;
 use surefoot_terminal::{Kept, RoomState, Screen, history};
 use tour::tour;
 

@@ -16,7 +16,8 @@ use surefoot_disturb::safety::{self, Permit};
 use surefoot_experiment::drift::lines::{ComparedLine, DriftLine};
 use surefoot_experiment::drift::measuring::Measuring;
 use surefoot_experiment::drift::text;
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::Root;
+use surefoot_sys::signals;
 
 pub fn run(options: &DriftOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();

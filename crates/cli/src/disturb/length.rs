@@ -14,10 +14,11 @@ use surefoot_disturb::length::{Driver, Step, Timer, fit};
 use surefoot_disturb::safety::{self, Permit};
 use surefoot_experiment::length::lines::{LengthLine, StepLine};
 use surefoot_experiment::length::text;
-use surefoot_hostfs::{Root, signals, thread};
+use surefoot_hostfs::Root;
 use surefoot_model::CpuId;
 use surefoot_stall::SourceChoice;
 use surefoot_stall::probe::{self, ProbeConfig};
+use surefoot_sys::{signals, thread};
 
 pub fn run(options: &LengthOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();

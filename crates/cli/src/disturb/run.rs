@@ -22,8 +22,9 @@ use surefoot_experiment::log::Log;
 use surefoot_experiment::plan::file::no_preset;
 use surefoot_experiment::run::lines::{self, Line};
 use surefoot_experiment::run::{text, warnings};
-use surefoot_hostfs::{Root, privilege, signals};
+use surefoot_hostfs::{Root, privilege};
 use surefoot_model::InjectedStall;
+use surefoot_sys::signals;
 
 /// What stands before the name of a ready-made workload.
 const READY: &str = "preset:";

@@ -16,7 +16,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::{counted, duration, parse_ns, parse_rate, parse_time_ns, percent};
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::Root;
 use surefoot_journal::deeds::Record;
 use surefoot_memory::look::Looker;
 use surefoot_memory::simulate::{Load, Mechanism, Path, Pattern, StormRule};
@@ -25,6 +25,7 @@ use surefoot_memory::tune::{
     Bins, Choice, Cores, Counters, Platform, Point, Unfinished, Wish, choose, curve, deeds, errors_to_count,
     intervals_shown, unfinished,
 };
+use surefoot_sys::signals;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Sentences are wrapped here.

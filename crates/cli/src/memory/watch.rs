@@ -16,7 +16,7 @@ use surefoot_console::units::{self, duration};
 use surefoot_console::words::utc;
 use surefoot_daemon::rooms::memory::State;
 use surefoot_daemon::rooms::memory::findings;
-use surefoot_hostfs::{Unsupported, signals};
+use surefoot_hostfs::Unsupported;
 use surefoot_memory::counts::KeptFile;
 use surefoot_memory::presence;
 use surefoot_memory::rate::Limit;
@@ -25,6 +25,7 @@ use surefoot_model::{
     Dimm, DimmFault, ErrorReport, Finding, LossKind, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
     ReportingCost, Severity,
 };
+use surefoot_sys::signals;
 
 /// How often reports are taken.
 const PERIOD: Duration = Duration::from_secs(1);

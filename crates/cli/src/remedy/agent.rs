@@ -15,12 +15,13 @@ use surefoot_console::units::{counted, parse_time};
 use surefoot_controller::rounds::{Lost, OverHttp, Rounds};
 use surefoot_controller::{Agent, Recorded};
 use surefoot_daemon::rooms::remedy::checks;
+use surefoot_hostfs::Root;
 use surefoot_hostfs::namespaces::Namespaces;
-use surefoot_hostfs::{Root, roles, signals};
 use surefoot_model::Health;
 use surefoot_remedy::Act;
 use surefoot_remedy::act::{Hands, HandsConfig, machine};
 use surefoot_remedy::checks::{CheckFile, Checks};
+use surefoot_sys::{roles, signals};
 
 /// Where the agent keeps what is known of orders, unless another folder is named.
 const STATE: &str = "/var/lib/surefoot/agent";

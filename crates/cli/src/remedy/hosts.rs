@@ -11,8 +11,8 @@ use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::parse_time;
 use surefoot_controller::{Cell, HostLine, HostList, HostOrder, HostQuery, Population};
-use surefoot_hostfs::{signals, stdout, terminal};
 use surefoot_model::{Headline, Room, Severity, one_line};
+use surefoot_sys::{signals, stdout, terminal};
 use surefoot_terminal::cut;
 
 #[derive(Subcommand)]

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::units::parse_time;
 use surefoot_controller::{Config, Fleet, Listen, Notifier, TlsFiles};
-use surefoot_hostfs::roles::OfController;
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::Root;
 use surefoot_outside::address::shown;
 use surefoot_outside::http::Trust;
 use surefoot_outside::own::is_private;
 use surefoot_remedy::act::machine;
 use surefoot_remedy::decide::LEASE_NS_MAX;
+use surefoot_sys::roles::OfController;
+use surefoot_sys::signals;
 
 /// How often the policies are looked at for changes.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);

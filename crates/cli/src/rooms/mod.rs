@@ -33,13 +33,14 @@ use surefoot_daemon::rooms::{
 };
 use surefoot_daemon::sources::{Running, Sources, StartError, Statistics};
 use surefoot_daemon::{Config, Mode, Server};
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::Root;
 use surefoot_interfaces::presence as interfaces_presence;
 use surefoot_memory::{follow, presence};
 use surefoot_model::{Capability, Deed, Event, Report, Room, StreamClock, one_line};
 use surefoot_remedy::checks::CheckFile;
 use surefoot_settings::Live;
 use surefoot_store::history::KeptRecord;
+use surefoot_sys::signals;
 
 /// The sources that the command line asks for. Keeps this process off the watched cores.
 pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sources> {

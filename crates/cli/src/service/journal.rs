@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use surefoot_console::units;
 use surefoot_hostfs::Root;
-use surefoot_hostfs::stdout::stdout;
 use surefoot_model::{Finding, Severity, one_line};
+use surefoot_sys::stdout::stdout;
 
 /// Where the journal listens, below the root.
 const SOCKET: &str = "/run/systemd/journal/socket";

@@ -7,9 +7,10 @@ use std::io::{self, IsTerminal, Write};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_hostfs::cpus::format_list;
-use surefoot_hostfs::{Root, Unsupported, signals};
+use surefoot_hostfs::{Root, Unsupported};
 use surefoot_model::CpuId;
 use surefoot_stall::audit::{self, Finding, State};
+use surefoot_sys::signals;
 
 /// What stands before a boot option in a finding's fix.
 const BOOT_OPTION: &str = "boot option";

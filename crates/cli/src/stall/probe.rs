@@ -9,9 +9,10 @@ use surefoot_console::lost_time as text;
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::{duration, percent};
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::Root;
 use surefoot_model::{CpuId, Gap, SelfCost};
 use surefoot_stall::probe::{self, CoreSummary, ProbeConfig, ProbeSummary};
+use surefoot_sys::signals;
 
 /// Gaps that the table for people keeps: the longest.
 const LONGEST_KEPT: usize = 10;

@@ -12,12 +12,13 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::units::duration;
 use surefoot_console::{lost_time, output, people, raisers};
 use surefoot_daemon::running;
-use surefoot_hostfs::{Root, clock, signals};
+use surefoot_hostfs::{Root, clock};
 use surefoot_model::{CpuId, Event, Notice, Timeline, WhoReport};
 use surefoot_probes::Workload;
 use surefoot_stall::who::{self, WhoConfig, trace};
 use surefoot_stall::{Config, Question, forewarning};
 use surefoot_store::recording::{Existing, Writer};
+use surefoot_sys::signals;
 
 /// How long to watch unless it is said.
 const LENGTH: Duration = Duration::from_secs(10);

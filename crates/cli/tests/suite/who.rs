@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use surefoot_hostfs::interrupting::Interrupter;
 use surefoot_model::{
     Cause, CauseKind, Certainty, CpuId, Event, Interrupt, Notice, Raiser, Timeline, TimelineArrival, TimelineSlice,
     WhoReport,
 };
 use surefoot_store::recording::{Existing, Writer};
+use surefoot_sys::interrupting::Interrupter;
 use surefoot_testkit::not_run::not_run;
 
 fn surefoot(words: &str) -> Command {
@@ -314,7 +314,7 @@ impl Raised {
         let on = |core: u32, act: fn()| {
             let is_over = Arc::clone(&is_over);
             std::thread::spawn(move || {
-                surefoot_hostfs::thread::pin_to(CpuId(core)).unwrap();
+                surefoot_sys::thread::pin_to(CpuId(core)).unwrap();
                 while !is_over.load(Ordering::Relaxed) {
                     act();
                 }

@@ -16,12 +16,13 @@ use std::fs;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use surefoot_hostfs::peer::Holder;
 use surefoot_hostfs::privilege::effective_user;
-use surefoot_hostfs::{Root, clock, peer};
+use surefoot_hostfs::{Root, clock};
 use surefoot_http::connections::Peer;
 use surefoot_http::{is_same, lock};
 use surefoot_model::Finding;
+use surefoot_sys::peer;
+use surefoot_sys::peer::Holder;
 
 /// The file in the run directory that holds the address for a browser.
 pub(crate) const FILE_NAME: &str = "page-url";

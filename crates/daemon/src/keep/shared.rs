@@ -11,13 +11,13 @@ use crate::sources::Statistics;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use surefoot_hostfs::peer::Holder;
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_http::lock;
 use surefoot_http::refused::Refused;
 use surefoot_http::shares::{Limits, Shares};
 use surefoot_model::{Event, Finding, Headline, Notice};
 use surefoot_settings::Live;
+use surefoot_sys::peer::Holder;
 use tokio::sync::{Semaphore, broadcast};
 
 /// Own notices that wait for the caller to take them.

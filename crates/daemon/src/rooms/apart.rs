@@ -22,12 +22,13 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::helper_process::{self, HelperProcess, Hung, activity};
+use surefoot_hostfs::Root;
 use surefoot_hostfs::privilege::Capabilities;
-use surefoot_hostfs::{Root, shed};
 use surefoot_memory::rate::Limit;
 use surefoot_memory::watch::Pace;
 use surefoot_model::one_line;
+use surefoot_sys::helper_process::{self, HelperProcess, Hung, activity};
+use surefoot_sys::shed;
 
 /// How often a child that has not answered is checked.
 const WAIT: Duration = Duration::from_millis(250);

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use surefoot_daemon::{Extent, Server};
-use surefoot_hostfs::{children, program};
+use surefoot_sys::{children, program};
 use surefoot_testkit::not_run::not_run;
 
 fn contrib(name: &str) -> PathBuf {

@@ -7,13 +7,13 @@ use serde_json::json;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use surefoot_daemon::{Config, Detail, Extent, SERIES_MIN, Server};
-use surefoot_hostfs::program;
 use surefoot_model::{
     CauseKind, Certainty, CheckState, CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointTier, DisturbEvent,
     Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentLook, ExperimentOutcome, Generation,
     GenerationState, HealthReporter, HostCheck, Interface, InterfaceCounters, InterfaceEvent, InterfaceLook,
     InterfaceState, MemoryController, MemoryEvent, MemoryLook, ReporterState, Untimed, Verdict,
 };
+use surefoot_sys::program;
 use surefoot_testkit::not_run::not_run;
 
 /// How many there are of everything.

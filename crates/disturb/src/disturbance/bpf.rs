@@ -3,9 +3,9 @@
 use super::{Injector, Losses, Schedule, Stall};
 use crate::Fault;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
 use surefoot_probes::{FREEZE_LEAD_NS, FreezePlan, FreezeRecord, Freezer};
+use surefoot_sys::thread;
 
 /// Who drives the stalls tells so often enough that he still does, also on a busy machine. Who is stopped does not: then they end.
 pub(crate) const ALIVE_NS: u64 = 10_000_000_000;

@@ -7,9 +7,10 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::interrupting::{Interrupter, Pages};
-use surefoot_hostfs::{Root, children, cpus, privilege, thread};
+use surefoot_hostfs::{Root, cpus, privilege};
 use surefoot_model::CpuId;
+use surefoot_sys::interrupting::{Interrupter, Pages};
+use surefoot_sys::{children, thread};
 
 /// How often it is looked which processes the workload has.
 const LOOK: Duration = Duration::from_millis(100);

@@ -6,8 +6,9 @@ use crate::Fault;
 use std::sync::{Arc, Mutex, PoisonError};
 use surefoot_hostfs::apm::{ApmPort, smi_count};
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::{Root, cpus, thread};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 pub(super) const WORDS: &str = "real SMIs: a byte is written to the APM port 0xB2, at which the firmware takes the processors; which of them stop and for \
      how long is the firmware's affair, and told by what they count (MSR 0x34)";

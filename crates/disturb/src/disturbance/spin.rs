@@ -5,8 +5,8 @@ use super::{Injector, Losses, Schedule, Stall};
 use crate::Fault;
 use std::sync::mpsc;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 /// The thread has the core so much earlier and spins, because it wakes up late now and then. The victim loses it as well, and it
 /// is part of what is told.

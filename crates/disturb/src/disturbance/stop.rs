@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use surefoot_hostfs::children::{self, Signal};
+use surefoot_hostfs::Root;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::{Root, thread};
+use surefoot_sys::children::{self, Signal};
+use surefoot_sys::thread;
 
 /// How a workload stands still.
 #[derive(Debug, Clone)]

@@ -5,9 +5,10 @@ use crate::disturbance::bpf::{alive_until_ns, ended_early};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::{Root, cpus, thread};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::CpuId;
 use surefoot_probes::{FREEZE_LEAD_NS, FreezePlan, FreezeRecord, Freezer};
+use surefoot_sys::thread;
 
 use super::Counted;
 

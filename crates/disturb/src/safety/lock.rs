@@ -4,7 +4,7 @@ use crate::Fault;
 use std::io;
 use std::path::PathBuf;
 use surefoot_hostfs::Root;
-use surefoot_hostfs::run_lock::{DISTURB, NotTaken, RunLock};
+use surefoot_sys::run_lock::{DISTURB, NotTaken, RunLock};
 
 /// Held while cores are disturbed.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use surefoot_hostfs::Root;
-use surefoot_hostfs::children::{self, Signal};
 use surefoot_hostfs::clock::monotonic_ns;
+use surefoot_sys::children::{self, Signal};
 
 /// How often what remains of a workload is killed before it is given up: a process in an uninterruptible call stays.
 const KILLS_MAX: u32 = 2_000;

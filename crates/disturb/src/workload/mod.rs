@@ -24,8 +24,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::children::{self, Signal};
 use surefoot_model::Digits;
+use surefoot_sys::children::{self, Signal};
 
 /// How long the guard may take for what it does at once, on a machine that is busy and stands still now and then.
 const GUARD_PATIENCE: Duration = Duration::from_secs(60);

@@ -177,13 +177,4 @@ mod tests {
         assert_eq!((tasks[1].name.as_str(), tasks[1].kernel, tasks[1].bound), ("a b", false, false));
         assert!(Arc::ptr_eq(&tasks[0].allowed, &tasks[1].allowed));
     }
-
-    #[test]
-    fn the_running_host_shows_this_thread() {
-        let tasks = Tasks::read(&Root::host()).unwrap().tasks;
-        let own = tasks.iter().find(|task| task.tid == crate::thread::current_tid()).unwrap();
-        assert_eq!(own.pid, std::process::id());
-        assert_eq!(own.allowed.to_vec(), crate::thread::affinity().unwrap());
-        assert!(!own.kernel);
-    }
 }

@@ -5,7 +5,7 @@ use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::symbols::Symbols;
 use surefoot_hostfs::tracefs::{Place, Tracefs};
-use surefoot_hostfs::{Error, Root, clock, cpus, thread};
+use surefoot_hostfs::{Error, Root, clock, cpus, usage};
 use surefoot_testkit::HostTree;
 
 #[test]
@@ -18,7 +18,7 @@ fn on_an_empty_host_every_reader_names_its_file() {
         ("proc/stat", Stat::read(&root).unwrap_err()),
         ("sys/devices/system/cpu/online", cpus::online(&root).unwrap_err()),
         ("sys/devices/system/cpu/possible", cpus::possible(&root).unwrap_err()),
-        ("proc/self/statm", thread::resident_bytes(&root).unwrap_err()),
+        ("proc/self/statm", usage::resident_bytes(&root).unwrap_err()),
         ("clocksource0/current_clocksource", clock::clocksource(&root).unwrap_err()),
     ];
     for (file, error) in errors {
@@ -49,7 +49,7 @@ fn broken_files_are_named_with_their_line() {
         ),
         (Stat::read(&root).unwrap_err(), format!("{}, line 2: 3 numbers where at least 4 belong", at("proc/stat"))),
         (
-            thread::resident_bytes(&root).unwrap_err(),
+            usage::resident_bytes(&root).unwrap_err(),
             format!("{}, line 1: the second number, the resident pages, is missing", at("proc/self/statm")),
         ),
         (

@@ -9,7 +9,7 @@ use surefoot_hostfs::smi::{SmiCounter, SmiFacts, choose};
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::symbols::Symbols;
 use surefoot_hostfs::tracefs::{Place, Tracefs};
-use surefoot_hostfs::{Root, clock, cpus, thread};
+use surefoot_hostfs::{Root, clock, cpus, usage};
 use surefoot_model::CpuId;
 use surefoot_testkit::HostTree;
 
@@ -78,7 +78,7 @@ fn describe(root: &Root) -> String {
     for (name, read) in sets {
         writeln!(out, "{name}: '{}'", cpus::format_list(&read(root).unwrap())).unwrap();
     }
-    let resident_pages = thread::resident_bytes(root).unwrap() / thread::page_bytes();
+    let resident_pages = usage::resident_bytes(root).unwrap() / usage::page_bytes();
     writeln!(out, "clock: {} trusted {}", clock::clocksource(root).unwrap(), clock::trusted(root)).unwrap();
     writeln!(out, "resident: {resident_pages} pages").unwrap();
     describe_smi(&mut out, root, &identity);

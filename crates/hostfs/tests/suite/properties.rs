@@ -12,7 +12,7 @@ use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::stat::{Stat, Ticks};
 use surefoot_hostfs::symbols::Symbols;
 use surefoot_hostfs::tracefs::Format;
-use surefoot_hostfs::{Root, cpus, thread};
+use surefoot_hostfs::{Root, cpus, usage};
 use surefoot_model::CpuId;
 use surefoot_testkit::{Archive, HostTree};
 
@@ -86,7 +86,7 @@ fn read_whole_host(text: &[u8]) {
     let root = Root::at(tree.path());
     let identity = Identity::read(&root);
     let _ = identity.boot_option("isolcpus");
-    let _ = (Privilege::read(&root), cpus::online(&root), thread::resident_bytes(&root), Interrupts::read(&root));
+    let _ = (Privilege::read(&root), cpus::online(&root), usage::resident_bytes(&root), Interrupts::read(&root));
 }
 
 proptest! {

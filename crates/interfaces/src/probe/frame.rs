@@ -1,7 +1,7 @@
 //! What a probe looks like on the wire: a packet of Surefoot's own, an ARP request, an ICMP echo.
 
 use std::net::{IpAddr, Ipv4Addr};
-use surefoot_hostfs::packet::Address;
+use surefoot_sys::packet::Address;
 
 /// The packet type of Surefoot's probes: the first that IEEE leaves to local experiments.
 pub const PACKET_KIND: u16 = 0x88b5;

@@ -15,8 +15,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
-use surefoot_hostfs::packet::{Address, EchoSocket, PacketSocket};
 use surefoot_model::{Digits, InterfaceProbe, ProbeKind, RoundTrips};
+use surefoot_sys::packet::{Address, EchoSocket, PacketSocket};
 
 /// Probes of one round.
 pub const COUNT_MAX: u32 = 10_000;

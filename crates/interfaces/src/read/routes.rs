@@ -8,10 +8,10 @@ use super::sessions::{self, Session};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use surefoot_hostfs::netlink::routing::{self, OwnAddress, Routing, Version};
-use surefoot_hostfs::netlink::{Socket, Transport};
 use surefoot_hostfs::{Error, Root};
 use surefoot_model::{Carried, CarriedKind, Digits};
+use surefoot_sys::netlink::routing::{self, OwnAddress, Routing, Version};
+use surefoot_sys::netlink::{Socket, Transport};
 
 /// The longest table that is read.
 pub(super) const TABLE_BYTES_MAX: u64 = 16 << 20;

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 use std::io;
-use surefoot_hostfs::netlink::Transport;
 use surefoot_interfaces::devlink::Devlink;
 use surefoot_interfaces::{judge, look};
 use surefoot_model::{Interface, InterfaceState, ReporterState};
+use surefoot_sys::netlink::Transport;
 
 /// A record of what passed; another question than the recorded one is refused.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use surefoot_hostfs::program;
 use surefoot_model::{Digits, MemoryProblem, MemorySource};
+use surefoot_sys::program;
 
 /// Which management controller.
 #[derive(Debug, Clone, PartialEq, Eq)]

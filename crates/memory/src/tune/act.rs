@@ -13,8 +13,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
-use surefoot_hostfs::run_lock::{REPORTING, RunLock};
 use surefoot_model::Digits;
+use surefoot_sys::run_lock::{REPORTING, RunLock};
 
 /// A file that is to get another value.
 #[derive(Debug, Clone, PartialEq, Eq)]

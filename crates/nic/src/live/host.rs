@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::thread::set_timer_slack;
+use surefoot_sys::thread::set_timer_slack;
 
 /// How often it looks whether the owners of ports are still there.
 const OWNERS_NS: u64 = 20_000_000;

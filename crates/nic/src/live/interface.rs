@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::thread::set_timer_slack;
+use surefoot_sys::thread::set_timer_slack;
 
 /// Instructions of a slice: some tens of microseconds.
 const SLICE_INSTRUCTIONS: u64 = 4_000;

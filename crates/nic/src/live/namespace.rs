@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::Command;
 use std::sync::mpsc;
-use surefoot_hostfs::packet::Address;
+use surefoot_sys::packet::Address;
 
 /// Name of the device in each of them.
 pub const DEVICE: &str = "sf0";
@@ -100,7 +100,7 @@ fn held() -> Result<(File, u32, mpsc::Sender<()>), Error> {
     let (made, is_made) = mpsc::channel();
     let (end, ended) = mpsc::channel::<()>();
     std::thread::spawn(move || {
-        let _ = made.send(unshare().map(|file| (file, surefoot_hostfs::thread::current_tid())));
+        let _ = made.send(unshare().map(|file| (file, surefoot_sys::thread::current_tid())));
         let _ = ended.recv();
     });
     let (file, id) = is_made.recv().map_err(|_| Error::Failed("a thread panicked".to_owned()))??;

@@ -175,7 +175,7 @@ fn come_first() {
 
 fn interface(words: &Words) -> Result<(), Error> {
     come_first();
-    surefoot_hostfs::thread::set_name(c"nic-interface");
+    surefoot_sys::thread::set_name(c"nic-interface");
     let (directory, node) = (words.directory()?, words.number("node")?);
     let until = Process::open(words.number("owner")?)?.into_descriptor();
     let config = InterfaceConfig {
@@ -192,7 +192,7 @@ fn interface(words: &Words) -> Result<(), Error> {
 
 fn daemon(words: &Words, program: &Program) -> Result<(), Error> {
     come_first();
-    surefoot_hostfs::thread::set_name(c"nic-daemon");
+    surefoot_sys::thread::set_name(c"nic-daemon");
     let (directory, node): (_, u32) = (words.directory()?, words.number("node")?);
     let mut of_interface = Words { kind: "interface".to_owned(), ..words.clone() };
     of_interface.values.remove("takes_over");
@@ -219,7 +219,7 @@ fn daemon(words: &Words, program: &Program) -> Result<(), Error> {
 }
 
 fn application(words: &Words) -> Result<(), Error> {
-    surefoot_hostfs::thread::set_name(c"nic-application");
+    surefoot_sys::thread::set_name(c"nic-application");
     let (directory, node): (_, u32) = (words.directory()?, words.number("node")?);
     let mut hang_at = Vec::new();
     // COUNT:NODE, in rising order.

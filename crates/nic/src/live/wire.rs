@@ -11,7 +11,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use surefoot_hostfs::packet::{Address, PacketSocket};
+use surefoot_sys::packet::{Address, PacketSocket};
 
 /// The packet type of frames on Ethernet: the second of those that IEEE 802 leaves to local experiments.
 pub const PACKET_KIND: u16 = 0x88b6;

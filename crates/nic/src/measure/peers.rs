@@ -8,7 +8,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::packet::{Address, PacketSocket};
+use surefoot_sys::packet::{Address, PacketSocket};
 
 /// The packet type that IEEE 802 leaves to local experiments; nobody else is on this wire.
 const KIND: u16 = 0x88b6;

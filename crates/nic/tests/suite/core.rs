@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// What runs by the clock, between processes.
 const BY_THE_CLOCK: [&str; 4] = ["live/", "measure/clock.rs", "measure/library.rs", "measure/peers.rs"];
 /// By these a source reads the host, or depends on when it runs.
-const OF_THE_HOST: [&str; 4] = ["surefoot_hostfs", "Instant::now", "SystemTime", "thread::"];
+const OF_THE_HOST: [&str; 5] = ["surefoot_hostfs", "surefoot_sys", "Instant::now", "SystemTime", "thread::"];
 /// Where tests begin in a file.
 const TESTS: &str = "#[cfg(test)]";
 

@@ -7,7 +7,7 @@ use crate::Step;
 use crate::policy::doubts::short;
 use crate::policy::{Drain, Policies, TicketWay};
 use std::path::Path;
-use surefoot_hostfs::program;
+use surefoot_sys::program;
 
 /// What is missing here, a sentence each; at most 21. Steps whose parts stand on the hosts themselves are left out.
 pub fn doubts(policies: &Policies) -> Vec<String> {

@@ -15,7 +15,7 @@ use crate::policy::HostNames;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::{Root, usage};
 use surefoot_outside::address::shown;
 use surefoot_outside::host_name::in_address;
 use surefoot_outside::http::redfish::MachineIdentity;
@@ -200,7 +200,7 @@ impl Hands {
             Step::ResetInterface(name) => own::reset_interface(&self.surefoot(), name, order, stop),
             Step::TuneReporting(interval) => own::tune_reporting(&self.surefoot(), *interval, order, stop),
             Step::OfflinePage => match self.reported(order, stop) {
-                Ok(reported) => pages::offline(&Root::host(), &reported, thread::page_bytes(), order),
+                Ok(reported) => pages::offline(&Root::host(), &reported, usage::page_bytes(), order),
                 Err(failed) => failed,
             },
             step => failed(unsupported(step), order),

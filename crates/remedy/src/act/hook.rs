@@ -24,7 +24,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_foreign::said;
-use surefoot_hostfs::program::{self, Broken, Ended};
+use surefoot_sys::program::{self, Broken, Ended};
 
 /// EX_TEMPFAIL of sysexits.h.
 const TRY_LATER: i32 = 75;

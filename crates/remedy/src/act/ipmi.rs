@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use surefoot_hostfs::program;
 use surefoot_outside::address::shown;
+use surefoot_sys::program;
 
 /// How long one answer of a controller may take: ipmitool asks again after a second, and gives up after some more.
 const PATIENCE: Duration = Duration::from_secs(30);

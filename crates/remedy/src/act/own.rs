@@ -12,9 +12,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_foreign::said;
 use surefoot_hostfs::Root;
-use surefoot_hostfs::program::{self, Ended};
-use surefoot_hostfs::run_lock::{REPORTING, RunLock};
 use surefoot_model::Deed;
+use surefoot_sys::program::{self, Ended};
+use surefoot_sys::run_lock::{REPORTING, RunLock};
 
 /// How long a command may take: an interface that comes back, an interval whose effect is waited for.
 const PATIENCE: Duration = Duration::from_secs(600);

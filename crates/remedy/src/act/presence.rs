@@ -1,7 +1,7 @@
 //! Which remedies this host can do or have done: the rows of `surefoot status`.
 
-use surefoot_hostfs::program;
 use surefoot_model::{Capability, CapabilityState};
+use surefoot_sys::program;
 
 /// A remedy, and the programs that it is done by.
 struct Means {

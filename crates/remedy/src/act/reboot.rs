@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use surefoot_hostfs::{Root, program};
+use surefoot_hostfs::Root;
 use surefoot_model::MachineId;
 use surefoot_outside::http::redfish::System;
+use surefoot_sys::program;
 
 /// How often a machine that restarts is looked at.
 const LOOK_AGAIN_NS: u64 = 10_000_000_000;

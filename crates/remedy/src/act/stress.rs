@@ -5,7 +5,7 @@ use super::{Order, Outcome};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_hostfs::program::{self, Broken};
+use surefoot_sys::program::{self, Broken};
 
 /// It takes a while to get its memory and to end beyond the time that it was given.
 const BEYOND: Duration = Duration::from_secs(120);

@@ -15,10 +15,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_foreign::said;
 use surefoot_foreign::way;
-use surefoot_hostfs::program;
 use surefoot_model::one_line;
 use surefoot_outside::address::shown;
 use surefoot_outside::http::{self, Identity, Request, Trust};
+use surefoot_sys::program;
 
 /// How long a ticket system may take.
 const PATIENCE: Duration = Duration::from_secs(30);

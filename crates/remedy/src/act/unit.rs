@@ -7,7 +7,7 @@ use super::{Found, Order, Outcome};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use surefoot_hostfs::program;
+use surefoot_sys::program;
 
 /// How long a unit may take to stop and start.
 const PATIENCE: Duration = Duration::from_secs(300);

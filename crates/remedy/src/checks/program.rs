@@ -23,8 +23,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_hostfs::program::{self, Ended};
 use surefoot_model::CheckState;
+use surefoot_sys::program::{self, Ended};
 
 #[derive(Deserialize)]
 struct Printed {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
-use surefoot_hostfs::{clock, thread};
+use surefoot_hostfs::{clock, usage};
 use surefoot_model::{CheckState, HostCheck};
 
 /// Checks that run beside each other; those that hang are not counted.
@@ -153,7 +153,7 @@ impl Runner {
             let begun_ns = clock::monotonic_ns();
             let said = ask(&stop).within_limits();
             let took_ns = clock::monotonic_ns().saturating_sub(begun_ns);
-            let processor_ns = thread::thread_cpu_ns().saturating_add(said.processor.as_nanos() as u64);
+            let processor_ns = usage::thread_cpu_ns().saturating_add(said.processor.as_nanos() as u64);
             // Nobody listens when the runner is gone.
             let _ = send.send(Ended { index, said, took_ns, processor_ns });
         };

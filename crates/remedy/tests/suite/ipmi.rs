@@ -6,8 +6,8 @@ use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::program;
 use surefoot_remedy::act::{Act, Found, Hands, HandsConfig, Ipmi, Order, Outcome, Times};
+use surefoot_sys::program;
 use surefoot_testkit::ipmi::{Controller, GUID, USER};
 use surefoot_testkit::not_run::not_run;
 

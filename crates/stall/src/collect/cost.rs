@@ -3,7 +3,7 @@
 use crate::who::names;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::{Root, usage};
 use surefoot_model::{CpuId, ProbeCost, SelfCost};
 use surefoot_probes::layout::{ProgramRuns, SAMPLE_EVERY, Slot};
 use surefoot_probes::{Probes, Snapshot};
@@ -58,10 +58,10 @@ impl OwnCost {
     pub(crate) fn since(&mut self, read: Option<(&Probes, &Slots)>, watched: &[CpuId], root: &Root) -> SelfCost {
         // The process that reads names is a part of what watching costs.
         let (names_cpu_ns, names_bytes) = names::own_cost(root);
-        let process_cpu_ns = thread::cpu_ns() + names_cpu_ns;
+        let process_cpu_ns = usage::cpu_ns() + names_cpu_ns;
         let mut cost = SelfCost {
             process_cpu_ns: process_cpu_ns - self.process_cpu_ns,
-            resident_bytes: thread::resident_bytes(root).unwrap_or(0) + names_bytes,
+            resident_bytes: usage::resident_bytes(root).unwrap_or(0) + names_bytes,
             ..SelfCost::default()
         };
         self.process_cpu_ns = process_cpu_ns;

@@ -6,8 +6,9 @@
 
 use crate::config::{Config, allowed_cores, housekeeping_core};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::Root;
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 /// What the names of this program's threads begin with. Those that are tied to a core by their work have others.
 const OWN_THREADS: &str = "surefoot";

@@ -31,13 +31,14 @@ use crate::{Error, host};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use surefoot_hostfs::clock;
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, cpus};
-use surefoot_hostfs::{clock, thread};
 use surefoot_model::{Capability, ClockChange, CpuId, Event, Gap, HostDescription, Notice, SelfCost, Window};
 use surefoot_probes::{Probes, Reads};
+use surefoot_sys::thread;
 
 /// How often late timers, tapes and counters are looked at within a window.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

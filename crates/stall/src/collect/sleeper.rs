@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use surefoot_hostfs::{clock, thread};
+use surefoot_hostfs::clock;
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 /// How long each sleep lasts: 50 wake-ups a second and core.
 const SLEEP: Duration = Duration::from_millis(20);

@@ -4,8 +4,9 @@ use crate::Error;
 use crate::gap::tapes::Traced;
 use crate::who::{Watch, WhoConfig, refuse_in_a_namespace};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::Root;
 use surefoot_model::{CpuId, Event};
+use surefoot_sys::thread;
 
 /// How often the report so far flows as an event.
 const TELL_EVERY: Duration = Duration::from_secs(5);

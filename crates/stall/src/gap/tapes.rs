@@ -344,7 +344,7 @@ mod tests {
         // The child loops where this thread runs when it is started.
         let mut looping = std::thread::scope(|scope| {
             let start = || {
-                surefoot_hostfs::thread::pin_to(cpu).unwrap();
+                surefoot_sys::thread::pin_to(cpu).unwrap();
                 Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
             };
             scope.spawn(start).join().unwrap()

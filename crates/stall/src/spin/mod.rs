@@ -11,8 +11,8 @@ pub(crate) use self::run_delay::RunDelay;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use surefoot_hostfs::clock::tsc;
-use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 /// Jumps that the ring holds before the reader takes them.
 const RING_JUMPS: u64 = 1 << 15;

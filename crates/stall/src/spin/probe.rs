@@ -18,11 +18,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use surefoot_hostfs::Root;
 use surefoot_hostfs::clock::{self, TscClock};
 use surefoot_hostfs::identity::Identity;
-use surefoot_hostfs::{Root, thread};
 use surefoot_model::{CpuId, Gap, GapSource, SelfCost};
 use surefoot_probes::{Options, Probes, Workload};
+use surefoot_sys::thread;
 
 /// How often the reading thread looks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

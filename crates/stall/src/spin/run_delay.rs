@@ -54,7 +54,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use surefoot_hostfs::{clock, thread};
+    use surefoot_hostfs::clock;
+    use surefoot_sys::thread;
     use surefoot_testkit::not_run::not_run;
 
     /// Two threads that spin on one core wait for each other half of the time.

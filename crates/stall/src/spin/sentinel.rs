@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use surefoot_hostfs::clock::{TscClock, tsc};
-use surefoot_hostfs::thread;
+use surefoot_sys::thread;
 
 /// A period of spinning and resting. Short enough that a stop of 100 ms cannot hide, long enough that waking up does
 /// not matter.

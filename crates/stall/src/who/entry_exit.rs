@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surefoot_hostfs::clock::{self, TscClock, tsc};
-use surefoot_hostfs::{Root, cpus, thread};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{Cause, CauseKind, CpuId, EntryExit, EntryExitBasis, Interrupt, LoopGap, WhoReport};
 use surefoot_probes::Probes;
 use surefoot_probes::layout::{
     CAUSE_CALL_FUNCTION, CAUSE_CALL_FUNCTION_SINGLE, CAUSE_LOCAL_TIMER, CAUSE_RESCHEDULE, CAUSE_SOFTIRQ, SOFTIRQS, Turn,
 };
+use surefoot_sys::thread;
 
 /// How long our own loop spins, on one core that is not watched: some forty ticks. On a busy machine it is preempted, and
 /// spins again.

@@ -48,9 +48,10 @@ use crate::gap::tapes::Traced;
 use crate::namespaces;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, Unsupported, consoles, thread};
+use surefoot_hostfs::{Root, Unsupported, consoles};
 use surefoot_model::{CpuId, WhoReport};
 use surefoot_probes::{Options, Probes, Workload};
+use surefoot_sys::thread;
 
 /// How often records and marks are to be read while much happens: a core leaves at most a few thousand marks meanwhile.
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);

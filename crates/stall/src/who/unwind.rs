@@ -20,7 +20,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::images::{self, Mapping};
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::{Root, usage};
 use surefoot_probes::UserCopy;
 use walk::Registers;
 
@@ -107,7 +107,7 @@ impl Unwinder {
         self.look_at(of, copy.ip);
         let (pid, _) = of;
         let is_known = self.process(of).is_some();
-        let start_ns = thread::thread_cpu_ns();
+        let start_ns = usage::thread_cpu_ns();
         if let Some(process) = self.processes.get_mut(&pid)
             && process.since.elapsed() >= BELIEVED
         {
@@ -122,7 +122,7 @@ impl Unwinder {
             if found.frames.len() == FRAMES_MAX || !is_known {
                 break;
             }
-            found.was_cut = spent_ns + (thread::thread_cpu_ns() - start_ns) > ALLOWED_NS;
+            found.was_cut = spent_ns + (usage::thread_cpu_ns() - start_ns) > ALLOWED_NS;
             if found.was_cut {
                 break;
             }
@@ -139,7 +139,7 @@ impl Unwinder {
             (registers, is_exact) = (caller.registers, caller.interrupted);
         }
         if let Some(process) = self.processes.get_mut(&pid) {
-            process.spent_ns = spent_ns + (thread::thread_cpu_ns() - start_ns);
+            process.spent_ns = spent_ns + (usage::thread_cpu_ns() - start_ns);
         }
         found
     }

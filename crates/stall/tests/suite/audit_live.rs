@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, cpus, thread};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_stall::audit::{self, State, measure};
+use surefoot_sys::thread;
 
 #[test]
 fn a_thread_that_ran_on_the_core_is_named_and_the_core_is_not_called_quiet() {

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, consoles, thread};
+use surefoot_hostfs::{Root, consoles};
 use surefoot_model::{CauseKind, CpuId, Event, Gap};
 use surefoot_probes::Flavour;
 use surefoot_stall::who::{self, WhoConfig};
 use surefoot_stall::{Collector, Config, SourceChoice};
+use surefoot_sys::thread;
 use surefoot_testkit::not_run::not_run;
 
 /// An error's level: consoles print it unless they are told to be quieter than usual.

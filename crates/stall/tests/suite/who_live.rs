@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::Root;
 use surefoot_model::{CauseKind, CpuId, WhoReport};
 use surefoot_probes::{Options, Probes};
 use surefoot_stall::Traced;
 use surefoot_stall::who::{LOOK_EVERY, Watch, WhoConfig};
+use surefoot_sys::thread;
 use surefoot_testkit::HostTree;
 use surefoot_testkit::not_run::not_run;
 

@@ -257,7 +257,7 @@ impl Drop for Ended {
 fn wait(mut command: Command, time_limit: Duration) -> io::Result<()> {
     let began = Instant::now();
     // This thread waits for it; a test that is killed leaves no guest behind.
-    surefoot_hostfs::children::kill_with_starter(&mut command);
+    surefoot_sys::children::kill_with_starter(&mut command);
     let mut child = Ended(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?);
     let status = loop {
         match child.0.try_wait()? {

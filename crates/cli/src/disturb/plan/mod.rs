@@ -23,8 +23,9 @@ use surefoot_experiment::plan::report::Report;
 use surefoot_experiment::plan::resume::Kept;
 use surefoot_experiment::plan::{extras, record, text, warnings};
 use surefoot_experiment::run::lines::stall as stall_of;
-use surefoot_hostfs::{Root, cpus, signals};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::InjectedStall;
+use surefoot_sys::signals;
 
 /// A quick preset has ended by then, also on a machine that is slower than expected.
 const QUICK_LIMIT: Duration = Duration::from_secs(9 * 60);

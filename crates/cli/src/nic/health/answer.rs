@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::Root;
 use surefoot_interfaces::answer::{Answered, Answerer};
 use surefoot_interfaces::probe::{address_text, own_address};
+use surefoot_sys::signals;
 
 /// How long the command is deaf to a wish to end.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::words::utc;
-use surefoot_hostfs::signals;
 use surefoot_model::{Deed, Interface, InterfaceLook, InterfaceProblem, one_line};
+use surefoot_sys::signals;
 
 /// How long the command is deaf to a wish to end.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -9,10 +9,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_console::people::tell;
-use surefoot_hostfs::signals;
 use surefoot_nic::firmware::Build;
 use surefoot_nic::live::directory::{self, RunDirectory};
 use surefoot_nic::live::run::{self, LinkKind, RunConfig};
+use surefoot_sys::signals;
 
 /// Without a delivery for so long, something is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,10 +2,11 @@
 
 use crate::sources::{End, Source, Start};
 use std::time::Duration;
-use surefoot_hostfs::{Root, clock, program};
+use surefoot_hostfs::{Root, clock};
 use surefoot_memory::bmc::event_log::{self, Controller};
 use surefoot_model::{CheckState, Event, HostCheck};
 use surefoot_remedy::checks::{Check, CheckFile, EVENT_LOG, Rule, Runner, Said, judge_event_log};
+use surefoot_sys::program;
 
 /// The checks of a file as they are run on this host: those that the remedies know, and the event log, which the room of memory errors
 /// reads.

@@ -10,7 +10,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, peer};
+use surefoot_hostfs::Root;
+use surefoot_sys::peer;
 
 /// How long QEMU may take for an answer, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

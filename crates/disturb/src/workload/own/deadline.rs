@@ -8,8 +8,8 @@ use crate::Fault;
 use std::net::UdpSocket;
 use std::time::Duration;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 /// A service and who asks it.
 #[derive(Debug, Clone, Copy)]

@@ -15,8 +15,8 @@ pub use process::process;
 
 use crate::Fault;
 use std::time::Duration;
-use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
+use surefoot_sys::thread;
 
 /// What pieces of work took that were done one after the other.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use surefoot_hostfs::program;
+use surefoot_sys::program;
 
 /// How long reading the history may take.
 const PATIENCE: Duration = Duration::from_secs(120);

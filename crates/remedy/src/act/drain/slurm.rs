@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_hostfs::program;
 use surefoot_outside::host_name::is_other_host;
+use surefoot_sys::program;
 
 /// How long `scontrol` may take: it waits for a controller that does not answer.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,8 +10,9 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, clock, thread};
+use surefoot_hostfs::{Root, clock};
 use surefoot_model::{CauseKind, GapSource};
+use surefoot_sys::thread;
 use surefoot_testkit::not_run::not_run;
 
 fn record(at_ns: u64, pid: u32, name: &str) -> NameRecord {

@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use surefoot_hostfs::clock::{self, TscClock};
-use surefoot_hostfs::thread;
 use surefoot_model::{Certainty, CpuId, Gap, Verdict};
+use surefoot_sys::thread;
 
 /// Durations that the percentiles are computed from; later ones are counted but not kept.
 const KEPT_DURATIONS: usize = 1 << 20;

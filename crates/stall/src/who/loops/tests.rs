@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::clock::TscClock;
 use surefoot_hostfs::identity::Identity;
-use surefoot_hostfs::thread;
 use surefoot_inloop::{Loop, Options};
 use surefoot_model::LoopGap;
 use surefoot_probes::Probes;
 use surefoot_probes::layout::Turn;
+use surefoot_sys::thread;
 use surefoot_testkit::not_run::not_run;
 
 fn directory() -> tempfile::TempDir {

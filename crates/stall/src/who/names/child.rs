@@ -287,7 +287,7 @@ mod tests {
         let (key, place, open) = own();
         assert!(is_named(&asker.ask(7, Kind::Elf, key, &[place], &open)));
         let child = asker.child.as_mut().unwrap();
-        surefoot_hostfs::children::signal_process(child.helper.pid(), surefoot_hostfs::children::Signal::Kill).unwrap();
+        surefoot_sys::children::signal_process(child.helper.pid(), surefoot_sys::children::Signal::Kill).unwrap();
         assert!(is_named(&asker.ask(7, Kind::Elf, key, &[place], &open)), "the file has another chance");
         assert_eq!((deaths.count(), asker.strikes[&key]), (1, 1));
         let (used_ns, _) = own_cost(&Root::host());

@@ -11,9 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::channel::{Channel, Message};
-use surefoot_hostfs::helper_process::{self, HelperProcess, activity};
-use surefoot_hostfs::{Root, privilege, thread};
+use surefoot_hostfs::{Root, privilege, usage};
+use surefoot_sys::channel::{Channel, Message};
+use surefoot_sys::helper_process::{self, HelperProcess, activity};
 
 /// What tells the program which of its two parts it is.
 pub(super) const PART: &str = "SUREFOOT_NAMES";
@@ -126,7 +126,7 @@ static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// The resident memory of all helpers of this process, bytes.
 pub(super) fn resident_bytes(root: &Root) -> u64 {
     let running = RUNNING.lock().map(|running| running.clone()).unwrap_or_default();
-    running.into_iter().filter_map(|pid| thread::resident_bytes_of(root, pid).ok()).sum()
+    running.into_iter().filter_map(|pid| usage::resident_bytes_of(root, pid).ok()).sum()
 }
 
 impl Helper {

@@ -14,9 +14,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::channel::{Channel, Message};
 use surefoot_hostfs::images::{self, FileKey, Found, Mapping};
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::{Root, usage};
+use surefoot_sys::channel::{Channel, Message};
+use surefoot_sys::thread;
 
 /// What it says when it is ready, and the name of this part of the program.
 const READY: &[u8] = b"opens";
@@ -258,13 +259,13 @@ pub(super) fn serve(channel: &Channel) -> Result<(), Error> {
     let mut queued = RunDelay::of_this_thread();
     let mut queued_ns = || queued.as_mut().and_then(RunDelay::since_ns).unwrap_or(0);
     while let Ok(Some(Message { bytes, file })) = channel.receive(&mut buffer, true, None) {
-        let (begun, begun_ns, _) = (Instant::now(), thread::thread_cpu_ns(), queued_ns());
+        let (begun, begun_ns, _) = (Instant::now(), usage::thread_cpu_ns(), queued_ns());
         let (status, body, file) = match answer(&root, &buffer[..bytes], file) {
             Ok(Some((body, file))) => (DONE, body, file),
             Ok(None) => (NOTHING, Vec::new(), None),
             Err(error) => (FAILED, error.to_string().into_bytes(), None),
         };
-        let took_ns = thread::thread_cpu_ns() - begun_ns;
+        let took_ns = usage::thread_cpu_ns() - begun_ns;
         let waited_ns = (begun.elapsed().as_nanos() as u64).saturating_sub(took_ns + queued_ns());
         let header = [&[status][..], &took_ns.to_le_bytes(), &waited_ns.to_le_bytes()].concat();
         if channel.send(&[header, body].concat(), file.as_ref()).is_err() {

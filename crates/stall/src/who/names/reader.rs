@@ -7,10 +7,11 @@ use crate::Error;
 use std::collections::HashMap;
 use std::fs::File;
 use std::time::Duration;
-use surefoot_hostfs::channel::{Channel, Message};
-use surefoot_hostfs::confine::{self, Limits};
 use surefoot_hostfs::images::FileKey;
-use surefoot_hostfs::thread;
+use surefoot_hostfs::usage;
+use surefoot_sys::channel::{Channel, Message};
+use surefoot_sys::confine::{self, Limits};
+use surefoot_sys::thread;
 
 /// Memory that the child may have mapped: what it keeps, one file more, and itself.
 const MEMORY_BYTES_MAX: u64 = 512 << 20;
@@ -45,11 +46,11 @@ pub fn read_names() -> Result<(), Error> {
     let mut buffer = vec![0; MESSAGE_BYTES_MAX];
     while let Ok(Some(Message { bytes, file })) = channel.receive(&mut buffer, true, None) {
         let Some(question) = Question::decode(&buffer[..bytes]) else { break };
-        let begun_ns = thread::thread_cpu_ns();
+        let begun_ns = usage::thread_cpu_ns();
         confine::allow_processor_time(Some(TIME_MAX));
         let answer = files.answer(&question, file);
         confine::allow_processor_time(None);
-        if channel.send(&answer.encode(question.number, thread::thread_cpu_ns() - begun_ns), None).is_err() {
+        if channel.send(&answer.encode(question.number, usage::thread_cpu_ns() - begun_ns), None).is_err() {
             break;
         }
     }
