@@ -339,7 +339,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 fn saved_to(saved: &Option<std::result::Result<PathBuf, String>>) -> String {
     match saved {
         Some(Ok(path)) => format!(
-            "; what it held is saved in {}: stop `surefoot remedy serve`, move that file to where the store was, and start it again",
+            "; what it held is saved in {0}: stop `surefoot remedy serve`, and start it with `--store sqlite:{0}`. To have it under the old \
+             name, first remove the old store's -wal and -shm, if they are still there",
             path.display()
         ),
         Some(Err(why)) => format!(

@@ -46,7 +46,7 @@ impl Opening {
             (None, Some(file)) => file.moved(),
             (None, None) => return Ok(self.creates),
         };
-        shared.refuse(moved, None).map(|()| false)
+        shared.refuse(moved, None, &|| ()).map(|()| false)
     }
 
     /// Takes note of the file at this path, which a connection has open, its log with it.
@@ -68,7 +68,13 @@ impl Opening {
         in_place: &InPlace,
         save: impl FnOnce() -> std::result::Result<PathBuf, String>,
     ) -> Result<()> {
-        self.shared().refuse(in_place.moved(), Some(Box::new(save)))
+        // The log of a file that is gone would be read into whatever takes its place, the saved copy among them.
+        let forget_log = || {
+            if in_place.is_deleted() {
+                in_place.remove_log();
+            }
+        };
+        self.shared().refuse(in_place.moved(), Some(Box::new(save)), &forget_log)
     }
 
     /// Takes note of what the file says of its content, unless another connection has.
@@ -78,7 +84,7 @@ impl Opening {
 
     /// Whether the file in this place was written over, as far as any connection has noticed.
     pub(super) fn is_overwritten(&self, in_place: &InPlace) -> bool {
-        matches!(self.shared().refuse(in_place.moved(), None), Err(Error::Overwritten { .. }))
+        matches!(self.shared().refuse(in_place.moved(), None, &|| ()), Err(Error::Overwritten { .. }))
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -92,13 +98,16 @@ type Save<'a> = Box<dyn FnOnce() -> std::result::Result<PathBuf, String> + 'a>;
 impl Shared {
     /// Refuses a file that is gone from its place, or was written over there. The log of one that was written over fits nothing that is there
     /// now: it is removed, and is then gone from its place, too.
-    fn refuse(&mut self, moved: Option<Moved>, save: Option<Save<'_>>) -> Result<()> {
+    fn refuse(&mut self, moved: Option<Moved>, save: Option<Save<'_>>, forget_log: &dyn Fn()) -> Result<()> {
         let overwritten = |content: &Content| Err(Error::Overwritten { path: content.path().to_owned() });
         match (&mut self.content, moved) {
             (Some(content), _) if content.is_foreign() => overwritten(content),
             (_, Some(moved)) => {
                 if let (true, None, Some(save)) = (moved.is_certain, &self.saved, save) {
                     self.saved = Some(save());
+                    if matches!(self.saved, Some(Ok(_))) {
+                        forget_log();
+                    }
                 }
                 Err(Error::Moved { what: moved.what, saved: self.saved.clone() })
             }

@@ -115,8 +115,12 @@ impl Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        if self.in_place.as_ref().is_some_and(|in_place| self.opening.is_overwritten(in_place)) {
+        let Some(in_place) = self.in_place.clone() else { return };
+        if self.opening.is_overwritten(&in_place) {
             self.let_go();
+        } else {
+            // What was deleted since it was last asked is saved now; the next start finds the copy and says so.
+            let _ = self.opening.check(&in_place, || self.save());
         }
     }
 }
@@ -139,6 +143,15 @@ fn refuse_loss(path: &Path) -> Result<()> {
     let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Ok(()) };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let failed = |source| Error::Open { path: folder.to_owned(), source };
+    let log = database::beside(path, "-wal");
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        let why = format!(
+            "there is no such file, and its log {} is there: the store was moved or deleted. Put it back beside its log, or put a backup \
+             in its place and move the log and its -shm away; with both away, a new store is begun",
+            log.display()
+        );
+        return Err(Error::NoStore { store: store(), why });
+    }
     let prefix = format!("{}.saved-", name.to_string_lossy());
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;

@@ -3,8 +3,10 @@
 
 use super::beside;
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
@@ -12,9 +14,11 @@ use std::{fs, io};
 type FileId = (u64, u64);
 
 /// A database, its log and its index, as they were when it was opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct InPlace {
     files: Vec<(PathBuf, FileId)>,
+    /// The database's file, held without being open: to close such a descriptor takes no lock away.
+    held: Arc<File>,
 }
 
 /// What became of a file under an open database.
@@ -33,7 +37,9 @@ impl InPlace {
     /// What the kernel says of the database itself.
     pub(crate) fn of(path: &Path) -> io::Result<InPlace> {
         let path = std::path::absolute(path)?;
-        let mut files = vec![(path.clone(), id(&path)?)];
+        let held = fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path)?;
+        let about = held.metadata()?;
+        let mut files = vec![(path.clone(), (about.dev(), about.ino()))];
         for ending in ["-wal", "-shm"] {
             let path = beside(&fs::canonicalize(&path)?, ending);
             match id(&path) {
@@ -42,12 +48,12 @@ impl InPlace {
                 Err(error) => return Err(error),
             }
         }
-        Ok(InPlace { files })
+        Ok(InPlace { files, held: Arc::new(held) })
     }
 
     /// The database alone.
     pub(crate) fn without_log(&self) -> InPlace {
-        InPlace { files: self.files.iter().take(1).cloned().collect() }
+        InPlace { files: self.files.iter().take(1).cloned().collect(), held: Arc::clone(&self.held) }
     }
 
     /// The first file that is no longer the one that was opened; `None` while all are.
@@ -209,6 +215,11 @@ fn is_other(error: &rusqlite::Error) -> bool {
 }
 
 impl InPlace {
+    /// Whether the database has no name any more: nobody can put it back where its log is.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.held.metadata().is_ok_and(|about| about.nlink() == 0)
+    }
+
     /// Removes the log and the index that belong to what was open, where the database at the path is another one by now: SQLite would
     /// write them over it. Files that somebody put there with the new one stay.
     pub(crate) fn remove_log(&self) {

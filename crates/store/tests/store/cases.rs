@@ -180,6 +180,46 @@ fn a_store_whose_files_are_deleted_or_replaced_takes_nothing_more_and_is_saved_o
     }
 }
 
+/// The log of a store that was deleted would be read into the saved copy that takes its place.
+#[test]
+fn the_saved_copy_of_a_deleted_store_takes_its_place_whole_and_a_log_without_its_store_begins_no_new_one() {
+    for is_asked in [true, false] {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("cases.db");
+        let address: Address = format!("sqlite:{}", path.display()).parse().unwrap();
+        let opening = Opening::create();
+        let open = || CaseStore::open_as(&address, None, &opening).unwrap();
+        let [mut store, beside] = [open(), open()];
+        (0..40).for_each(|number| _ = store.take(&[alert("a", &format!("k{number}"), 5 + number, true)]).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        if is_asked {
+            let told = store.ready().unwrap_err().to_string();
+            assert!(told.contains("--store sqlite:"), "{told}");
+        }
+        drop((store, beside));
+        let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let [saved] = &left[..] else { panic!("asked {is_asked}: {left:?}") };
+        let refused = CaseStore::open(&address, None).unwrap_err().to_string();
+        assert!(refused.contains(saved.to_str().unwrap()) && !path.exists(), "{refused}");
+        std::fs::rename(saved, &path).unwrap();
+        assert_eq!(CaseStore::open(&address, None).unwrap().counts().unwrap().alerts, 40);
+    }
+    // Of a controller that was killed the log is left.
+    let home = tempfile::tempdir().unwrap();
+    let [path, log, aside] = ["cases.db", "cases.db-wal", "aside"].map(|name| home.path().join(name));
+    let address: Address = format!("sqlite:{}", path.display()).parse().unwrap();
+    let mut store = CaseStore::open(&address, None).unwrap();
+    store.take(&[alert("a", "k", 5, true)]).unwrap();
+    std::fs::copy(&log, &aside).unwrap();
+    drop(store);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::rename(&aside, &log).unwrap();
+    let before = std::fs::read(&log).unwrap();
+    let refused = CaseStore::open(&address, None).unwrap_err();
+    assert!(matches!(refused, Error::NoStore { .. }) && refused.to_string().contains("cases.db-wal"), "{refused}");
+    assert!(!path.exists() && std::fs::read(&log).unwrap() == before);
+}
+
 /// A backup that is copied over the file while it is open, another store, or nothing: what is there then stays as it is, with nothing of
 /// the former file's log in it.
 #[test]
