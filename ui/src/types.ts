@@ -242,6 +242,10 @@ export type Room = "stall" | "memory" | "checkpoint" | "nic" | "disturb" | "reme
  */
 export type GenerationState = "complete" | "partial" | "unfinished" | "damaged";
 /**
+ * How a person closed the fault of a module.
+ */
+export type FaultClosing = "repaired" | "replaced" | "cleared";
+/**
  * A logical processor, by the kernel's number.
  */
 export type CpuId = number;
@@ -277,7 +281,10 @@ export type DeedAction =
   | "hard_repair"
   | "run_hook"
   | "file_ticket"
-  | "restore_setting";
+  | "restore_setting"
+  | "fault_repaired"
+  | "fault_replaced"
+  | "fault_cleared";
 /**
  * What came of an action.
  */
@@ -490,6 +497,13 @@ export type DeedReason =
       service?: string;
     }
   | {
+      kind: "stated";
+      /**
+       * Their words.
+       */
+      text: string;
+    }
+  | {
       kind: "unfinished";
     }
   | {
@@ -539,6 +553,9 @@ export type DeedTarget =
       kind: "generation";
       tier: DeedTier;
     }
+  | (ClosedModule & {
+      kind: "module";
+    })
   | {
       kind: "not_shown";
     };
@@ -1766,6 +1783,81 @@ export interface ClockChange {
   slept_ns: number;
 }
 /**
+ * The newest closing of a module's fault, and the errors since. Findings judge only these.
+ */
+export interface ClosedFault {
+  /**
+   * After how many of these closings errors came back.
+   */
+  back_count: number;
+  /**
+   * When the first error since was seen, `CLOCK_REALTIME`; `None` if there was none.
+   */
+  back_realtime_ns?: number | null;
+  /**
+   * How often the fault of this module was closed.
+   */
+  closed_count: number;
+  /**
+   * When, `CLOCK_REALTIME`.
+   */
+  closed_realtime_ns: number;
+  closing: FaultClosing;
+  /**
+   * Corrected errors since.
+   */
+  corrected_since: number;
+  /**
+   * The person's reason; empty for viewers who may not see it.
+   */
+  reason: string;
+  /**
+   * Uncorrected errors since.
+   */
+  uncorrected_since: number;
+}
+/**
+ * A memory module at the moment at which its fault was closed: who it was, and what its counters had.
+ */
+export interface ClosedModule {
+  /**
+   * Boot in which the counters were read.
+   */
+  boot_id?: string | null;
+  /**
+   * All corrected errors that were known of it.
+   */
+  corrected_count: number;
+  /**
+   * Corrected errors in the kernel's counters; `None` if they could not be read.
+   */
+  counter_corrected?: number | null;
+  /**
+   * Uncorrected errors, likewise.
+   */
+  counter_uncorrected?: number | null;
+  /**
+   * Its slot label; empty if it has none.
+   */
+  label: string;
+  /**
+   * Its part number, likewise.
+   */
+  part?: string | null;
+  /**
+   * Its place among the kernel's counters, such as `mc0/dimm3`; empty if no counter has it.
+   */
+  place?: string;
+  /**
+   * Its serial number; `None` if it could not be read.
+   */
+  serial?: string | null;
+  /**
+   * All uncorrected errors that were known of it.
+   */
+  uncorrected_count: number;
+}
+/**
  * A row of /proc/interrupts held against what the probes counted, over all watched cores.
  */
 export interface Completeness {
@@ -2234,6 +2326,14 @@ export interface DimmView {
    * What to do; `null` where it has no counted errors.
    */
   advice: string | null;
+  /**
+   * The newest closing of its fault; `None` if none was ever closed.
+   */
+  closed?: ClosedFault | null;
+  /**
+   * When its fault was closed, and whether errors came back, in words; `null` if it never was.
+   */
+  closed_words: string | null;
   /**
    * The controller that it hangs on, as [`MemoryController::id`]; empty where it is not known.
    */
@@ -3999,6 +4099,14 @@ export interface Memory {
    */
   schema: number;
   /**
+   * Which module was in which slot: by slot, the oldest first.
+   */
+  slots: SlotStay[];
+  /**
+   * Stays in slots beyond those.
+   */
+  slots_left_out: number;
+  /**
    * The version of Surefoot.
    */
   version: string;
@@ -4110,6 +4218,63 @@ export interface MemoryProblem {
    * What is wrong with it, and what to do.
    */
   why: string;
+}
+/**
+ * A module in a slot, from when it was first seen there.
+ */
+export interface SlotStay {
+  /**
+   * How its fault was closed last; `None` if it never was.
+   */
+  closed?: FaultClosing | null;
+  /**
+   * Corrected errors that were counted of this module, in whatever slot.
+   */
+  corrected_count: number;
+  /**
+   * When it was first seen there, `CLOCK_REALTIME`.
+   */
+  first_seen_realtime_ns: number;
+  /**
+   * Whether the slot is empty or holds another module now.
+   */
+  has_ended: boolean;
+  /**
+   * The slot label; empty if it has none.
+   */
+  label: string;
+  /**
+   * When it was last seen there, `CLOCK_REALTIME`.
+   */
+  last_seen_realtime_ns: number;
+  /**
+   * The module, as [`Dimm::id`]; of one that is gone, the name under which its counts are kept.
+   */
+  module: string;
+  /**
+   * Its part number; `None` if it could not be read.
+   */
+  part: string | null;
+  /**
+   * The slot's place among the kernel's counters, such as `mc0/dimm3`.
+   */
+  place: string;
+  /**
+   * Its serial number; `None` if it could not be read: whether it is the module from before the boot is unknown.
+   */
+  serial: string | null;
+  /**
+   * How sure it is that the serial number is that of this slot.
+   */
+  serial_certainty: Certainty | null;
+  /**
+   * Its size; 0 if it is unknown.
+   */
+  size_bytes: number;
+  /**
+   * Uncorrected errors, likewise.
+   */
+  uncorrected_count: number;
 }
 /**
  * What each polling interval would cost and lose.

@@ -30,6 +30,7 @@ function dimm(id: string, label: string, change: Partial<Dimm> = {}): Dimm {
     only_place: null,
     severity: "ok",
     advice: null,
+    closed_words: null,
     ...change,
   };
 }
@@ -86,7 +87,7 @@ test("rates and places of points are never nonsense", () => {
 });
 
 test("an answer of another form is refused", () => {
-  const lists = { dimms: [], controllers: [], problems: [], reports: [], lost: [], checks: [], costs: [], dimm_costs: [] };
+  const lists = { dimms: [], controllers: [], slots: [], problems: [], reports: [], lost: [], checks: [], costs: [], dimm_costs: [] };
   assert.equal(checkMemory(lists).dimms.length, 0);
   assert.throws(() => checkMemory({ ...lists, checks: 1 }), /checks/);
   assert.throws(() => checkMemory({ ...lists, dimms: [{ id: 1 }] }), /dimms/);

@@ -15,7 +15,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 51] = [
+const COMMANDS: [(&str, &[Of]); 54] = [
     (
         "stall report",
         &[
@@ -55,6 +55,9 @@ const COMMANDS: [(&str, &[Of]); 51] = [
     ("memory doctor", &[of::<memory::doctor::CheckLine>]),
     ("memory import", IMPORTED),
     ("memory page-offline", &[of::<memory::page_offline::PageLine>, of::<memory::page_offline::ModuleLine>]),
+    ("memory repaired", CLOSED),
+    ("memory replaced", CLOSED),
+    ("memory cleared", CLOSED),
     ("memory watch", &[of::<memory::watch::Line>]),
     ("memory simulate", SIMULATED),
     ("memory tune", TUNED),
@@ -112,8 +115,14 @@ const COMMANDS: [(&str, &[Of]); 51] = [
 
 const CASES: &[Of] = &[of::<remedy::lines::CaseRow<'_>>];
 
-const MEMORY: &[Of] =
-    &[of::<memory::status::DimmLine>, of::<memory::status::ControllerLine>, of::<memory::status::ProblemLine>];
+const MEMORY: &[Of] = &[
+    of::<memory::status::DimmLine>,
+    of::<memory::status::ControllerLine>,
+    of::<memory::status::SlotLine>,
+    of::<memory::status::ProblemLine>,
+];
+
+const CLOSED: &[Of] = &[of::<memory::close::ClosingLine<'_>>];
 
 const HEALTH: &[Of] = &[
     of::<nic::health::lines::InterfaceLine>,

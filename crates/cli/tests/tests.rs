@@ -13,6 +13,7 @@ mod suite {
     mod guide;
     mod history;
     mod memory_bmc;
+    mod memory_close;
     mod memory_doctor;
     mod memory_guide;
     mod memory_import;

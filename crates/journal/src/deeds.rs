@@ -11,7 +11,7 @@ mod read;
 mod tests;
 
 pub use file::{below, expect_trusted};
-pub use read::{Read, look, parse};
+pub use read::{Read, find, look, parse};
 
 use crate::{Limits, NotLocked, Writer};
 use file::{bad, is_named, make_folder, open};
@@ -83,7 +83,7 @@ impl Record {
     /// Those of [`Record::append`], and when the journal cannot be read. What could not be appended must not be done.
     pub fn decide(&self, decide: impl FnOnce(&Read) -> Option<Deed>) -> Result<Option<Deed>, Unusable> {
         let mut journal = self.locked(PATIENCE)?;
-        let mut read = self.earlier()?;
+        let mut read = self.earlier(&look)?;
         read.append(journal.read()?);
         let decided = decide(&read);
         if let Some(deed) = &decided {
@@ -127,8 +127,21 @@ impl Record {
         self.look_while(|| {})
     }
 
+    /// Reads all of the journal and of the older ones, however old, without locking them, and gives the deeds that `is_wanted` picks. A
+    /// file that others could have written is refused.
+    ///
+    /// # Errors
+    /// [`Unusable`] when a file exists and cannot be read, or is not trusted.
+    pub fn find(&self, is_wanted: impl Fn(&Deed) -> bool) -> Result<Read, Unusable> {
+        self.steady(&|path| find(path, &is_wanted), || {})
+    }
+
     /// As [`Record::look`]; `between` runs after the older journals were read and before the current one is.
     fn look_while(&self, between: impl Fn()) -> Result<Read, Unusable> {
+        self.steady(&look, between)
+    }
+
+    fn steady(&self, look: &dyn Fn(&Path) -> Result<Read, Unusable>, between: impl Fn()) -> Result<Read, Unusable> {
         let path = self.path();
         let named = || match fs::symlink_metadata(&path) {
             Ok(found) => Ok(Some((found.dev(), found.ino()))),
@@ -138,7 +151,7 @@ impl Record {
         // A journal that is rotated between the two reads would be in neither.
         for _ in 0..LOOKS_MAX {
             let before = named()?;
-            let mut read = self.earlier()?;
+            let mut read = self.earlier(look)?;
             between();
             read.append(look(&path)?);
             if named()? == before {
@@ -149,7 +162,7 @@ impl Record {
     }
 
     /// The deeds in the host's older journals.
-    fn earlier(&self) -> Result<Read, Unusable> {
+    fn earlier(&self, look: &dyn Fn(&Path) -> Result<Read, Unusable>) -> Result<Read, Unusable> {
         let Record::OfHost(root) = self else { return Ok(Read::default()) };
         let mut read = look(&below(root, before::FILE))?;
         read.append(look(&below(root, OLDER))?);

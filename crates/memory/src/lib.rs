@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bmc;
+pub mod closing;
 pub mod cost;
 pub mod counts;
 pub mod doctor;
@@ -32,4 +33,10 @@ pub use error::Error;
 /// A number and what it counts: "1 line", "2 lines".
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// Whether a counter of a module cannot be read, so that it may have errors that nobody knows of.
+pub(crate) fn is_any_unread(dimm: &surefoot_model::Dimm) -> bool {
+    use surefoot_model::ErrorSeverity::{Corrected, Uncorrected};
+    [Corrected, Uncorrected].into_iter().any(|severity| dimm.is_unread(severity))
 }

@@ -3,6 +3,7 @@
 
 mod suite {
     mod advice;
+    mod closing;
     mod doctor;
     mod fault_modes;
     mod flood;

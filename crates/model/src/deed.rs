@@ -135,11 +135,17 @@ pub enum DeedAction {
     FileTicket,
     /// A setting is set back to its value before the case.
     RestoreSetting,
+    /// A person closes the fault of a DIMM: it was repaired in place or reseated.
+    FaultRepaired,
+    /// A person closes the fault of a DIMM: another DIMM is in its slot.
+    FaultReplaced,
+    /// A person closes the fault of a DIMM: it is harmless.
+    FaultCleared,
 }
 
 impl DeedAction {
     /// Every action.
-    pub const ALL: [DeedAction; 25] = [
+    pub const ALL: [DeedAction; 28] = [
         DeedAction::ReporterRecover,
         DeedAction::LinkCycle,
         DeedAction::FunctionReset,
@@ -165,6 +171,9 @@ impl DeedAction {
         DeedAction::RunHook,
         DeedAction::FileTicket,
         DeedAction::RestoreSetting,
+        DeedAction::FaultRepaired,
+        DeedAction::FaultReplaced,
+        DeedAction::FaultCleared,
     ];
 
     /// The name in JSON and metrics.
@@ -195,6 +204,9 @@ impl DeedAction {
             DeedAction::RunHook => "run_hook",
             DeedAction::FileTicket => "file_ticket",
             DeedAction::RestoreSetting => "restore_setting",
+            DeedAction::FaultRepaired => "fault_repaired",
+            DeedAction::FaultReplaced => "fault_replaced",
+            DeedAction::FaultCleared => "fault_cleared",
         }
     }
 
@@ -226,6 +238,9 @@ impl DeedAction {
             DeedAction::RunHook => "run a hook",
             DeedAction::FileTicket => "file a ticket",
             DeedAction::RestoreSetting => "restore a setting",
+            DeedAction::FaultRepaired => "close the fault as repaired",
+            DeedAction::FaultReplaced => "close the fault as replaced",
+            DeedAction::FaultCleared => "close the fault as harmless",
         }
     }
 }
@@ -264,8 +279,60 @@ pub enum DeedTarget {
         /// Where it lies.
         tier: DeedTier,
     },
+    /// A memory module, as it was found when its fault was closed.
+    Module(Box<ClosedModule>),
     /// Known, and not shown to this viewer.
     NotShown,
+}
+
+/// A memory module at the moment at which its fault was closed: who it was, and what its counters had.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct ClosedModule {
+    /// Its slot label; empty if it has none.
+    pub label: String,
+    /// Its place among the kernel's counters, such as `mc0/dimm3`; empty if no counter has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
+    /// Its serial number; `None` if it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Its part number, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Boot in which the counters were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// Corrected errors in the kernel's counters; `None` if they could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter_corrected: Option<u64>,
+    /// Uncorrected errors, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter_uncorrected: Option<u64>,
+    /// All corrected errors that were known of it.
+    pub corrected_count: u64,
+    /// All uncorrected errors that were known of it.
+    pub uncorrected_count: u64,
+}
+
+impl ClosedModule {
+    fn held_bytes(&self) -> usize {
+        let some = [&self.serial, &self.part, &self.boot_id];
+        let some = some.into_iter().flatten().map(String::len).sum::<usize>();
+        size_of_val(self) + self.label.len() + self.place.len() + some
+    }
+}
+
+impl fmt::Display for ClosedModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slot = [&self.label, &self.place].into_iter().find(|name| !name.is_empty());
+        match (slot, &self.serial) {
+            (Some(slot), Some(serial)) => write!(f, "{slot}, serial number {serial}"),
+            (Some(slot), None) => write!(f, "{slot}, serial number unknown"),
+            (None, Some(serial)) => write!(f, "serial number {serial}"),
+            (None, None) => f.write_str("serial number unknown"),
+        }
+    }
 }
 
 impl fmt::Display for DeedTarget {
@@ -277,6 +344,7 @@ impl fmt::Display for DeedTarget {
             DeedTarget::Setting { name, from: None, to } => write!(f, "{name} = {to}"),
             DeedTarget::Hook { path } => f.write_str(path),
             DeedTarget::Generation { generation, tier } => write!(f, "{generation} in {}", tier.label()),
+            DeedTarget::Module(module) => module.fmt(f),
         }
     }
 }
@@ -340,6 +408,11 @@ pub enum DeedReason {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         service: String,
     },
+    /// What the person who asked for it said.
+    Stated {
+        /// Their words.
+        text: String,
+    },
     /// A process that had begun it ended before it was done.
     Unfinished,
     /// Known, and not shown to this viewer.
@@ -350,6 +423,7 @@ impl fmt::Display for DeedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DeedReason::Asked => f.write_str("as requested"),
+            DeedReason::Stated { text } => f.write_str(text),
             DeedReason::Seen { evidence } => f.write_str(&evidence.join("; ")),
             DeedReason::Case { case, fault, .. } => write!(f, "case {case}: {fault}"),
             DeedReason::Unfinished => f.write_str("the process that began it ended early"),
@@ -652,11 +726,13 @@ impl Deed {
         let target = match &self.target {
             DeedTarget::Subject | DeedTarget::Generation { .. } | DeedTarget::NotShown => 0,
             DeedTarget::Part { name } | DeedTarget::Hook { path: name } => name.len(),
+            DeedTarget::Module(module) => module.held_bytes(),
             DeedTarget::Setting { name, from, to } => name.len() + from.as_ref().map_or(0, String::len) + to.len(),
         };
         let reason = match &self.reason {
             DeedReason::Seen { evidence } => texts(evidence),
             DeedReason::Case { fault, service, .. } => fault.len() + service.len(),
+            DeedReason::Stated { text } => text.len(),
             DeedReason::Asked | DeedReason::Unfinished | DeedReason::NotShown => 0,
         };
         let outcome = match &self.outcome {

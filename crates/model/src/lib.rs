@@ -69,7 +69,9 @@ pub use checkpoint::{
 };
 pub use clock::{ClockChange, StreamClock};
 pub use cost::{ProbeCost, SelfCost};
-pub use deed::{Actor, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, DeedTier, Observed, Withheld};
+pub use deed::{
+    Actor, ClosedModule, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, DeedTier, Observed, Withheld,
+};
 pub use disturb::{
     CoresTaken, DisturbEvent, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentLook, ExperimentOutcome,
     ExperimentRow, ExperimentRun, InjectedStall, time_words,
@@ -92,9 +94,9 @@ pub use ledger::{
 };
 pub use machine::{HostFacts, MachineId};
 pub use memory::{
-    CheckResult, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity, FaultMode, Fidelity,
-    GoneController, LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem,
-    MemorySource, Persistence, ReportingCost, RunnerUp, Spread,
+    CheckResult, ClosedFault, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity,
+    FaultClosing, FaultMode, Fidelity, GoneController, LossKind, MemoryAction, MemoryCheck, MemoryController,
+    MemoryEvent, MemoryLook, MemoryProblem, MemorySource, Persistence, ReportingCost, RunnerUp, SlotStay, Spread,
 };
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;

@@ -1,6 +1,6 @@
 //! Memory errors: modules, controllers, what was reported of them, and the fault that it points to.
 
-use crate::{Certainty, Happened, HappenedBody, Room, Severity, Subject, SubjectKind};
+use crate::{Certainty, DeedAction, Happened, HappenedBody, Room, Severity, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
 /// How much of what happened a count holds.
@@ -294,6 +294,68 @@ pub struct DimmFault {
     pub advice: String,
 }
 
+/// How a person closed the fault of a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FaultClosing {
+    /// Repaired in place by post-package repair, or reseated.
+    Repaired,
+    /// Another module is in its slot.
+    Replaced,
+    /// Judged harmless.
+    Cleared,
+}
+
+impl FaultClosing {
+    /// The word in JSON and for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FaultClosing::Repaired => "repaired",
+            FaultClosing::Replaced => "replaced",
+            FaultClosing::Cleared => "cleared",
+        }
+    }
+
+    /// The action of the deed that records it.
+    pub fn action(self) -> DeedAction {
+        match self {
+            FaultClosing::Repaired => DeedAction::FaultRepaired,
+            FaultClosing::Replaced => DeedAction::FaultReplaced,
+            FaultClosing::Cleared => DeedAction::FaultCleared,
+        }
+    }
+
+    /// The one that an action records; `None` for all other actions.
+    pub fn of(action: DeedAction) -> Option<FaultClosing> {
+        let all = [FaultClosing::Repaired, FaultClosing::Replaced, FaultClosing::Cleared];
+        all.into_iter().find(|closing| closing.action() == action)
+    }
+}
+
+/// The newest closing of a module's fault, and the errors since. Findings judge only these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct ClosedFault {
+    /// How it was closed.
+    pub closing: FaultClosing,
+    /// When, `CLOCK_REALTIME`.
+    pub closed_realtime_ns: u64,
+    /// The person's reason; empty for viewers who may not see it.
+    pub reason: String,
+    /// Corrected errors since.
+    pub corrected_since: u64,
+    /// Uncorrected errors since.
+    pub uncorrected_since: u64,
+    /// How often the fault of this module was closed.
+    pub closed_count: u32,
+    /// When the first error since was seen, `CLOCK_REALTIME`; `None` if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back_realtime_ns: Option<u64>,
+    /// After how many of these closings errors came back.
+    pub back_count: u32,
+}
+
 /// A memory module and everything that was reported of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -357,6 +419,9 @@ pub struct Dimm {
     /// for a module.
     #[serde(default)]
     pub only_place: Option<String>,
+    /// The newest closing of its fault; `None` if none was ever closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<ClosedFault>,
 }
 
 /// A memory controller.
@@ -395,6 +460,39 @@ pub struct GoneController {
     pub now: Option<String>,
 }
 
+/// A module in a slot, from when it was first seen there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct SlotStay {
+    /// The slot's place among the kernel's counters, such as `mc0/dimm3`.
+    pub place: String,
+    /// The slot label; empty if it has none.
+    pub label: String,
+    /// The module, as [`Dimm::id`]; of one that is gone, the name under which its counts are kept.
+    pub module: String,
+    /// Its serial number; `None` if it could not be read: whether it is the module from before the boot is unknown.
+    pub serial: Option<String>,
+    /// How sure it is that the serial number is that of this slot.
+    pub serial_certainty: Option<Certainty>,
+    /// Its part number; `None` if it could not be read.
+    pub part: Option<String>,
+    /// Its size; 0 if it is unknown.
+    pub size_bytes: u64,
+    /// When it was first seen there, `CLOCK_REALTIME`.
+    pub first_seen_realtime_ns: u64,
+    /// When it was last seen there, `CLOCK_REALTIME`.
+    pub last_seen_realtime_ns: u64,
+    /// Whether the slot is empty or holds another module now.
+    pub has_ended: bool,
+    /// Corrected errors that were counted of this module, in whatever slot.
+    pub corrected_count: u64,
+    /// Uncorrected errors, likewise.
+    pub uncorrected_count: u64,
+    /// How its fault was closed last; `None` if it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<FaultClosing>,
+}
+
 /// A file or service that could not be read, or says what cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -425,6 +523,12 @@ pub struct MemoryLook {
     /// `unread`; but for one that has another number now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<GoneController>,
+    /// Which module was in which slot: by slot, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<SlotStay>,
+    /// Older ones that are not kept.
+    #[serde(default, skip_serializing_if = "is_0")]
+    pub slots_left_out: u64,
     /// What could not be read.
     pub problems: Vec<MemoryProblem>,
     /// Problems beyond those.
@@ -437,6 +541,11 @@ pub struct MemoryLook {
     /// The recorded tree that was looked at; `None` for the host itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded_tree: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for it.
+fn is_0(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What became of a check of the accounting.
@@ -574,6 +683,7 @@ impl MemoryEvent {
                     + size_of_val(look.problems.as_slice())
                     + dimms.chain(problems).chain(controllers).sum::<usize>()
                     + look.gone.iter().map(|one| size_of_val(one) + one.id.len() + one.name.len()).sum::<usize>()
+                    + look.slots.iter().map(SlotStay::held_bytes).sum::<usize>()
                     + look.unsupported.as_ref().map_or(0, String::len)
             }
             MemoryEvent::Report(report) => {
@@ -609,6 +719,13 @@ impl MemoryEvent {
     }
 }
 
+impl SlotStay {
+    fn held_bytes(&self) -> usize {
+        let some = [&self.serial, &self.part].into_iter().flatten().map(String::len).sum::<usize>();
+        size_of_val(self) + self.place.len() + self.label.len() + self.module.len() + some
+    }
+}
+
 impl Dimm {
     /// Whether errors of that severity may have been counted that [`Dimm::corrected_count`] or [`Dimm::uncorrected_count`] does
     /// not hold, so that a count of 0 does not mean "none".
@@ -624,6 +741,16 @@ impl Dimm {
     /// Uncorrected errors that are known of: at least so many.
     pub fn uncorrected(&self) -> u64 {
         self.uncorrected_count.unwrap_or(0)
+    }
+
+    /// Corrected errors since the fault was closed; all if it never was.
+    pub fn corrected_since(&self) -> u64 {
+        self.closed.as_ref().map_or(self.corrected(), |closed| closed.corrected_since)
+    }
+
+    /// Uncorrected errors since the fault was closed; all if it never was.
+    pub fn uncorrected_since(&self) -> u64 {
+        self.closed.as_ref().map_or(self.uncorrected(), |closed| closed.uncorrected_since)
     }
 
     /// A count of this severity as it is told: a 0 that nobody could read is none.
@@ -650,6 +777,7 @@ impl Dimm {
             + size_of_val(self.sources.as_slice())
             + size_of_val(self.unread.as_slice())
             + self.mixed_with.iter().map(|id| size_of::<String>() + id.len()).sum::<usize>()
+            + self.closed.as_ref().map_or(0, |closed| closed.reason.len())
             + fault
     }
 }

@@ -1,6 +1,7 @@
 //! `surefoot memory`: every module and its errors, whether their accounting works, what reporting costs, and the interval.
 
 pub mod bmc;
+pub mod close;
 pub mod doctor;
 pub mod fault;
 pub mod import;
@@ -13,6 +14,7 @@ pub mod watch;
 
 use clap::Subcommand;
 use surefoot_console::exit::Outcome;
+use surefoot_model::FaultClosing;
 
 #[derive(Subcommand)]
 pub enum MemoryCommand {
@@ -26,6 +28,12 @@ pub enum MemoryCommand {
     Import(import::ImportOptions),
     /// Show the pages of a failing row, as far as addresses were seen.
     PageOffline(page_offline::PageOfflineOptions),
+    /// Close the fault of a module that was repaired in place or reseated; shows what would be recorded, and with --yes does it.
+    Repaired(close::CloseOptions),
+    /// Close the fault of a module that was replaced by another; shows what would be recorded, and with --yes does it.
+    Replaced(close::CloseOptions),
+    /// Close the fault of a module that you judge harmless; shows what would be recorded, and with --yes does it.
+    Cleared(close::CloseOptions),
     /// Simulate how errors are reported, and what that costs and loses.
     Simulate(simulate::SimulateOptions),
     /// Choose the polling interval that loses nothing at the least stall.
@@ -39,6 +47,9 @@ pub fn run(command: &MemoryCommand) -> anyhow::Result<Outcome> {
         MemoryCommand::Doctor(options) => doctor::run(options),
         MemoryCommand::Import(options) => import::run(options),
         MemoryCommand::PageOffline(options) => page_offline::run(options),
+        MemoryCommand::Repaired(options) => close::run(options, FaultClosing::Repaired),
+        MemoryCommand::Replaced(options) => close::run(options, FaultClosing::Replaced),
+        MemoryCommand::Cleared(options) => close::run(options, FaultClosing::Cleared),
         MemoryCommand::Simulate(options) => simulate::run(options),
         MemoryCommand::Tune(options) => tune::run(options),
     }

@@ -2,15 +2,17 @@
 //!
 //! Three may know: a watch that runs, the history that one keeps, and the trace in a recorded tree.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use surefoot_console::units::counted;
 use surefoot_hostfs::{Root, clock};
+use surefoot_memory::closing::{Closing, Journal};
 use surefoot_memory::follow::Follower;
 use surefoot_memory::look::Looker;
 use surefoot_memory::rate::Limit;
 use surefoot_memory::watch::{Labels, Suspects};
-use surefoot_model::{Dimm, ErrorReport, FaultMode, MemoryLook, MemoryProblem, MemorySource, Room};
-use surefoot_store::history::View;
+use surefoot_model::{Deed, Dimm, ErrorReport, FaultMode, MemoryLook, MemoryProblem, MemorySource, Room, SlotStay};
+use surefoot_store::history::{KeptRecord, View};
 
 /// What is read of a recorded trace.
 const TRACE_BYTES_MAX: usize = 64 << 20;
@@ -25,24 +27,47 @@ pub struct Sources {
     pub has_trace: bool,
 }
 
+/// Modules of other hosts that are named.
+const OTHERS_MAX: usize = 1024;
+
+/// What is known beside the look.
+pub struct Completed {
+    /// Where the faults are from, or who could tell.
+    pub notes: Vec<String>,
+    /// The modules as a running watch has them; empty without one.
+    pub watched: Vec<Dimm>,
+    /// Modules of other hosts in the history, as `memory import` keeps them: `host: module`.
+    pub others: Vec<String>,
+}
+
 /// Adds to a look what was reported, and says in sentences where that is from, or who could tell.
-pub fn complete(look: &mut MemoryLook, looker: &Looker, root: &Root, limit: Limit, sources: &Sources) -> Vec<String> {
+pub fn complete(look: &mut MemoryLook, looker: &mut Looker, root: &Root, limit: Limit, sources: &Sources) -> Completed {
     let mut suspects = Suspects::new(limit);
     let labels = Labels::of(look);
-    let mut known = Vec::new();
-    if sources.has_trace && trace(root, &labels, looker, &mut suspects) {
-        known.push("the recorded trace".to_owned());
-    }
+    let (mut known, mut watched, mut others) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut past = Vec::new();
     if let Some((path, is_named)) = &sources.history
         && (*is_named || path.exists())
     {
-        match history(path, &labels, looker, &mut suspects) {
-            Ok(0) => {}
-            Ok(_) => known.push(format!("the history {}", path.display())),
+        match history(path) {
+            Ok(records) => past = records,
             Err(why) => look.problems.push(problem(path, why)),
         }
     }
+    close(look, looker, root, &past, &mut suspects);
+    if sources.has_trace && trace(root, &labels, looker, &mut suspects) {
+        known.push("the recorded trace".to_owned());
+    }
+    let is_reported = |record: &KeptRecord| {
+        let Ok(report) = serde_json::from_value::<ErrorReport>(record.body.clone()) else { return false };
+        others.extend(report.dimm.clone().filter(|dimm| dimm.contains(": ") && others.len() < OTHERS_MAX));
+        add(report, &labels, looker, &mut suspects)
+    };
+    if let (Some((path, _)), true) = (&sources.history, past.iter().map(is_reported).filter(|is| *is).count() > 0) {
+        known.push(format!("the history {}", path.display()));
+    }
     suspects.complete(look);
+    looker.tell_closed(look, |module| suspects.since_closed(module));
     if let Some((directory, is_named)) = &sources.run_directory {
         match surefoot_daemon::running::memory(directory, &Root::host()) {
             None if *is_named => {
@@ -51,13 +76,29 @@ pub fn complete(look: &mut MemoryLook, looker: &Looker, root: &Root, limit: Limi
             }
             None => {}
             Some(Ok(answer)) => match take(look, &answer) {
-                Ok(()) => known.push(format!("the watch of {}", directory.display())),
+                Ok(dimms) => {
+                    known.push(format!("the watch of {}", directory.display()));
+                    watched = dimms;
+                }
                 Err(why) => look.problems.push(problem(directory, why)),
             },
             Some(Err(why)) => look.problems.push(problem(directory, why.to_string())),
         }
     }
-    says(look, &known, sources)
+    Completed { notes: says(look, &known, sources), watched, others: others.into_iter().collect() }
+}
+
+/// Takes in the faults that were closed: by the journal of deeds, and by the history, which goes on when a journal is rotated away.
+fn close(look: &mut MemoryLook, looker: &mut Looker, root: &Root, past: &[KeptRecord], suspects: &mut Suspects) {
+    let deeds = past.iter().filter(|record| record.kind.starts_with("deed"));
+    let deeds = deeds.filter_map(|record| serde_json::from_value::<Deed>(record.body.clone()).ok());
+    let mut closings: Vec<Closing> = deeds.filter_map(|deed| Closing::of(&deed)).collect();
+    let mut journal = Journal::of(root);
+    closings.extend(journal.news());
+    closings.sort_by_key(|closing| closing.at_realtime_ns);
+    closings.iter().for_each(|closing| _ = looker.close(closing));
+    look.problems.extend(journal.problem().cloned());
+    looker.kept().all_closed().for_each(|(module, at_ns)| suspects.close(module, at_ns));
 }
 
 /// The words of an error may begin with the path, which a problem names by itself.
@@ -92,19 +133,18 @@ fn trace(root: &Root, labels: &Labels, looker: &Looker, suspects: &mut Suspects)
     read.is_ok()
 }
 
-/// How many reports of modules that are here the history holds.
-fn history(path: &Path, labels: &Labels, looker: &Looker, suspects: &mut Suspects) -> Result<usize, String> {
+/// What the history has of memory errors.
+fn history(path: &Path) -> Result<Vec<KeptRecord>, String> {
     let records = View::open(path).and_then(|view| view.records(0..i64::MAX, Some(Room::Memory)));
-    let records = records.map_err(|error| error.to_string())?;
-    let reports = records.rows.into_iter().filter_map(|record| serde_json::from_value::<ErrorReport>(record.body).ok());
-    Ok(reports.filter(|report| add(report.clone(), labels, looker, suspects)).count())
+    records.map(|records| records.rows).map_err(|error| error.to_string())
 }
 
-/// Takes from a watch's answer what it knows of the fault of each module: it has seen more reports than the history lists.
-fn take(look: &mut MemoryLook, answer: &serde_json::Value) -> Result<(), String> {
+/// Takes from a watch's answer what it knows of the fault of each module, of its closing and of the slots: it has seen more than the history
+/// lists. Gives the modules as the watch has them.
+fn take(look: &mut MemoryLook, answer: &serde_json::Value) -> Result<Vec<Dimm>, String> {
     let dimms =
         answer["dimms"].as_array().ok_or("the answer of its watch has no list of modules, and so tells nothing")?;
-    let mut wrong = None;
+    let (mut wrong, mut watched) = (None, Vec::new());
     for told in dimms {
         let told = match serde_json::from_value::<Dimm>(told.clone()) {
             Ok(told) => told,
@@ -113,8 +153,15 @@ fn take(look: &mut MemoryLook, answer: &serde_json::Value) -> Result<(), String>
                 continue;
             }
         };
+        watched.push(told.clone());
         match look.dimms.iter_mut().find(|dimm| dimm.id == told.id) {
             Some(dimm) => {
+                let closed_ns = |dimm: &Dimm| dimm.closed.as_ref().map(|closed| closed.closed_realtime_ns);
+                // What the watch has not read yet is newer.
+                if closed_ns(dimm) > closed_ns(&told) {
+                    continue;
+                }
+                dimm.closed.clone_from(&told.closed);
                 let is_better = |dimm: &Dimm| {
                     dimm.fault.as_ref().is_none_or(|fault| fault.mode == FaultMode::Undetermined)
                         || dimm.spread.located_count < told.spread.located_count
@@ -132,8 +179,19 @@ fn take(look: &mut MemoryLook, answer: &serde_json::Value) -> Result<(), String>
             None => {}
         }
     }
+    match serde_json::from_value::<Vec<SlotStay>>(answer["slots"].clone()) {
+        Ok(slots) => look.slots = slots,
+        // Of an older release.
+        Err(_) if answer["slots"].is_null() => {}
+        Err(error) => {
+            return Err(format!(
+                "slots in the answer of its watch are not understood; it is of another version: {error}"
+            ));
+        }
+    }
+    look.slots_left_out = answer["slots_left_out"].as_u64().unwrap_or(0);
     match wrong {
-        None => Ok(()),
+        None => Ok(watched),
         Some(error) => {
             Err(format!("modules in the answer of its watch are not understood; it is of another version: {error}"))
         }
@@ -147,7 +205,7 @@ fn says(look: &MemoryLook, known: &[String], sources: &Sources) -> Vec<String> {
     if told > 0 {
         says.push(format!("Faults and places as reported to {}.", known.join(" and ")));
     }
-    let has_errors = |dimm: &&Dimm| dimm.corrected() > 0 || dimm.uncorrected() > 0;
+    let has_errors = |dimm: &&Dimm| dimm.corrected_since() > 0 || dimm.uncorrected_since() > 0;
     let untold = look.dimms.iter().filter(has_errors).filter(|dimm| dimm.fault.is_none());
     let (modules, places): (Vec<&Dimm>, Vec<&Dimm>) = untold.partition(|dimm| dimm.only_place.is_none());
     if modules.len() + places.len() > 0 {
@@ -190,7 +248,7 @@ mod tests {
             assert!(take(&mut look, &answer).unwrap_err().contains("no list of modules"));
         }
         assert!(take(&mut look, &serde_json::json!({ "dimms": [{}] })).unwrap_err().contains("not understood"));
-        assert_eq!(take(&mut look, &serde_json::json!({ "dimms": [] })), Ok(()));
+        assert_eq!(take(&mut look, &serde_json::json!({ "dimms": [] })), Ok(Vec::new()));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::{self, counted};
+use surefoot_console::words::utc;
 use surefoot_daemon::rooms::memory::{CountsFile, State, findings};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_memory::bmc::join_all;
@@ -22,8 +23,8 @@ use surefoot_memory::look::Looker;
 use surefoot_memory::rate::Limit;
 use surefoot_memory::read::machine;
 use surefoot_model::{
-    Certainty, Dimm, ErrorSeverity, Fidelity, Finding, MemoryController, MemoryEvent, MemoryLook, MemoryProblem,
-    MemorySource, Severity, one_line,
+    Certainty, ClosedFault, Dimm, ErrorSeverity, Fidelity, Finding, MemoryController, MemoryEvent, MemoryLook,
+    MemoryProblem, MemorySource, Severity, SlotStay, one_line,
 };
 
 #[derive(Args)]
@@ -46,6 +47,9 @@ pub struct StatusOptions {
     /// History that a watch keeps, whose reports tell it, too [default: /var/lib/surefoot/history.db, for this host]
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    /// Also show which module was in which slot, and when; a running watch or --state knows earlier ones
+    #[arg(long)]
+    slots: bool,
     #[command(flatten)]
     bmc: BmcOptions,
     /// JSON lines instead of a table
@@ -80,6 +84,14 @@ pub struct ControllerLine<'a> {
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "slot")]
+pub struct SlotLine<'a> {
+    #[serde(flatten)]
+    stay: &'a SlotStay,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "problem")]
 pub struct ProblemLine<'a> {
     #[serde(flatten)]
@@ -94,9 +106,14 @@ pub fn run(options: &StatusOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "memory status")?;
         look.dimms.iter().try_for_each(|dimm| output::line(&mut out, &DimmLine { dimm }))?;
         look.controllers.iter().try_for_each(|controller| output::line(&mut out, &ControllerLine { controller }))?;
+        let slots = look.slots.iter().filter(|_| options.slots);
+        slots.into_iter().try_for_each(|stay| output::line(&mut out, &SlotLine { stay }))?;
         look.problems.iter().try_for_each(|problem| output::line(&mut out, &ProblemLine { problem }))?;
     } else {
         out.write_all(text(&seen).as_bytes())?;
+        if options.slots {
+            out.write_all(slots(look).as_bytes())?;
+        }
     }
     out.flush()?;
     if let Some(why) = seen.unsaved {
@@ -145,19 +162,21 @@ fn look(options: &StatusOptions) -> anyhow::Result<Seen> {
     if let Some(duration) = options.duration {
         look = again(&mut looker, &root, duration, options.host_root.is_some());
     }
+    let is_counted = look.unsupported.is_none();
+    join_all(&mut look, &bmc.ask());
+    let reported::Completed { mut notes, .. } =
+        reported::complete(&mut look, &mut looker, &root, limit, &options.reported());
+    notes.extend(no_rate(&look));
     let mut unsaved = None;
     if let Some(file) = &mut state {
         // Nothing is kept of a host that tells nothing: a mistaken tree would empty the file's ages.
-        if look.unsupported.is_none() {
+        if is_counted {
             unsaved = file.save(looker.kept()).map_err(|why| about_state(file, &why)).err();
         }
         let path = file.path().display().to_string();
         let problem = refused.map(|why| MemoryProblem { source: MemorySource::Edac, path, why });
         look.problems.splice(0..0, problem);
     }
-    join_all(&mut look, &bmc.ask());
-    let mut notes = reported::complete(&mut look, &looker, &root, limit, &options.reported());
-    notes.extend(no_rate(&look));
     Ok(Seen { look, notes, unsaved })
 }
 
@@ -228,6 +247,16 @@ fn text(seen: &Seen) -> String {
             text += &format!("Moved: {} is in {} and was in {before} before\n", dimm.id, dimm.label);
         }
     }
+    for dimm in &look.dimms {
+        if let (Some(words), Some(closed)) = (findings::closed_words(dimm), &dimm.closed) {
+            let since = counted_since(closed);
+            let reason = match closed.reason.as_str() {
+                "" => String::new(),
+                reason => format!(" ({})", one_line(reason)),
+            };
+            text += &format!("Fault of {} {words}{reason}; since then {since}\n", one_line(&dimm.id));
+        }
+    }
     for words in look.dimms.iter().filter_map(findings::mixed_words) {
         text += &format!("Not told apart: {}\n", one_line(&words));
     }
@@ -241,6 +270,14 @@ fn text(seen: &Seen) -> String {
         text += &paragraph(note, 0, 0, COLUMNS);
     }
     text
+}
+
+fn counted_since(closed: &ClosedFault) -> String {
+    format!(
+        "{} corrected and {}",
+        closed.corrected_since,
+        counted(closed.uncorrected_since, "uncorrected error", "uncorrected errors")
+    )
 }
 
 /// How things stand, the worst first: one line, and what to do where that is urgent.
@@ -276,11 +313,12 @@ fn summary(look: &MemoryLook) -> String {
 /// The modules in groups, the worst first, and the rows of places apart.
 fn headline(look: &MemoryLook, worst: Severity) -> String {
     let has_fault = |dimm: &&Dimm| dimm.fault.as_ref().is_some_and(|fault| fault.urgency >= Severity::Warning);
-    let is_lost = |dimm: &&Dimm| dimm.uncorrected() > 0;
+    let is_lost = |dimm: &&Dimm| dimm.uncorrected_since() > 0;
     // Rows that stand for a place and no module are counted apart.
     let (modules, places): (Vec<&Dimm>, Vec<&Dimm>) = look.dimms.iter().partition(|dimm| dimm.only_place.is_none());
     let of = |fits: &dyn Fn(&&Dimm) -> bool| modules.iter().copied().filter(fits).collect::<Vec<&Dimm>>();
-    let is_corrected = |dimm: &&Dimm| !is_lost(dimm) && !has_fault(dimm) && !dimm.is_over_rate && dimm.corrected() > 0;
+    let is_corrected =
+        |dimm: &&Dimm| !is_lost(dimm) && !has_fault(dimm) && !dimm.is_over_rate && dimm.corrected_since() > 0;
     // That no uncorrected error was read is no "only" where that counter cannot be.
     let is_half_known = |dimm: &&Dimm| dimm.uncorrected_count.is_none() || findings::has_unread(dimm);
     let groups: [(&str, Vec<&Dimm>); 5] = [
@@ -308,7 +346,7 @@ fn headline(look: &MemoryLook, worst: Severity) -> String {
     let all = counted(modules.len() as u64, "module", "modules");
     let mut text = format!("{}: {all}: {}\n", worst.as_str().to_uppercase(), parts.join(", "));
     let (bad, good): (Vec<&Dimm>, Vec<&Dimm>) =
-        places.into_iter().partition(|dimm| dimm.corrected() > 0 || dimm.uncorrected() > 0);
+        places.into_iter().partition(|dimm| dimm.corrected_since() > 0 || dimm.uncorrected_since() > 0);
     if !bad.is_empty() {
         let rows = counted(bad.len() as u64, "row has", "rows have");
         text += &format!("Apart from these {rows} errors whose module is not known: {}\n", names(&bad));
@@ -322,17 +360,23 @@ fn headline(look: &MemoryLook, worst: Severity) -> String {
 
 /// The modules of which no error is known, `bad` others apart: a module whose counts are no more than a lower bound may have had some.
 fn well(modules: &[&Dimm], bad: usize) -> Vec<String> {
-    let clean = modules.iter().filter(|dimm| dimm.corrected() == 0 && dimm.uncorrected() == 0);
-    let (unknown, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.partition(|dimm| dimm.fidelity == Fidelity::Unknown);
+    let has_none = |dimm: &&&Dimm| dimm.corrected_since() == 0 && dimm.uncorrected_since() == 0;
+    let (closed, clean): (Vec<&Dimm>, Vec<&Dimm>) =
+        modules.iter().copied().filter(|dimm| has_none(&dimm)).partition(|dimm| dimm.closed.is_some());
+    let (unknown, clean): (Vec<&Dimm>, Vec<&Dimm>) =
+        clean.into_iter().partition(|dimm| dimm.fidelity == Fidelity::Unknown);
     let (unread, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.into_iter().partition(|dimm| findings::has_unread(dimm));
     let (unplaced, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.into_iter().partition(|dimm| !dimm.unplaced.is_empty());
     let (mixed, clean): (Vec<&Dimm>, Vec<&Dimm>) = clean.into_iter().partition(|dimm| !dimm.mixed_with.is_empty());
-    let well = modules.len() - bad - unknown.len() - unread.len() - unplaced.len() - mixed.len();
+    let well = modules.len() - bad - closed.len() - unknown.len() - unread.len() - unplaced.len() - mixed.len();
     let words = match clean.iter().all(|dimm| dimm.fidelity == Fidelity::Exact) {
         true => "without errors",
         false => "with no error reported",
     };
     let mut parts = Vec::new();
+    if !closed.is_empty() {
+        parts.push(format!("{} with a closed fault ({})", closed.len(), names(&closed)));
+    }
     if !unknown.is_empty() {
         parts.push(format!("{} whose errors nothing counts ({})", unknown.len(), names(&unknown)));
     }
@@ -414,6 +458,46 @@ fn dimms(dimms: &[Dimm]) -> String {
         table.row(cells);
     }
     table.text()
+}
+
+/// Which module was in which slot.
+fn slots(look: &MemoryLook) -> String {
+    let columns = ["slot", "label", "module", "serial", "first seen", "last seen", "corrected", "uncorrected", "fault"];
+    let mut table = Table::new(&columns, &[0, 1, 2, 3, 4, 5, 8]);
+    for stay in &look.slots {
+        let elsewhere = look.slots.iter().filter(|other| stay.has_ended && !other.has_ended);
+        let moved = elsewhere.into_iter().find(|other| other.serial.is_some() && other.serial == stay.serial);
+        let last = match (stay.has_ended, moved) {
+            (false, _) => "still there".to_owned(),
+            (true, Some(now)) if now.place == stay.place => format!("{} UTC", utc(stay.last_seen_realtime_ns)),
+            (true, Some(now)) => format!("{} UTC, now in {}", utc(stay.last_seen_realtime_ns), slot_name(now)),
+            (true, None) => format!("{} UTC", utc(stay.last_seen_realtime_ns)),
+        };
+        table.row(vec![
+            one_line(&stay.place),
+            or_dash(&one_line(&stay.label)),
+            one_line(&stay.module),
+            match (&stay.serial, stay.serial_certainty) {
+                (Some(serial), Some(Certainty::Certain)) => one_line(serial),
+                (Some(serial), _) => format!("{} (probable)", one_line(serial)),
+                (None, _) => "unknown".into(),
+            },
+            format!("{} UTC", utc(stay.first_seen_realtime_ns)),
+            last,
+            stay.corrected_count.to_string(),
+            stay.uncorrected_count.to_string(),
+            stay.closed.map_or("-".into(), |closing| format!("closed: {}", closing.as_str())),
+        ]);
+    }
+    let more = match look.slots_left_out {
+        0 => String::new(),
+        count => format!("{} older than these\n", counted(count, "module is", "modules are")),
+    };
+    format!("\n{}{more}", table.text())
+}
+
+fn slot_name(stay: &SlotStay) -> String {
+    one_line(if stay.label.is_empty() { &stay.place } else { &stay.label })
 }
 
 fn or_dash(text: &str) -> String {

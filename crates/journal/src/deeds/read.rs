@@ -1,6 +1,6 @@
 //! Reading a journal: its end, as far back as limits count.
 
-use super::file::{bad, expect_own};
+use super::file::{bad, expect_own, expect_trusted};
 use super::{LIMITS, Unusable, before};
 use crate::{Limits, newest};
 use std::fs::File;
@@ -64,6 +64,26 @@ pub fn look(path: &Path) -> Result<Read, Unusable> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Read::default()),
         found => found.map_err(|error| bad(path, format!("the journal cannot be read: {error}"))),
+    }
+}
+
+/// The deeds of one file that `is_wanted` picks, however old. The lines of others are counted only if they are no deeds.
+///
+/// # Errors
+/// [`Unusable`] when the file exists and cannot be read, or others could have written it.
+pub fn find(path: &Path, is_wanted: &dyn Fn(&Deed) -> bool) -> Result<Read, Unusable> {
+    let found = surefoot_foreign::hold_name(path).and_then(|held| held.regular()?.open()).and_then(|file| {
+        expect_trusted(&file.metadata()?)?;
+        newest(&file, LIMITS, |line| parse(line).map(|deed| is_wanted(&deed).then_some(deed)))
+    });
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Read::default()),
+        Err(error) => Err(bad(path, format!("the journal cannot be read: {error}"))),
+        Ok(found) => Ok(Read {
+            deeds: found.lines.into_iter().flatten().collect(),
+            skipped_count: found.skipped_count,
+            places: Vec::new(),
+        }),
     }
 }
 

@@ -149,6 +149,7 @@ fn alone(counted: Counted, source: MemorySource) -> Dimm {
         moved_from: None,
         mixed_with: Vec::new(),
         only_place: None,
+        closed: None,
     }
 }
 

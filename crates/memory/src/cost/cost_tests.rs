@@ -50,6 +50,7 @@ fn dimm(id: &str, corrected_count: u64) -> Dimm {
         moved_from: None,
         mixed_with: Vec::new(),
         only_place: None,
+        closed: None,
     }
 }
 

@@ -226,6 +226,86 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// The slot history names the module that is there; and it never says "the same" where no serial number was read since the boot.
+    #[test]
+    fn the_slot_history_follows_every_module(steps in steps()) {
+        let (mut machine, mut kept) = (Machine::new(), Kept::default());
+        let mut has_read = false;
+        // Of each slot, the modules that looks with serial numbers saw there, without repetition.
+        let mut truth: [Vec<usize>; SLOTS] = std::array::from_fn(|_| Vec::new());
+        for (at, step) in steps.iter().enumerate() {
+            machine.step(step);
+            has_read &= !matches!(step, Step::Reboot(..));
+            let has_serials = matches!(step, Step::Look);
+            if !has_serials && !matches!(step, Step::LookWithoutSerials) {
+                continue;
+            }
+            machine.look(&mut kept, has_serials);
+            kept.seen_at(1 + at as u64);
+            kept = serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap();
+            has_read |= has_serials;
+            let (stays, _) = kept.slots();
+            for slot in 0..SLOTS {
+                let place = format!("mc0/dimm{slot}");
+                let of: Vec<_> = stays.iter().filter(|stay| stay.place == place).collect();
+                let open: Vec<_> = of.iter().filter(|stay| !stay.has_ended).collect();
+                prop_assert_eq!(open.len(), 1);
+                let name = has_read.then(|| format!("S{}", machine.modules[slot]));
+                prop_assert_eq!(&open[0].serial, &name, "slot {}", slot);
+                if has_serials && truth[slot].last() != Some(&machine.modules[slot]) {
+                    truth[slot].push(machine.modules[slot]);
+                }
+                let mut named: Vec<String> = of.iter().filter_map(|stay| stay.serial.clone()).collect();
+                named.dedup();
+                let wanted: Vec<String> = truth[slot].iter().map(|module| format!("S{module}")).collect();
+                prop_assert_eq!(named, wanted, "slot {}", slot);
+                prop_assert!(of.windows(2).all(|pair| pair[0].last_seen_realtime_ns <= pair[1].first_seen_realtime_ns));
+                prop_assert!(of.iter().all(|stay| stay.first_seen_realtime_ns > 0));
+            }
+        }
+    }
+}
+
+/// Slots of a controller that is unloaded are not empty: nothing is known of them. A slot that its controller does not show is.
+#[test]
+fn a_slot_ends_a_stay_only_where_something_says_so() {
+    let (mut machine, mut kept) = (Machine::new(), Kept::default());
+    machine.look(&mut kept, true);
+    kept.seen_at(5);
+    let moment = Moment { boot_id: Some("boot 0"), clock_s: Some(50.0), read_ns: None };
+    kept.take(moment, &[], Limit::default());
+    kept.seen_at(6);
+    assert!(kept.slots().0.iter().all(|stay| !stay.has_ended && stay.last_seen_realtime_ns == 5));
+    let one = machine.module(0, 40, true);
+    kept.take(moment, &[one], Limit::default());
+    kept.seen_at(7);
+    let ended: Vec<bool> = kept.slots().0.iter().map(|stay| stay.has_ended).collect();
+    assert_eq!(ended, [false, true, true, true]);
+    machine.look(&mut kept, true);
+    kept.seen_at(8);
+    assert_eq!(kept.slots().0.len(), 2 * SLOTS - 1, "a module that is put back begins a stay of its own");
+}
+
+/// Beyond the limit the stays that ended first go, and are counted.
+#[test]
+fn the_slot_history_has_a_limit() {
+    let mut kept = Kept::default();
+    let machine = Machine::new();
+    for round in 0..super::STAYS_MAX + 7 {
+        let boot = format!("boot {round}");
+        let module = Module { serial: Some(format!("R{round}")), ..machine.module(0, 10, true) };
+        kept.take(Moment { boot_id: Some(&boot), clock_s: Some(30.0), read_ns: None }, &[module], Limit::default());
+        kept.seen_at(1 + round as u64);
+    }
+    let (stays, left_out) = kept.slots();
+    assert_eq!((stays.len(), left_out), (super::STAYS_MAX, 7));
+    assert_eq!(stays.last().unwrap().serial.as_deref(), Some(format!("R{}", super::STAYS_MAX + 6).as_str()));
+    assert!(Kept::from_text(&kept.to_text().unwrap()).is_ok());
+}
+
 /// A module that is looked at without its serial number first takes what was counted along when it is known.
 #[test]
 fn a_serial_number_that_is_known_later_takes_the_counts_of_its_place_along() {

@@ -3,13 +3,17 @@
 //! The kernel's counters begin anew with each boot, each load of a driver and each write to `reset_counters` by anybody, and
 //! wrap at 2^32. The counts of a module here only grow. What could have been lost on the way is said: its count is a lower bound then.
 
+mod closed;
 #[cfg(test)]
 mod machine;
 mod mixed;
 mod renumbered;
+mod stays;
 mod step;
 mod text;
 
+pub use closed::Closed;
+pub use stays::STAYS_MAX;
 pub use step::{Change, Count, step};
 pub use text::{KeptFile, Loaded, TEXT_BYTES_MAX};
 
@@ -34,7 +38,16 @@ pub struct Kept {
     pub modules: BTreeMap<String, KeptModule>,
     /// Counters by place.
     places: BTreeMap<String, KeptPlace>,
-    /// Modules that were dropped because there were too many.
+    /// Closed faults of modules that no counter of the kernel has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    closed_elsewhere: BTreeMap<String, Closed>,
+    /// Which module was in which slot, in the order in which they were seen first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stays: Vec<stays::Stay>,
+    /// Stays that were dropped because there were too many.
+    #[serde(default, skip_serializing_if = "is_0")]
+    stays_dropped_count: u64,
+    /// Modules, and closings of others, that were dropped because there were too many.
     pub dropped_count: u64,
     /// Readings that were taken in.
     readings: u64,
@@ -70,6 +83,9 @@ pub struct KeptModule {
     /// [`COMES`].
     #[serde(default, skip_serializing_if = "is_0")]
     since_realtime_ns: u64,
+    /// The newest closing of its fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closed: Option<Box<Closed>>,
     /// The reading in which it was seen last.
     seen: u64,
 }
@@ -152,6 +168,7 @@ impl Kept {
             self.take_module(moment, module, &name, limit, &mut notices);
             names.push(name);
         }
+        self.note_stays(moment, modules, &names);
         self.note_mixed(&mixed, &mut notices);
         self.drop_oldest();
         (names, notices)
@@ -178,7 +195,11 @@ impl Kept {
         }
         let Some(before) = self.modules.remove(name) else { return };
         let what = before.kind.texts().last().cloned().unwrap_or_else(|| format!("{} bytes", before.kind.size_bytes));
-        self.modules.insert(format!("{name}, before: {what}"), before);
+        let ended = format!("{name}, before: {what}");
+        for stay in self.stays.iter_mut().filter(|stay| stay.module == *name) {
+            stay.module.clone_from(&ended);
+        }
+        self.modules.insert(ended, before);
         let next = KeptModule { since_realtime_ns: COMES, ..KeptModule::default() };
         self.modules.insert(name.clone(), next);
         for counter in &module.counters {
@@ -295,6 +316,8 @@ impl Kept {
         kept.uncorrected_count = kept.uncorrected_count.saturating_add(old.uncorrected_count);
         kept.block_count = kept.block_count.saturating_add(old.block_count);
         kept.is_lower_bound = true;
+        // What was counted under the new name came after the closing.
+        kept.closed = kept.closed.take().or(old.closed);
         if old.rates.worst_per_s > kept.rates.worst_per_s {
             kept.rates.worst_per_s = old.rates.worst_per_s;
             kept.rates.worst_window_ns = old.rates.worst_window_ns;

@@ -96,6 +96,7 @@ impl Kept {
             Some((id, new)) => format!("{new}{}", &name[id.len()..]),
             None => name,
         };
+        self.rename_stays(renamed);
         let places = std::mem::take(&mut self.places).into_iter();
         self.places = places
             .map(|(place, mut kept)| {
@@ -138,6 +139,7 @@ impl Kept {
 
     /// Notes when the modules of the newest reading were seen, `CLOCK_REALTIME`.
     pub(crate) fn seen_at(&mut self, realtime_ns: u64) {
+        self.date_stays(realtime_ns);
         let readings = self.readings;
         let there = self.modules.values_mut().filter(|module| module.seen == readings);
         there.for_each(|module| {

@@ -94,5 +94,9 @@ fn sound(content: Content<Kept>) -> Result<Kept, String> {
     });
     let is_machine = kept.machine.as_ref().is_none_or(&is_short);
     let is_small = is_machine && kept.modules.len() <= KEPT_MAX && kept.places.len() <= KEPT_MAX;
-    if modules && places && is_small { Ok(kept) } else { Err("it holds what surefoot never writes".into()) }
+    if modules && places && is_small && kept.is_sound_of_closings() && kept.is_sound_of_stays(is_short) {
+        Ok(kept)
+    } else {
+        Err("it holds what surefoot never writes".into())
+    }
 }

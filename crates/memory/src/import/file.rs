@@ -1,5 +1,6 @@
 //! Reading a log to its end.
 
+use super::export::{Export, KEPT_BYTES, is_export};
 use super::{Clock, Format, Host, Import, LINE_BYTES_MAX, Totals, detect, unread_form};
 use crate::{Error, counted};
 use std::fs::File;
@@ -96,6 +97,10 @@ pub fn read_log(
     take: &mut Take<'_>,
 ) -> Result<Reading, Error> {
     let unread = |source: io::Error| Error::Read { path: file.to_owned(), source };
+    let may_be_export = format.is_none_or(|format| format == Format::KernelLog);
+    if may_be_export && is_export(source.fill_buf().map_err(unread)?) {
+        return read_export(source, file, (clock, host), take);
+    }
     let mut first = Vec::new();
     let mut cut_count = 0;
     while first.len() < LINES_TO_DETECT {
@@ -137,17 +142,9 @@ pub fn read_log(
                 None => break,
             },
         };
-        import.line(&line, &mut reports);
-        if let [_, _, ..] = import.hosts() {
-            return Err(no_log(file, several(import.hosts())));
-        }
-        hand_out(&mut reports, import.hosts().first(), &mut reading, take)?;
+        take_line(&mut import, &line, file, &mut reports, &mut reading, take)?;
     }
-    reading.hosts = import.hosts().to_vec();
-    reading.hosts_instead = import.hosts_instead().to_vec();
-    reading.totals = import.end(&mut reports);
-    let hosts = reading.hosts.clone();
-    hand_out(&mut reports, hosts.first(), &mut reading, take)?;
+    end(import, reports, &mut reading, take)?;
     if cut_count > 0 {
         reading.totals.notes.push(format!(
             "{} longer than {LINE_BYTES_MAX} bytes and cut there.",
@@ -155,6 +152,58 @@ pub fn read_log(
         ));
     }
     Ok(reading)
+}
+
+/// Reads the journal's export form to its end.
+fn read_export(
+    mut source: impl BufRead,
+    file: &Path,
+    (clock, host): (Clock, Option<&str>),
+    take: &mut Take<'_>,
+) -> Result<Reading, Error> {
+    let mut reading = Reading::new(file, word(Format::KernelLog));
+    let mut import = Import::new(Format::KernelLog, clock).of_host(host.map(str::to_owned));
+    let (mut export, mut reports) = (Export::default(), Vec::new());
+    let unread = |source: io::Error| Error::Read { path: file.to_owned(), source };
+    while let Some(line) = export.next(&mut source).map_err(unread)? {
+        take_line(&mut import, &line, file, &mut reports, &mut reading, take)?;
+    }
+    end(import, reports, &mut reading, take)?;
+    if export.cut_count > 0 {
+        reading.totals.notes.push(format!(
+            "{} longer than {KEPT_BYTES} bytes and cut there.",
+            counted(export.cut_count, "field was", "fields were")
+        ));
+    }
+    if let Some(why) = export.ended {
+        let why = format!("The export is damaged: {why}. Export the journal anew, or use `journalctl -k -o json`.");
+        reading.totals.note(&why);
+    }
+    Ok(reading)
+}
+
+fn take_line(
+    import: &mut Import,
+    line: &str,
+    file: &Path,
+    reports: &mut Vec<ErrorReport>,
+    reading: &mut Reading,
+    take: &mut Take<'_>,
+) -> Result<(), Error> {
+    import.line(line, reports);
+    if let [_, _, ..] = import.hosts() {
+        return Err(no_log(file, several(import.hosts())));
+    }
+    hand_out(reports, import.hosts().first(), reading, take)
+}
+
+fn end(import: Import, mut reports: Vec<ErrorReport>, reading: &mut Reading, take: &mut Take<'_>) -> Result<(), Error> {
+    reading.hosts = import.hosts().to_vec();
+    reading.hosts_instead = import.hosts_instead().to_vec();
+    reading.totals = import.end(&mut reports);
+    let hosts = reading.hosts.clone();
+    hand_out(&mut reports, hosts.first(), reading, take)?;
+    Ok(())
 }
 
 fn several(hosts: &[Host]) -> String {

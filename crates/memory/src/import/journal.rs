@@ -1,4 +1,5 @@
-//! Entries of `journalctl -o json`: an object a line, with the kernel's words in `MESSAGE`.
+//! Entries of `journalctl -o json`: an object a line, with the kernel's words in `MESSAGE`. Those of `-o export` are made such lines
+//! by [`super::export`].
 //!
 //! | field | what |
 //! |---|---|
@@ -7,6 +8,7 @@
 //! | `__REALTIME_TIMESTAMP`, `__MONOTONIC_TIMESTAMP` | when journald took the entry, microseconds |
 //! | `_SOURCE_MONOTONIC_TIMESTAMP` | when the kernel wrote it, microseconds since boot |
 //! | `_HOSTNAME`, `_MACHINE_ID` | which host wrote it |
+//! | `_BOOT_ID` | in which boot |
 //!
 //! journald takes what was written before it started only then. So an entry is dated to when the kernel wrote it, as far as the three
 //! tell.
@@ -20,8 +22,8 @@ const REALTIME: &str = "__REALTIME_TIMESTAMP";
 /// An entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// Of the kernel: when it was written, 0 where that is not told, and its words.
-    Kernel { at_realtime_ns: u64, message: String },
+    /// Of the kernel: when it was written, 0 where that is not told, in which boot, and its words.
+    Kernel { at_realtime_ns: u64, boot: Option<String>, message: String },
     /// Of a program.
     OfProgram,
     /// Of a writer that the entry does not name: exported without that field.
@@ -73,10 +75,12 @@ pub(super) fn entry(line: &str) -> Option<Entry> {
         // journald leaves out what is too long.
         _ => return Some(Entry::Unreadable),
     };
-    Some(Entry::Kernel { at_realtime_ns: at_us.and_then(|us| us.checked_mul(1_000)).unwrap_or(0), message })
+    let at_realtime_ns = at_us.and_then(|us| us.checked_mul(1_000)).unwrap_or(0);
+    let boot = fields.get("_BOOT_ID").and_then(Value::as_str).filter(|boot| !boot.is_empty()).map(str::to_owned);
+    Some(Entry::Kernel { at_realtime_ns, boot, message })
 }
 
-/// Whether a line is of a form of journalctl in which an entry has many lines, which is not read.
+/// Whether a line is of a form of journalctl in which an entry has many lines (`json-pretty`, `verbose`), which is not read.
 pub(super) fn is_of_unread_form(line: &str) -> bool {
     let line = line.trim();
     let is_field = |name: &str| {
@@ -110,7 +114,7 @@ mod tests {
     fn only_the_kernel_s_entries_are_read() {
         let of = |fields: &str| entry(&format!(r#"{{"__REALTIME_TIMESTAMP": "1", {fields}}}"#));
         assert_eq!(of(r#""_TRANSPORT": "stdout", "MESSAGE": "EDAC MC0: 1 CE""#), Some(Entry::OfProgram));
-        let kernel = |message: &str| Some(Entry::Kernel { at_realtime_ns: 1_000, message: message.into() });
+        let kernel = |message: &str| Some(Entry::Kernel { at_realtime_ns: 1_000, boot: None, message: message.into() });
         assert_eq!(of(r#""_TRANSPORT": "kernel", "MESSAGE": [69, 255, 67]"#), kernel("E\u{fffd}C"));
         for message in [r#""MESSAGE": null"#, r#""MESSAGE": [256]"#, r#""MESSAGE": "x"#] {
             let unreadable = format!(r#""_TRANSPORT": "kernel", {message}"#);

@@ -101,6 +101,8 @@ pub(super) struct KernelLog {
     told: Option<(u64, u64)>,
     /// Lines so far. In a log of several hosts those of others are not taken.
     taken: u64,
+    /// The boot of the entry of the journal before.
+    boot: Option<String>,
 }
 
 impl KernelLog {
@@ -114,7 +116,15 @@ impl KernelLog {
             pending: None,
             told: None,
             taken: 0,
+            boot: None,
         }
+    }
+
+    /// Another boot begins: nothing that waits goes on in it, and the kernel's numbers of records begin anew.
+    fn reboot(&mut self, sink: &mut Sink<'_>) {
+        self.flush(sink);
+        self.interrupt();
+        self.told = None;
     }
 
     pub fn line(&mut self, line: &str, sink: &mut Sink<'_>) -> Line {
@@ -124,7 +134,13 @@ impl KernelLog {
                 let (at, origin, said) = self.stamps.take(line);
                 self.at_time(at, origin, said, sink)
             }
-            Some(Entry::Kernel { at_realtime_ns, message }) => {
+            Some(Entry::Kernel { at_realtime_ns, boot, message }) => {
+                if boot.is_some() && boot != self.boot {
+                    if self.boot.is_some() {
+                        self.reboot(sink);
+                    }
+                    self.boot = boot;
+                }
                 let at = At { realtime_ns: at_realtime_ns, ..At::default() };
                 // The kernel's entries have one line; what stands behind a line feed is not left out.
                 let lines = message.lines().map(|said| self.at_time(at, Origin::Kernel, said, sink));
@@ -199,6 +215,9 @@ impl KernelLog {
         }
         if origin != Origin::Kernel {
             return of_program(said);
+        }
+        if said.starts_with("Linux version ") {
+            self.reboot(sink);
         }
         // The kernel's own lines begin so. Farther back it is what another program said.
         if let Some(rest) = said.strip_prefix("EDAC ") {

@@ -21,6 +21,7 @@
 //! assert_eq!((totals.line_count, totals.not_understood_count), (1, 0));
 //! ```
 
+mod export;
 mod file;
 mod host;
 mod journal;
@@ -59,7 +60,7 @@ const NOT_UNDERSTOOD_CHARACTERS_MAX: usize = 200;
 /// A text that errors were recorded in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// What the kernel prints: `dmesg`, `journalctl -k` (`-o json`, too), syslog.
+    /// What the kernel prints: `dmesg`, `journalctl -k` (`-o json` and `-o export`, too), syslog.
     KernelLog,
     /// `/var/log/mcelog`.
     Mcelog,

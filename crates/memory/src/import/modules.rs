@@ -172,6 +172,7 @@ impl Module {
             moved_from: None,
             mixed_with: Vec::new(),
             only_place: self.only_place.clone(),
+            closed: None,
         }
     }
 }

@@ -46,7 +46,7 @@ impl Keeper {
 
     /// Writes what is kept, where that is due.
     pub fn keep(&mut self, kept: &Kept, now_ns: u64, is_last: bool) {
-        let errors = kept.modules.values().fold(0_u64, |sum, module| {
+        let errors = kept.modules.values().fold(kept.closings_mark(), |sum, module| {
             [module.corrected_count, module.uncorrected_count, module.block_count]
                 .into_iter()
                 .fold(sum, u64::wrapping_add)

@@ -23,6 +23,7 @@ pub use labels::Labels;
 pub use suspects::Suspects;
 
 use crate::bmc;
+use crate::closing::{self, Closing};
 use crate::cost;
 use crate::counted;
 use crate::counts::{Kept, KeptFile};
@@ -86,6 +87,8 @@ pub struct Settings {
     pub kept_reports: Vec<ErrorReport>,
     /// What kept those from being read.
     pub kept_problem: Option<MemoryProblem>,
+    /// Faults that were closed, as a history has it; those in the host's journal of deeds are known anyway.
+    pub closings: Vec<Closing>,
 }
 
 impl Default for Settings {
@@ -99,6 +102,7 @@ impl Default for Settings {
             bmc: bmc::Sources::default(),
             kept_reports: Vec::new(),
             kept_problem: None,
+            closings: Vec::new(),
         }
     }
 }
@@ -130,6 +134,7 @@ pub struct Watch {
     poller: Option<bmc::Poller>,
     /// What is to be said of reports that were kept.
     of_kept: Vec<MemoryProblem>,
+    closings: closing::Journal,
 }
 
 impl Watch {
@@ -173,7 +178,10 @@ impl Watch {
             keeper,
             poller: bmc::Poller::start(settings.bmc, settings.bmc_period),
             of_kept: settings.kept_problem.into_iter().collect(),
+            closings: closing::Journal::of(root),
         };
+        watch.close(&settings.closings);
+        watch.take_closings();
         watch.take_kept(&first, settings.kept_reports);
         watch.keep(first, false);
         watch
@@ -184,6 +192,21 @@ impl Watch {
         self.pace = pace;
         self.looker.set_limit(limit);
         self.suspects.set_limit(limit);
+    }
+
+    /// Takes in the closings of the journal, if there are new ones. Whether there are.
+    fn take_closings(&mut self) -> bool {
+        let news = self.closings.news();
+        self.close(&news)
+    }
+
+    fn close(&mut self, closings: &[Closing]) -> bool {
+        let closed = closings.iter().filter(|closing| self.looker.close(closing).is_some()).count();
+        // Also those of an earlier run, whose reports the history still has.
+        for (module, at_ns) in self.looker.kept().all_closed() {
+            self.suspects.close(module, at_ns);
+        }
+        closed > 0
     }
 
     /// Takes in what was reported before. Of a host whose counters know no module, every module that is named counts.
@@ -224,6 +247,8 @@ impl Watch {
             Some(first) => vec![MemoryEvent::Look(first)],
             None => Vec::new(),
         };
+        // What was reported in this turn is judged by its own time.
+        let has_closings = self.take_closings();
         self.follow(&mut events);
         let now_ns = clock::monotonic_ns();
         events.extend(self.checked(now_ns));
@@ -235,7 +260,7 @@ impl Watch {
         let period = if self.has_news { self.pace.busy } else { self.pace.quiet };
         let is_due = passed_ns >= period.as_nanos();
         let has_answers = self.poller.as_mut().is_some_and(|poller| poller.newest().1);
-        if is_due || has_answers {
+        if is_due || has_answers || has_closings {
             events.push(self.looked(false));
             events.extend(self.costs());
         }
@@ -245,6 +270,7 @@ impl Watch {
     /// The last word: what was held back, and how things stand.
     pub fn finish(&mut self) -> Vec<MemoryEvent> {
         let mut events = Vec::new();
+        self.take_closings();
         self.follow(&mut events);
         let mut held = Vec::new();
         if let Some(follower) = &mut self.follower {
@@ -355,15 +381,19 @@ impl Watch {
     }
 
     fn keep(&mut self, mut look: MemoryLook, is_last: bool) {
-        if let Some(keeper) = self.keeper.as_mut().filter(|_| look.unsupported.is_none()) {
-            keeper.keep(self.looker.kept(), look.at_ns, is_last);
-        }
+        let is_counted = look.unsupported.is_none();
         if let Some(poller) = &mut self.poller {
             bmc::join_all(&mut look, poller.newest().0);
         }
         self.labels = Labels::of(&look);
         let contradictions = self.suspects.contradictions(&look);
         self.suspects.complete(&mut look);
+        let suspects = &self.suspects;
+        self.looker.tell_closed(&mut look, |module| suspects.since_closed(module));
+        let is_worth_keeping = is_counted || self.looker.kept().closings_mark() != 0;
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| is_worth_keeping) {
+            keeper.keep(self.looker.kept(), look.at_ns, is_last);
+        }
         let path = "trace events";
         let source = MemorySource::McEvent;
         let contradictions = contradictions.into_iter().map(|why| MemoryProblem { source, path: path.into(), why });
@@ -374,6 +404,7 @@ impl Watch {
         let kept = self.keeper.iter().filter_map(Keeper::problem);
         let problems =
             self.follower.iter().flat_map(Follower::problems).chain(&self.problem).chain(&self.of_kept).chain(kept);
+        let problems = problems.chain(self.closings.problem());
         look.problems.extend(problems.take(PROBLEMS_MAX).cloned());
         if let Some(why) = self.suspects.unplaced() {
             look.problems.push(MemoryProblem { source: MemorySource::McEvent, path: "trace events".into(), why });

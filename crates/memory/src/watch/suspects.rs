@@ -37,6 +37,8 @@ pub struct Suspects {
     places: BTreeMap<String, u64>,
     /// What the counters of each module had when it was looked at first.
     counted_first: BTreeMap<String, [u64; 2]>,
+    /// When the fault of a module was closed, `CLOCK_REALTIME`: an error that was reported for an earlier time is no evidence.
+    closed: BTreeMap<String, u64>,
 }
 
 /// Modules of which a contradiction is told.
@@ -50,6 +52,8 @@ struct Suspect {
     only_place: Option<String>,
     corrected_count: u64,
     uncorrected_count: u64,
+    /// Of these, those from before the fault was closed.
+    before: [u64; 2],
     /// Of these, those that were reported while the counters were looked at: corrected, uncorrected.
     live_counts: [u64; 2],
     /// How many of those the look before had, that did not agree with the counters.
@@ -82,6 +86,29 @@ impl Suspects {
         }
     }
 
+    /// Closes the fault of a module as of a time, `CLOCK_REALTIME`: verdicts rest on what was reported since. What was reported until now
+    /// counts as earlier.
+    pub fn close(&mut self, module: &str, at_realtime_ns: u64) {
+        let before = self.closed.get(module).copied();
+        if before.is_some_and(|before| before >= at_realtime_ns) {
+            return;
+        }
+        self.closed.insert(module.to_owned(), at_realtime_ns);
+        if let Some(suspect) = self.modules.get_mut(module) {
+            suspect.evidence = Evidence::default();
+            suspect.judged = None;
+            suspect.before = [suspect.corrected_count, suspect.uncorrected_count];
+            suspect.rates = Rates::new(self.limit);
+        }
+    }
+
+    /// Errors that were reported of a module since its fault was closed, corrected and uncorrected; `None` for one without reports.
+    pub fn since_closed(&self, module: &str) -> Option<[u64; 2]> {
+        let suspect = self.modules.get(module)?;
+        let all = [suspect.corrected_count, suspect.uncorrected_count];
+        Some(std::array::from_fn(|of| all[of].saturating_sub(suspect.before[of])))
+    }
+
     /// Takes a report in, whose module is named where it is known.
     pub fn add(&mut self, report: &ErrorReport, now_ns: u64) {
         self.add_at(report, now_ns, true);
@@ -103,8 +130,15 @@ impl Suspects {
             source: Some(report.source),
             ..Suspect::default()
         });
-        suspect.evidence.add(report);
-        suspect.judged = None;
+        let at_ns = report.at_realtime_ns;
+        let is_closed = at_ns != 0 && self.closed.get(id).is_some_and(|closed_ns| at_ns < *closed_ns);
+        if is_closed {
+            let before = &mut suspect.before[usize::from(report.severity != ErrorSeverity::Corrected)];
+            *before = before.saturating_add(count);
+        } else {
+            suspect.evidence.add(report);
+            suspect.judged = None;
+        }
         suspect.is_lower_bound |= report.fidelity == Fidelity::LowerBound;
         if is_live {
             let live = &mut suspect.live_counts[usize::from(report.severity != ErrorSeverity::Corrected)];
@@ -250,6 +284,7 @@ impl Suspect {
             moved_from: None,
             mixed_with: Vec::new(),
             only_place: self.only_place.clone(),
+            closed: None,
         };
         self.judge(&mut dimm);
         dimm

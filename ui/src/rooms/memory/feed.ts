@@ -13,7 +13,7 @@ const REFRESH_MS = 3000;
 export function checkMemory(value: unknown): Memory {
   const name = "answer about memory errors";
   if (!isRecord(value)) throw unusable(name, "object");
-  for (const list of ["dimms", "controllers", "problems", "reports", "lost", "checks", "costs", "dimm_costs"]) if (!Array.isArray(value[list])) throw unusable(name, list);
+  for (const list of ["dimms", "controllers", "slots", "problems", "reports", "lost", "checks", "costs", "dimm_costs"]) if (!Array.isArray(value[list])) throw unusable(name, list);
   const isDimm = (dimm: unknown) => isRecord(dimm) && typeof dimm.id === "string" && typeof dimm.label === "string" && isRecord(dimm.spread);
   if (!(value.dimms as unknown[]).every(isDimm)) throw unusable(name, "dimms");
   return value as unknown as Memory;

@@ -89,6 +89,7 @@ fn dimm(id: &str, label: &str, controller: &str) -> Dimm {
         moved_from: None,
         mixed_with: Vec::new(),
         only_place: None,
+        closed: None,
     }
 }
 

@@ -80,7 +80,7 @@ fn mode_label(mode: FaultMode) -> &'static str {
 
 /// How bad a module is: what its counts, its rate and its fault ask for.
 pub fn severity(dimm: &Dimm) -> Severity {
-    let of_counts = match (dimm.uncorrected(), dimm.corrected()) {
+    let of_counts = match (dimm.uncorrected_since(), dimm.corrected_since()) {
         (0, 0) if has_unread(dimm) || !dimm.unplaced.is_empty() || !dimm.mixed_with.is_empty() => Severity::Notice,
         (0, 0) => Severity::Ok,
         (0, _) => Severity::Notice,
@@ -96,13 +96,13 @@ pub fn has_unread(dimm: &Dimm) -> bool {
     [ErrorSeverity::Corrected, ErrorSeverity::Uncorrected].into_iter().any(|severity| dimm.is_unread(severity))
 }
 
-/// What to do about a DIMM; `None` where it has no counted errors. A fault that reports locate has advice of its own.
+/// What to do about a DIMM; `None` if no errors were counted since its fault was closed. A fault that reports locate has advice of its own.
 pub fn advice(dimm: &Dimm) -> Option<String> {
     match &dimm.fault {
         Some(fault) => Some(fault.advice.clone()),
-        None if dimm.uncorrected() > 0 => Some(of_uncorrected(dimm)),
+        None if dimm.uncorrected_since() > 0 => Some(of_uncorrected(dimm)),
         None if dimm.is_over_rate => Some(of_rate(dimm)),
-        None if dimm.corrected() > 0 => Some(NOTHING_YET.to_owned()),
+        None if dimm.corrected_since() > 0 => Some(NOTHING_YET.to_owned()),
         None => None,
     }
 }
@@ -132,8 +132,8 @@ fn of_dimm(dimm: &Dimm, limit_per_s: Option<f64>) -> Vec<Finding> {
     let subject = Subject::new(SubjectKind::Dimm, &dimm.id);
     let name = name(dimm);
     let mut findings = Vec::new();
-    if dimm.uncorrected() > 0 {
-        let errors = counted(dimm.uncorrected(), "uncorrected error", "uncorrected errors");
+    if dimm.uncorrected_since() > 0 {
+        let errors = counted(dimm.uncorrected_since(), "uncorrected error", "uncorrected errors");
         let at_least = at_least(dimm);
         let advice = of_uncorrected(dimm);
         let sentence =
@@ -156,6 +156,11 @@ fn of_dimm(dimm: &Dimm, limit_per_s: Option<f64>) -> Vec<Finding> {
         findings.push(rules::RATE.finding(subject.clone(), Severity::Warning, sentence).with_evidence(vec![worst]));
     }
     findings.extend(dimm.fault.as_ref().and_then(|fault| of_fault(&name, subject, fault)));
+    if let Some(words) = closed_words(dimm) {
+        for finding in &mut findings {
+            finding.sentence = format!("{} {}.", finding.sentence, sentence_begin(&words));
+        }
+    }
     if let Some(words) = mixed_words(dimm) {
         for finding in &mut findings {
             finding.certainty = Certainty::CannotTellApartHere;
@@ -163,6 +168,66 @@ fn of_dimm(dimm: &Dimm, limit_per_s: Option<f64>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// When the fault of a module was closed, and whether errors came back; `None` if it never was.
+pub fn closed_words(dimm: &Dimm) -> Option<String> {
+    let closed = dimm.closed.as_ref()?;
+    let times = match closed.closed_count {
+        0 | 1 => String::new(),
+        count => format!(" ({} closing)", ordinal(count)),
+    };
+    let back = match closed.back_realtime_ns {
+        None => String::new(),
+        Some(at_ns) => {
+            let after = passed(at_ns.saturating_sub(closed.closed_realtime_ns));
+            let count = match closed.back_count {
+                0 | 1 => String::new(),
+                count => format!("; {} time", ordinal(count)),
+            };
+            format!("; came back after {after}{count}")
+        }
+    };
+    Some(format!("closed {} as {}{times}{back}", date(closed.closed_realtime_ns), closed.closing.as_str()))
+}
+
+fn date(realtime_ns: u64) -> time::Date {
+    let moment = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(realtime_ns));
+    moment.unwrap_or(time::OffsetDateTime::UNIX_EPOCH).date()
+}
+
+/// A length of time in its largest unit.
+fn passed(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0..120 => counted(seconds, "second", "seconds"),
+        120..7_200 => counted(seconds / 60, "minute", "minutes"),
+        7_200..172_800 => counted(seconds / 3_600, "hour", "hours"),
+        _ => counted(seconds / 86_400, "day", "days"),
+    }
+}
+
+fn ordinal(count: u32) -> String {
+    match count {
+        1 => "first".to_owned(),
+        2 => "second".to_owned(),
+        3 => "third".to_owned(),
+        count => {
+            let ending = match (count % 100, count % 10) {
+                (11..=13, _) => "th",
+                (_, 1) => "st",
+                (_, 2) => "nd",
+                (_, 3) => "rd",
+                _ => "th",
+            };
+            format!("{count}{ending}")
+        }
+    }
+}
+
+fn sentence_begin(clause: &str) -> String {
+    let mut letters = clause.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
 }
 
 /// That a module's counts may be another's; none where they are its own.
@@ -294,8 +359,7 @@ fn checks(state: &State) -> impl Iterator<Item = Finding> {
 
 /// A clause as a sentence.
 fn sentence(clause: &str) -> String {
-    let mut letters = clause.chars();
-    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+    format!("{}.", sentence_begin(clause))
 }
 
 fn problems(look: &MemoryLook) -> Option<Finding> {
@@ -421,7 +485,12 @@ fn well_by_modules(look: &MemoryLook, is_all: bool) -> String {
         (_, 0) => format!("{modules}, no errors counted."),
         (_, errors) => {
             let errors = counted(errors, "corrected error", "corrected errors");
-            format!("{modules}, {at_least}{errors} in all; no action needed.")
+            let closed = look.dimms.iter().filter(|dimm| dimm.closed.is_some()).count() as u64;
+            let closed = match closed {
+                0 => String::new(),
+                count => format!(" ({} closed)", counted(count, "fault", "faults")),
+            };
+            format!("{modules}, {at_least}{errors} in all{closed}; no action needed.")
         }
     }
 }

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use surefoot_model::{
-    CheckResult, ErrorReport, ErrorSeverity, Fidelity, LossKind, MemoryAction, MemoryCheck, MemoryEvent, MemoryProblem,
-    MemorySource, Spread,
+    CheckResult, ClosedFault, ErrorReport, ErrorSeverity, FaultClosing, Fidelity, LossKind, MemoryAction, MemoryCheck,
+    MemoryEvent, MemoryProblem, MemorySource, Spread,
 };
 
 fn dimm(id: &str) -> Dimm {
@@ -31,6 +31,7 @@ fn dimm(id: &str) -> Dimm {
         moved_from: None,
         mixed_with: Vec::new(),
         only_place: None,
+        closed: None,
     }
 }
 
@@ -366,4 +367,54 @@ fn counts_that_may_be_another_modules_are_nobodys_for_certain() {
     assert!(mixed.sentence.starts_with("2 memory modules") && mixed.evidence.len() == 2, "{mixed:?}");
     let apart = found(&[MemoryEvent::Look(look(vec![dimm("a"), dimm("b")]))]);
     assert!(apart.iter().all(|finding| finding.rule != "mixed"));
+}
+
+fn closed(closing: FaultClosing, since: (u64, u64), back: Option<(u64, u32)>) -> ClosedFault {
+    const DAY_NS: u64 = 86_400_000_000_000;
+    let closed_realtime_ns = 20_785 * DAY_NS;
+    ClosedFault {
+        closing,
+        closed_realtime_ns,
+        reason: "SECRET".into(),
+        corrected_since: since.0,
+        uncorrected_since: since.1,
+        closed_count: back.map_or(1, |(_, count)| count),
+        back_realtime_ns: back.map(|(days, _)| closed_realtime_ns + days * DAY_NS + 5),
+        back_count: back.map_or(0, |(_, count)| count),
+    }
+}
+
+#[test]
+fn a_closed_fault_is_no_finding_until_it_comes_back_and_then_says_how_often() {
+    let bad = Dimm { uncorrected_count: Some(3), corrected_count: Some(70), ..dimm("S1") };
+    assert_eq!(severity(&bad), Severity::Critical);
+    let quiet = Dimm { closed: Some(closed(FaultClosing::Repaired, (0, 0), None)), ..bad.clone() };
+    assert_eq!((severity(&quiet), advice(&quiet)), (Severity::Ok, None));
+    let findings = found(&[MemoryEvent::Look(look(vec![quiet]))]);
+    assert_eq!(findings[0].sentence, "1 memory module, 70 corrected errors in all (1 fault closed); no action needed.");
+    let back = Dimm { closed: Some(closed(FaultClosing::Repaired, (0, 1), Some((3, 2)))), ..bad.clone() };
+    let findings = found(&[MemoryEvent::Look(look(vec![back]))]);
+    let sentence = &findings[0].sentence;
+    assert!(sentence.contains("(S1) had 1 uncorrected error: the data"), "{sentence}");
+    let said = "Closed 2026-11-28 as repaired (second closing); came back after 3 days; second time.";
+    assert!(sentence.ends_with(said) && !sentence.contains("SECRET"), "{sentence}");
+    assert_eq!((findings[0].rule.as_str(), findings[0].severity), ("uncorrected", Severity::Critical));
+    let thrice = Dimm { closed: Some(closed(FaultClosing::Cleared, (9, 0), Some((0, 11)))), ..bad };
+    let words = closed_words(&thrice).unwrap();
+    assert_eq!(words, "closed 2026-11-28 as cleared (11th closing); came back after 0 seconds; 11th time");
+}
+
+/// A person's words are in the deed, and there for those who see everything.
+#[test]
+fn the_reason_of_a_closing_is_for_those_who_see_everything() {
+    use crate::http::access::Viewer;
+    use crate::http::seen::Private;
+    let mut state = State::default();
+    let quiet = Dimm { closed: Some(closed(FaultClosing::Cleared, (0, 0), None)), ..dimm("S1") };
+    state.seen(&MemoryEvent::Look(look(vec![quiet])));
+    let reason = |sees_all| {
+        let seen = state.clone().seen_by(Viewer { uid: Some(1000), sees_all, named: None });
+        seen.look.unwrap().dimms[0].closed.clone().unwrap().reason
+    };
+    assert_eq!((reason(true).as_str(), reason(false).as_str()), ("SECRET", ""));
 }

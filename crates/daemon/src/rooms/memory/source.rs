@@ -9,9 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 use surefoot_hostfs::Root;
 use surefoot_hostfs::mounts::Foreign;
+use surefoot_memory::closing::Closing;
 use surefoot_memory::rate::Limit;
 use surefoot_memory::watch::{Pace, Settings, Watch};
-use surefoot_model::{ErrorReport, Event, MemoryProblem, MemorySource, Room, one_line};
+use surefoot_model::{Deed, ErrorReport, Event, MemoryProblem, MemorySource, Room, one_line};
 use surefoot_settings::Live;
 use surefoot_store::history::View;
 
@@ -21,11 +22,7 @@ const REST_FACTOR: u32 = 9;
 /// The source of memory errors of a host or of a recorded tree.
 pub(super) fn source(root: &Root, options: Options, live: &Live) -> Start {
     let (root, live) = (root.clone(), live.clone());
-    let (kept_reports, kept_problem) = match options.history.as_deref().map(reports) {
-        Some(Ok(reports)) => (reports, None),
-        Some(Err(problem)) => (Vec::new(), Some(problem)),
-        None => (Vec::new(), None),
-    };
+    let (history, kept_problem) = Past::of(options.history.as_deref());
     Box::new(move || {
         if !root.is_host() && apart::is_possible() {
             // The child has another working directory.
@@ -35,7 +32,8 @@ pub(super) fn source(root: &Root, options: Options, live: &Live) -> Start {
         }
         let foreign = if root.is_host() { Some(Foreign::open(&root)?) } else { None };
         let (state, bmc) = (options.state.as_deref().map(or_why), options.bmc);
-        let settings = Settings { state, bmc, kept_reports, kept_problem, ..settings_of(&live) };
+        let Past { reports: kept_reports, closings } = history;
+        let settings = Settings { state, bmc, kept_reports, kept_problem, closings, ..settings_of(&live) };
         let mut own = Own { root, foreign, settings: Some(settings), watch: None };
         // What is in the way is the first turn's failure, which ends no other source.
         let _ = own.watch();
@@ -78,10 +76,27 @@ fn in_the_way(foreign: &Foreign) -> Option<String> {
     ))
 }
 
-/// The reports of errors that a history has; none where there is no history yet.
-pub(super) fn reports(history: &Path) -> Result<Vec<ErrorReport>, MemoryProblem> {
+/// What a history has of memory errors.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    pub(super) reports: Vec<ErrorReport>,
+    pub(super) closings: Vec<Closing>,
+}
+
+impl Past {
+    /// That of a history, or why it cannot be read; nothing if there is no history.
+    pub(super) fn of(history: Option<&Path>) -> (Past, Option<MemoryProblem>) {
+        match history.map(past) {
+            Some(Ok(past)) => (past, None),
+            Some(Err(problem)) => (Past::default(), Some(problem)),
+            None => (Past::default(), None),
+        }
+    }
+}
+
+fn past(history: &Path) -> Result<Past, MemoryProblem> {
     if !history.exists() {
-        return Ok(Vec::new());
+        return Ok(Past::default());
     }
     let records = View::open(history).and_then(|view| view.records(0..i64::MAX, Some(Room::Memory)));
     let records = records.map_err(|error| MemoryProblem {
@@ -89,7 +104,16 @@ pub(super) fn reports(history: &Path) -> Result<Vec<ErrorReport>, MemoryProblem>
         path: history.display().to_string(),
         why: format!("what was reported before cannot be read: {error}"),
     })?;
-    Ok(records.rows.into_iter().filter_map(|record| serde_json::from_value(record.body).ok()).collect())
+    let mut past = Past::default();
+    for record in records.rows {
+        if record.kind.starts_with("deed") {
+            let deed = serde_json::from_value::<Deed>(record.body).ok();
+            past.closings.extend(deed.as_ref().and_then(Closing::of));
+        } else {
+            past.reports.extend(serde_json::from_value::<ErrorReport>(record.body).ok());
+        }
+    }
+    Ok(past)
 }
 
 struct MemoryErrors {

@@ -115,7 +115,15 @@ impl Private for State {
                 report.detail.clear();
             }
             let dimms = self.look.iter_mut().flat_map(|look| &mut look.dimms);
-            dimms.filter_map(|dimm| dimm.fault.as_mut()).for_each(|fault| fault.cells.clear());
+            for dimm in dimms {
+                if let Some(fault) = &mut dimm.fault {
+                    fault.cells.clear();
+                }
+                // A person's words are for those who see everything, as in the deed.
+                if let Some(closed) = &mut dimm.closed {
+                    closed.reason.clear();
+                }
+            }
         }
         self
     }

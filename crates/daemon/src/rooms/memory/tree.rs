@@ -5,13 +5,14 @@
 
 use super::Options;
 use super::counts_file::or_why;
-use super::source::{pace_of, reports};
+use super::source::{Past, pace_of};
 use crate::rooms::apart::{self, Apart, Question};
 use crate::sources::End;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::Root;
 use surefoot_memory::bmc::{Poller, join_all};
+use surefoot_memory::closing::Closing;
 use surefoot_memory::counts::Kept;
 use surefoot_memory::rate::Limit;
 use surefoot_memory::watch::{Keeper, Pace, Settings, Watch};
@@ -24,6 +25,8 @@ pub(in crate::rooms) struct Begin {
     kept: Option<Kept>,
     kept_reports: Vec<ErrorReport>,
     kept_problem: Option<MemoryProblem>,
+    #[serde(default)]
+    closings: Vec<Closing>,
 }
 
 /// What a child saw.
@@ -51,8 +54,8 @@ impl Tree {
     ) -> Seen {
         let Some(tree) = trees.first() else { return Seen::default() };
         begins(0);
-        if let Some(Begin { kept, kept_reports, kept_problem }) = begin {
-            let settings = Settings { kept, kept_reports, kept_problem, pace, limit, ..Settings::default() };
+        if let Some(Begin { kept, kept_reports, kept_problem, closings }) = begin {
+            let settings = Settings { kept, kept_reports, kept_problem, closings, pace, limit, ..Settings::default() };
             self.0 = Some(Watch::open(&Root::at(tree), settings));
         }
         let Some(watch) = &mut self.0 else { return Seen::default() };
@@ -105,12 +108,8 @@ impl ByChild {
         self.has_begun = false;
         let seen = self.apart.look(end, |trees, is_new| {
             let begin = (is_new || !has_begun).then(|| {
-                let (kept_reports, kept_problem) = match history.as_deref().map(reports) {
-                    Some(Ok(reports)) => (reports, None),
-                    Some(Err(problem)) => (Vec::new(), Some(problem)),
-                    None => (Vec::new(), None),
-                };
-                Box::new(Begin { kept: kept.clone(), kept_reports, kept_problem })
+                let (Past { reports: kept_reports, closings }, kept_problem) = Past::of(history.as_deref());
+                Box::new(Begin { kept: kept.clone(), kept_reports, kept_problem, closings })
             });
             Question::Memory { trees: apart::bytes_of(trees), begin, pace, limit, is_last }
         })?;
@@ -140,7 +139,21 @@ impl ByChild {
             keeper.keep(kept, look.at_ns, is_last);
         }
         if let Some(poller) = &mut self.poller {
+            let counts = |look: &MemoryLook| -> Vec<[u64; 2]> {
+                look.dimms.iter().map(|dimm| [dimm.corrected(), dimm.uncorrected()]).collect()
+            };
+            let before = counts(look);
             join_all(look, poller.newest().0);
+            // The child does not know what the management controller counted.
+            for (dimm, before) in look.dimms.iter_mut().zip(before) {
+                let closed = self.kept.as_ref().and_then(|kept| kept.closed(&dimm.id));
+                let all = [dimm.corrected(), dimm.uncorrected()];
+                if let (Some(closed), Some(told)) = (closed, &mut dimm.closed) {
+                    let [corrected, uncorrected] = closed.since(before, all);
+                    told.corrected_since = told.corrected_since.max(corrected);
+                    told.uncorrected_since = told.uncorrected_since.max(uncorrected);
+                }
+            }
         }
         if self.has_bmc {
             look.unsupported = None;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use surefoot_memory::cost::OfDimm;
 use surefoot_model::{
     Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost, Severity,
+    SlotStay,
 };
 
 /// The longest answer.
@@ -30,6 +31,10 @@ pub struct Answer {
     pub dimms_left_out: u64,
     /// The controllers, by number.
     pub controllers: Vec<MemoryController>,
+    /// Which module was in which slot: by slot, the oldest first.
+    pub slots: Vec<SlotStay>,
+    /// Stays in slots beyond those.
+    pub slots_left_out: u64,
     /// What could not be read.
     pub problems: Vec<MemoryProblem>,
     /// Problems beyond those.
@@ -64,6 +69,8 @@ pub struct DimmView {
     pub severity: Severity,
     /// What to do; `null` where it has no counted errors.
     pub advice: Option<String>,
+    /// When its fault was closed, and whether errors came back, in words; `null` if it never was.
+    pub closed_words: Option<String>,
 }
 
 /// What reporting the errors of a module costs.
@@ -92,7 +99,12 @@ pub struct LostReports {
 
 impl DimmView {
     fn of(seen: Dimm) -> Self {
-        DimmView { severity: findings::severity(&seen), advice: findings::advice(&seen), seen }
+        DimmView {
+            severity: findings::severity(&seen),
+            advice: findings::advice(&seen),
+            closed_words: findings::closed_words(&seen),
+            seen,
+        }
     }
 }
 
@@ -124,6 +136,8 @@ impl Answer {
             dimms: look.dimms.into_iter().map(DimmView::of).collect(),
             dimms_left_out: 0,
             controllers: look.controllers,
+            slots: look.slots,
+            slots_left_out: look.slots_left_out,
             problems: look.problems,
             problems_left_out: look.problems_left_out,
             reports: state.reports.iter().cloned().collect(),
@@ -147,6 +161,7 @@ impl Answer {
     pub(super) fn cut(&mut self) {
         self.reports.drain(..self.reports.len().div_ceil(2));
         Limited(&mut self.problems, &mut self.problems_left_out).halve();
+        Limited(&mut self.slots, &mut self.slots_left_out).halve();
         if self.reports.is_empty() {
             Limited(&mut self.dimms, &mut self.dimms_left_out).halve();
         }

@@ -25,7 +25,7 @@ function facts(dimm: Dimm, answer: Memory): [string, string, string][] {
     [
       "Uncorrected errors",
       errorsOf(dimm, "uncorrected"),
-      (dimm.uncorrected_count ?? 0) > 0 ? "the data at these addresses is lost" : isUnread(dimm, "uncorrected") ? "not every counter can be read" : "no data lost",
+      (dimm.closed?.uncorrected_since ?? dimm.uncorrected_count ?? 0) > 0 ? "the data at these addresses is lost" : (dimm.uncorrected_count ?? 0) > 0 ? "none since the fault was closed" : isUnread(dimm, "uncorrected") ? "not every counter can be read" : "no data lost",
     ],
     ["Rate now", isKnown ? atLeast(dimm, rate(dimm.rate_per_s)) : "not known", dimm.is_over_rate ? `over the bound; ${window}` : window],
     [
@@ -86,6 +86,18 @@ export function DimmCard({ dimm, answer }: { dimm: Dimm; answer: Memory }) {
         <p data-testid="mixed">
           Nothing tells it from <span class="untrusted">{(dimm.mixed_with ?? []).join(", ")}</span>, and they may have changed places: earlier counts may be the
           other's.
+        </p>
+      )}
+      {dimm.closed && (
+        <p data-testid="closed">
+          Fault <span class="untrusted">{dimm.closed_words}</span>
+          {dimm.closed.reason !== "" && (
+            <>
+              {" "}
+              (<span class="untrusted">{dimm.closed.reason}</span>)
+            </>
+          )}
+          . Since then: {counted(dimm.closed.corrected_since, "corrected error")}, {counted(dimm.closed.uncorrected_since, "uncorrected error")}.
         </p>
       )}
       {fault && (

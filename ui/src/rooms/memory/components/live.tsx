@@ -9,6 +9,7 @@ import { Cost } from "./cost.tsx";
 import { DimmCard, Reports } from "./dimm_card.tsx";
 import { DimmMap } from "./dimm_map.tsx";
 import { Interval } from "./interval.tsx";
+import { Slots } from "./slots.tsx";
 
 function Empty({ why }: { why: string }) {
   return (
@@ -48,6 +49,7 @@ export function LiveMemory() {
           <Reports reports={unplaced} what="Reports of no known module" />
         </section>
       )}
+      <Slots answer={answer} />
       <Cost answer={answer} />
       {state.interval.value && <Interval answer={state.interval.value} />}
       <Checks answer={answer} />
