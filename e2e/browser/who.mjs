@@ -87,7 +87,7 @@ const CHECKS = {
     const { who } = await api("api/v1/who");
     const raised = who.interrupts.filter((/** @type {any} */ one) => one.kind !== "preemption");
     if (mode === "replay") assert.equal(await part("who").locator("tbody tr").count(), raised.length);
-    assert.match(await part("who").innerText(), /of watching; [\d.>]+ % of [\d\u202f]+ called functions joined exactly/);
+    assert.match(await part("who").innerText(), /in the last .*; [\d.>]+ % of [\d\u202f]+ called functions joined exactly/);
     assert.ok(asked.includes("/api/v1/who"));
   },
   async "a row opens to advice, raisers and stacks"(stage) {

@@ -144,6 +144,26 @@ fn a_reload_takes_over_what_it_can_tells_the_rest_and_takes_nothing_of_a_wrong_f
 }
 
 #[test]
+fn the_page_has_as_many_windows_as_are_set() {
+    let Some(_turn) = turn("the_page_has_as_many_windows_as_are_set", Need::Nothing) else { return };
+    let home = tempfile::tempdir().unwrap();
+    let path = file(home.path(), "[stall]\nsource = \"counters\"\ninterval = \"100ms\"\n");
+    let text = fs::read_to_string(&path).unwrap().replace("port = 0", "port = 0\nwindows = 3");
+    fs::write(&path, text).unwrap();
+    let (running, address) = start(&path);
+    let starts = || {
+        let answer: Value = serde_json::from_str(&http::get(&address, "/api/v1/snapshot").body).unwrap();
+        let windows = answer["windows"].as_array().unwrap().iter();
+        windows.map(|window| window["start_ns"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let first = wait_for("a window", || starts().first().copied());
+    let later = wait_for("more than three", || Some(starts()).filter(|now| now.len() == 3 && now[0] > first));
+    assert!(starts().len() == 3, "{later:?}");
+    running.ask_to_end();
+    running.finish().expect_code(0);
+}
+
+#[test]
 fn a_watch_does_not_start_with_settings_that_are_wrong() {
     let test = "a_watch_does_not_start_with_settings_that_are_wrong";
     let Some(_turn) = turn(test, Need::Nothing) else { return };

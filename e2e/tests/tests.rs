@@ -4,6 +4,7 @@
 //! command is built first. Most of them need root and say so.
 #![allow(clippy::unwrap_used)]
 
+mod alerts;
 mod answering;
 mod browser;
 mod checkpoint;

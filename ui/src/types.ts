@@ -5229,8 +5229,9 @@ export interface Who {
    */
   version: string;
   /**
-   * The newest report of the model, narrowed by `cpu` and `kind`; sums over all cores stay those of all cores. `null`
-   * where raisers are not watched; then `why` says what to do.
+   * The newest report of the model, narrowed by `cpu` and `kind`; sums over all cores stay those of all cores. With `range_s` it
+   * covers the newest seconds, and begins (`start_ns`) with the last report before them; `watch_start_ns` is there then, unless the
+   * watch is not that old. `null` where raisers are not watched; then `why` says what to do.
    */
   who: WhoReport | null;
   /**
@@ -5324,6 +5325,11 @@ export interface WhoReport {
    * Each arrival by itself, where that was asked for; events that flow carry none.
    */
   timeline?: Timeline | null;
+  /**
+   * Of a report that answers for a range: when its watch began, `CLOCK_MONOTONIC` nanoseconds. Quantiles, the longest, and what is
+   * known of lines and tasks are since then. `None` where the report is of the whole watch.
+   */
+  watch_start_ns?: number | null;
   /**
    * The process whose preemption counts, where one was named.
    */

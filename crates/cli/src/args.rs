@@ -517,6 +517,10 @@ pub struct WhoOptions {
     /// How long to watch, 10s unless it is given; given, it attaches also where a running watch could answer
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub duration: Option<Duration>,
+    /// What a running watch --who of these cores has found in the newest of the time; attaches nothing
+    #[arg(long, value_name = "TIME", value_parser = parse_time,
+          conflicts_with_all = ["anew", "duration", "pid", "trace", "compare", "no_stacks", "stacks_per_s", "replay"])]
+    pub last: Option<Duration>,
     /// Attach and watch for --duration, also where a running watch --who follows these cores and could answer at once,
     /// without sending the cores anything
     #[arg(long)]

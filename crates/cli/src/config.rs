@@ -169,6 +169,15 @@ impl Texts {
             }
             _ => Ok(Some(u32::try_from(metrics.series).unwrap_or(u32::MAX))),
         };
+        if let Some(url) = held.settings.alerts.url.as_deref()
+            && !["http://", "https://"]
+                .iter()
+                .any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
+        {
+            return Err(
+                held.wrong("alerts.url", format!("'{url}' is no address such as https://alertmanager.example:9093"))
+            );
+        }
         // The words are those of the options.
         let word = |why: String| held.wrong("stall.source", why);
         Ok(Texts {

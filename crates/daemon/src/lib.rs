@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alerts;
 mod capabilities;
 mod config;
 mod error;
@@ -37,6 +38,8 @@ pub mod running;
 #[cfg(test)]
 mod schema;
 mod server;
+#[cfg(test)]
+mod settings_tests;
 pub mod sources;
 pub mod why;
 

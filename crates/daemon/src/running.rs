@@ -98,11 +98,16 @@ impl Socket {
 }
 
 /// The report of the watch that runs from this directory, provided that it follows the raisers of all these cores. `None` if no
-/// watch runs from it.
-pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<Result<Found, Unanswered>> {
+/// watch runs from it. With a range it covers the newest of the time, as far back as the watch goes.
+pub fn raisers(
+    directory: &Path,
+    cpus: &[CpuId],
+    last: Option<Duration>,
+    root: &Root,
+) -> Option<Result<Found, Unanswered>> {
     let own = Privilege::read(root).effective_uid;
     let (address, followed) = address(directory, own)?;
-    let asked = ask(directory, address, cpus, &followed, own, root);
+    let asked = ask(directory, address, (cpus, last), &followed, own, root);
     Some(asked.map_err(|why| Unanswered { at: format!("at {address}"), why }))
 }
 
@@ -208,7 +213,7 @@ fn is_trusted(uid: u32, own: Option<u32>) -> bool {
 fn ask(
     directory: &Path,
     address: SocketAddrV4,
-    cpus: &[CpuId],
+    (cpus, last): (&[CpuId], Option<Duration>),
     followed: &[CpuId],
     own: Option<u32>,
     root: &Root,
@@ -226,9 +231,14 @@ fn ask(
     if !missing.is_empty() {
         return Err(format!("it does not follow the raisers of core {}", missing.join(", ")));
     }
+    // Whole seconds, and none that was asked for is left out.
+    let path = last.map_or_else(
+        || "/api/v1/who".to_owned(),
+        |last| format!("/api/v1/who?range_s={}", last.as_secs() + u64::from(last.subsec_nanos() > 0)),
+    );
     let answer = match connected {
-        Some(stream) => get_over(stream, "/api/v1/who")?,
-        None => get_at(address, "/api/v1/who")?,
+        Some(stream) => get_over(stream, &path)?,
+        None => get_at(address, &path)?,
     };
     let mut answer = json(&answer)?;
     let who = answer.get_mut("who").map(Value::take).filter(|who| !who.is_null());
@@ -502,16 +512,16 @@ mod tests {
     #[test]
     fn a_file_that_a_dead_watch_left_behind_leads_nowhere() {
         let home = tempfile::tempdir().unwrap();
-        assert!(raisers(home.path(), &[CpuId(0)], &Root::host()).is_none());
+        assert!(raisers(home.path(), &[CpuId(0)], None, &Root::host()).is_none());
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
         let path = home.path().join(FILE_NAME);
         fs::write(&path, announcement(address, &[CpuId(0)])).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        let refused = raisers(home.path(), &[CpuId(0)], &Root::host()).unwrap().err().unwrap();
+        let refused = raisers(home.path(), &[CpuId(0)], None, &Root::host()).unwrap().err().unwrap();
         assert!(format!("{refused}").contains("nothing listens"), "{refused}");
-        let refused = raisers(home.path(), &[CpuId(1)], &Root::host()).unwrap().err().unwrap();
+        let refused = raisers(home.path(), &[CpuId(1)], None, &Root::host()).unwrap().err().unwrap();
         assert!(format!("{refused}").contains("nothing listens"), "{refused}");
         assert_eq!(of(home.path(), &Root::host()), None);
     }

@@ -1,3 +1,4 @@
+use crate::alerts;
 use crate::config::{Config, Mode};
 use crate::error::Error;
 use crate::http::far::{self, Far};
@@ -14,7 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -62,6 +63,7 @@ pub struct Server {
     patience: Duration,
     stop: watch::Sender<bool>,
     findings_stop: Option<mpsc::Sender<()>>,
+    alerts_stop: Arc<AtomicBool>,
     run_directory: Option<Arc<RunDirectory>>,
     /// The thread that takes events in; it ends before the others.
     fold: Option<JoinHandle<()>>,
@@ -139,6 +141,7 @@ impl Server {
             patience: if config.mode == Mode::Live { LIVE_PATIENCE } else { REPLAY_PATIENCE },
             stop: watch::channel(false).0,
             findings_stop: None,
+            alerts_stop: Arc::default(),
             run_directory,
             fold: None,
             history: None,
@@ -158,6 +161,9 @@ impl Server {
             server.publish_socket(socket);
         }
         server.start_findings(health_file, socket)?;
+        if server.is_live {
+            server.start_alerts()?;
+        }
         if let (Some(address), Some(directory)) = (address, &server.run_directory) {
             // Of a recording, too: whoever may see it in the terminal may see all of it on the page.
             if let Err(error) = server.shared.access.publish(Arc::clone(directory), &format!("http://{address}/")) {
@@ -328,6 +334,7 @@ impl Server {
                 let moment = shared.moment();
                 let findings = shared.findings(&moment);
                 shared.tell_of(&findings);
+                shared.alerts.offer(&moment, &findings, &shared.trusted);
                 shared.folded_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
                 if let Some(history) = &shared.history {
                     let kept = findings.all.iter().filter(|finding| !rooms::watch::is_of_the_start(finding, &moment));
@@ -375,6 +382,12 @@ impl Server {
         })
     }
 
+    /// Tells an Alertmanager of the findings, where one is set.
+    fn start_alerts(&mut self) -> Result<(), Error> {
+        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.alerts_stop));
+        self.spawn("surefoot-alerts", move || alerts::run(&shared, &stop))
+    }
+
     fn start_http(&mut self, listener: TcpListener, beside: Option<UnixListener>) -> Result<(), Error> {
         let name = "surefoot-http";
         let open = || {
@@ -412,6 +425,7 @@ impl Drop for Server {
             join_until(fold, deadline);
         }
         self.findings_stop.take();
+        self.alerts_stop.store(true, Ordering::Relaxed);
         self.shared.close_live();
         self.stop.send_replace(true);
         if let Some(history) = &self.shared.history {

@@ -219,6 +219,10 @@ pub struct WhoReport {
     pub notices: Vec<Notice>,
     /// What watching cost.
     pub cost: SelfCost,
+    /// Of a report that answers for a range: when its watch began, `CLOCK_MONOTONIC` nanoseconds. Quantiles, the longest, and what is
+    /// known of lines and tasks are since then. `None` where the report is of the whole watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch_start_ns: Option<u64>,
     /// Each arrival by itself, where that was asked for; events that flow carry none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,

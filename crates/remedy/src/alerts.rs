@@ -58,6 +58,17 @@ const RUNBOOK: &str = "{{ with $externalLabels.surefoot_docs }}{{ . }}{{ else }}
                        #{{ $labels.room }}{{ reReplaceAll \"^(uncorrected|no-information|controller-gone|controller-renumbered|sum|accounting|check)-.*$\" \
                        \"$1-name\" $labels.rule }}";
 
+/// The section of `docs/findings.md` about a rule, as [`prometheus_rules`] links to it.
+pub fn runbook_anchor(room: Room, rule: &str) -> String {
+    const NAMED: [&str; 7] =
+        ["uncorrected", "no-information", "controller-gone", "controller-renumbered", "sum", "accounting", "check"];
+    let is_named = |prefix: &&&str| rule.strip_prefix(**prefix).is_some_and(|rest| rest.starts_with('-'));
+    match NAMED.iter().find(is_named) {
+        Some(prefix) => format!("{room}{prefix}-name"),
+        None => format!("{room}{rule}"),
+    }
+}
+
 /// What dashboards of many hosts ask for.
 const RECORDED: [(&str, &str); 4] = [
     (
@@ -103,6 +114,19 @@ mod tests {
 
     fn kept(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/prometheus").join(name)
+    }
+
+    #[test]
+    fn the_watch_and_the_rules_link_to_the_same_section() {
+        assert_eq!(runbook_anchor(Room::Memory, "uncorrected-mc0"), "memoryuncorrected-name");
+        assert_eq!(runbook_anchor(Room::Memory, "uncorrected"), "memoryuncorrected");
+        assert_eq!(runbook_anchor(Room::Stall, "lost-time"), "stalllost-time");
+        for prefix in
+            ["uncorrected", "no-information", "controller-gone", "controller-renumbered", "sum", "accounting", "check"]
+        {
+            assert!(RUNBOOK.contains(prefix), "{prefix}");
+        }
+        assert_eq!(RUNBOOK.matches('|').count(), 6, "as many as runbook_anchor knows");
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct Settings {
     pub listen: Listen,
     /// The metrics.
     pub metrics: Metrics,
+    /// What an Alertmanager is told.
+    pub alerts: Alerts,
 }
 
 /// Lost time.
@@ -339,5 +341,21 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Metrics { detail: "host".to_owned(), series: 0, edac: false }
+    }
+}
+
+/// The Alertmanager that is told of findings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alerts {
+    pub url: Option<String>,
+    pub token_file: Option<PathBuf>,
+    pub authority: Option<PathBuf>,
+    pub interval: Duration,
+    pub docs: Option<String>,
+}
+
+impl Default for Alerts {
+    fn default() -> Self {
+        Alerts { url: None, token_file: None, authority: None, interval: Duration::from_secs(10), docs: None }
     }
 }

@@ -662,6 +662,46 @@ pub const SETTINGS: &[Setting] = &[
         option: "metrics-edac",
         field: |settings| Field::Flag(&mut settings.metrics.edac),
     },
+    Setting {
+        key: "alerts.url",
+        about: "Alertmanager that is told of findings of severity warning and worse, with their sentences; none where it is not set.",
+        allowed: Allowed::Text("https://alertmanager.example:9093"),
+        when: When::Reload,
+        option: "",
+        field: |settings| Field::Text(&mut settings.alerts.url),
+    },
+    Setting {
+        key: "alerts.token_file",
+        about: "File with the bearer token for it; only its owner may read it.",
+        allowed: Allowed::Path("/etc/surefoot/alertmanager.token"),
+        when: When::Reload,
+        option: "",
+        field: |settings| Field::Path(&mut settings.alerts.token_file),
+    },
+    Setting {
+        key: "alerts.authority",
+        about: "Authority that signed its certificate, PEM; those that the system trusts where it is not set.",
+        allowed: Allowed::Path("/etc/surefoot/alertmanager-ca.pem"),
+        when: When::Reload,
+        option: "",
+        field: |settings| Field::Path(&mut settings.alerts.authority),
+    },
+    Setting {
+        key: "alerts.interval",
+        about: "Time between two pushes.",
+        allowed: Allowed::Times(Duration::from_secs(1), Duration::from_secs(600)),
+        when: When::Reload,
+        option: "",
+        field: |settings| Field::Time(&mut settings.alerts.interval),
+    },
+    Setting {
+        key: "alerts.docs",
+        about: "Where findings.md is, for the annotation runbook_url; file:///usr/share/doc/surefoot where it is not set.",
+        allowed: Allowed::Text("https://wiki.example/surefoot"),
+        when: When::Reload,
+        option: "",
+        field: |settings| Field::Text(&mut settings.alerts.docs),
+    },
 ];
 
 #[cfg(test)]

@@ -19,13 +19,22 @@ impl Alertmanager {
     /// # Errors
     /// Why there is none, in words.
     pub fn start(configuration: &str) -> Result<Alertmanager, String> {
+        // Nobody else is given the port meanwhile: the system goes through all others first.
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(|error| error.to_string())?;
+        Alertmanager::start_at(port.port(), configuration)
+    }
+
+    /// As [`Alertmanager::start`], on this port.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn start_at(port: u16, configuration: &str) -> Result<Alertmanager, String> {
         let path = program::find("prometheus-alertmanager")
             .ok_or("Alertmanager is not installed: apt-get install prometheus-alertmanager")?;
         let failed = |error: std::io::Error| error.to_string();
         let home = tempfile::tempdir().map_err(failed)?;
         fs::write(home.path().join("alertmanager.yml"), configuration).map_err(failed)?;
-        // Nobody else is given the port meanwhile: the system goes through all others first.
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(failed)?.port();
         let log = File::create(home.path().join("log")).map_err(failed)?;
         let mut command = Command::new(path);
         command.args(["--config.file=alertmanager.yml", "--storage.path=data", "--cluster.listen-address="]);

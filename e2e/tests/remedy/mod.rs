@@ -6,6 +6,6 @@ mod failing;
 mod kills;
 mod page;
 mod road;
-mod server;
+pub mod server;
 mod store;
 mod vanishing;

@@ -23,6 +23,9 @@ use surefoot_sys::signals;
 /// How long to watch unless it is said.
 const LENGTH: Duration = Duration::from_secs(10);
 
+/// The longest range that a watch answers for.
+const RANGE_MAX: Duration = Duration::from_secs(86_400);
+
 /// Slices and arrivals of the timeline that a recording has room for, together.
 const TIMELINE_RECORDED: usize = 20_000;
 
@@ -42,6 +45,10 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     let length = options.duration.unwrap_or(LENGTH);
     report::check_duration(length)?;
     let cpus = surefoot_stall::checked_cores(&options.cpu.clone().unwrap_or_default().0, &root)?;
+    if let Some(last) = options.last {
+        let found = of_range(options, &cpus, last, &root)?;
+        return finish(options, found, || opening(&root, &WhoConfig { cpus, ..WhoConfig::default() }));
+    }
     if let Some(found) = of_running_watch(options, &cpus, &root) {
         return finish(options, found, || opening(&root, &WhoConfig { cpus, ..WhoConfig::default() }));
     }
@@ -87,6 +94,29 @@ fn cut_short(watched_ns: u64, asked: Duration, is_stopped: bool) -> Option<Strin
     is_short.then(|| format!("it watched for {} of the {asked:?} that were asked for: {why}", duration(watched_ns)))
 }
 
+/// What a running watch has found in the newest of the time.
+fn of_range(options: &WhoOptions, cpus: &[CpuId], last: Duration, root: &Root) -> anyhow::Result<WhoReport> {
+    anyhow::ensure!(last <= RANGE_MAX, "--last: a watch answers for at most 24h");
+    let list = surefoot_hostfs::cpus::format_list(cpus);
+    let directory = options.run_directory.display();
+    let mut found = match running::raisers(&options.run_directory, cpus, Some(last), root) {
+        Some(Ok(found)) => found,
+        Some(Err(why)) => anyhow::bail!("--last: {why}. Start one that does: surefoot watch --who {list}"),
+        None => anyhow::bail!(
+            "--last asks a watch that runs already, and none runs from {directory}; start one: surefoot watch --who {list}"
+        ),
+    };
+    let asked_ns = u64::try_from(last.as_nanos()).unwrap_or(u64::MAX);
+    let whole = if found.report.duration_ns() < asked_ns { ", which is as long as it has watched" } else { "" };
+    let text = format!(
+        "from the watch at http://{}/: the last {}{whole}. p50, p99 and max are those of the whole watch",
+        found.address,
+        duration(found.report.duration_ns()),
+    );
+    found.report.notices.push(Notice { at_ns: clock::monotonic_ns(), text });
+    Ok(found.report)
+}
+
 /// What a running watch has found so far, where it can answer. One that cannot is told of, and does not matter.
 fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option<WhoReport> {
     // What starts itself anew to settle has asked before.
@@ -101,7 +131,7 @@ fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option
         }
         return None;
     }
-    let mut found = match running::raisers(&options.run_directory, cpus, root)? {
+    let mut found = match running::raisers(&options.run_directory, cpus, None, root)? {
         Ok(found) => found,
         Err(why) => {
             surefoot_console::tell!("{why}, so this attaches its own programs");

@@ -10,6 +10,7 @@ use crate::keep::stream::Moment;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use prometheus_client::registry::Registry;
+use std::sync::atomic::{AtomicU64, Ordering};
 use surefoot_http::ApiError;
 use surefoot_http::metrics::{self, Label};
 use surefoot_model::{Finding, Room, Severity};
@@ -50,6 +51,7 @@ pub(crate) fn answer(shared: &Shared, viewer: Viewer, asked: &HeaderMap) -> Resu
     let Scrape { moment, mut series, .. } = scrape;
     series.of_room(Room::Watch);
     tell_findings(shared, &findings, &mut series);
+    tell_alerts(shared, &mut series);
     if let Some(refused) = shared.refused.get() {
         let help = "Connections and requests at --listen that were turned away, by why.";
         let family = series.counter("watch_listen_refused", help);
@@ -64,6 +66,28 @@ pub(crate) fn answer(shared: &Shared, viewer: Viewer, asked: &HeaderMap) -> Resu
     let mut registry = Registry::default();
     registry.register_collector(Box::new(series.within_budget()));
     metrics::answer(&registry, asked)
+}
+
+/// How an Alertmanager is told, where one is set.
+fn tell_alerts(shared: &Shared, series: &mut Series) {
+    if shared.settings.now().settings.alerts.url.is_none() {
+        return;
+    }
+    let counts = &shared.alerts.counts;
+    let help = "Whether Alertmanager took the last push of findings.";
+    series.gauge("alerts_up", help).add(&[], counts.is_up.load(Ordering::Relaxed));
+    let mut count = |name, help, count: &AtomicU64| series.counter(name, help).add(&[], count.load(Ordering::Relaxed));
+    count(
+        "alerts_pushed",
+        "Alerts that Alertmanager took, those that are over or told again included.",
+        &counts.pushed,
+    );
+    count(
+        "alerts_failed_pushes",
+        "Pushes that Alertmanager did not take; what holds is told in the next one.",
+        &counts.failed,
+    );
+    count("alerts_untold", "Findings that came and went before Alertmanager took a push.", &counts.untold);
 }
 
 fn tell_findings(shared: &Shared, findings: &Findings, series: &mut Series) {

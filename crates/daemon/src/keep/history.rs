@@ -152,7 +152,7 @@ impl History {
 }
 
 /// What bounds the history, as it is set now.
-fn limits_of(live: &Live) -> Limits {
+pub(crate) fn limits_of(live: &Live) -> Limits {
     let held = live.now();
     let of = &held.settings.history;
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);

@@ -1,3 +1,4 @@
+use crate::alerts::Outbox;
 use crate::config::Config;
 use crate::http::access::{Access, Viewer};
 use crate::http::seen::Private;
@@ -104,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) refused: OnceLock<Arc<Refused>>,
     pub(crate) history: Option<History>,
     pub(crate) sources: Statistics,
+    /// What an Alertmanager is told of.
+    pub(crate) alerts: Outbox,
     /// What is set.
     pub(crate) settings: Live,
     /// Users whose word of their jobs reaches `health.json` and has series of its own.
@@ -135,6 +138,7 @@ impl Shared {
             refused: OnceLock::new(),
             history,
             sources: config.sources.clone(),
+            alerts: Outbox::default(),
             settings: config.rooms.settings.clone(),
             trusted: config.trusted.iter().copied().chain([0, effective_user()]).collect(),
             extent: config.metrics,

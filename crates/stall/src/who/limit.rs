@@ -8,6 +8,7 @@ use super::weight::{
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use surefoot_model::{Certainty, Interrupt, Raiser, WhoReport};
 
 /// Characters of a stack frame's name that are kept; those of C++ and Rust can fill pages.
@@ -19,8 +20,12 @@ const TOGETHER: &str = "other raisers, together for lack of room";
 /// As [`TOGETHER`], of those that have one name and one system call.
 const OF_ONE_NAME: &str = "several raisers of this name, together for lack of room";
 
-/// Names of raisers that are counted together, for each interrupt. A build has thousands of threads and some ten names.
-const NAMES: usize = 8;
+/// Rows of an interrupt for raisers that are counted together by name and system call. A build has thousands of threads and some ten
+/// names.
+const NAMES_AND_CALLS: usize = 8;
+
+/// Rows of an interrupt for the rest, by name alone: names times system calls times certainties are many where names are few.
+const NAMES: usize = 24;
 
 /// What `(other)` is called.
 const NAMELESS: &str = "(other)";
@@ -46,8 +51,9 @@ impl Limits {
 }
 
 /// Cuts a report down to its limits; the timeline is left alone. The counts of raisers stay: the rarest are counted
-/// together, for each interrupt, certainty, name and system call, and beyond eight of these without them. Of interrupts the cheapest go, of loops and their gaps those with the least
-/// time, of sentences the last. How many went is said under what is missing.
+/// together for each interrupt, by certainty, name and system call, beyond eight of these by certainty and name, and beyond 24 of these
+/// as `(other)`. Of interrupts the cheapest go, of loops and their gaps those with the least time, of sentences the last. How many went
+/// is said under what is missing.
 pub fn limit(report: &mut WhoReport, limits: &Limits) {
     let names = report.interrupts.iter_mut().flat_map(|interrupt| &mut interrupt.raisers);
     names.flat_map(|raiser| raiser.kernel_stack.iter_mut().chain(&mut raiser.user_stack)).for_each(shorten);
@@ -94,8 +100,15 @@ pub(super) fn is_nameless(raiser: &Raiser) -> bool {
     raiser.comm == NAMELESS && raiser.tid == 0
 }
 
+/// The row that stands for several raisers of one name.
+pub(super) fn of_one_name(certainty: Certainty, comm: &str, pid: u32, count: u64) -> Raiser {
+    let is_nameless = comm == NAMELESS;
+    let function = if is_nameless { TOGETHER } else { OF_ONE_NAME }.to_owned();
+    Raiser { comm: comm.to_owned(), pid, function, ..other(certainty, count) }
+}
+
 /// Whether a row is the sum of others already.
-fn is_sum(raiser: &Raiser) -> bool {
+pub(super) fn is_sum(raiser: &Raiser) -> bool {
     raiser.is_sum || is_nameless(raiser)
 }
 
@@ -124,33 +137,54 @@ impl Together {
         self.add(certainty, NAMELESS, "", 0, count);
     }
 
-    /// The rows that stand for them: the most frequent names, and one for each certainty of what is left.
+    /// The rows that stand for them: the most frequent by name and system call, the rest by name, and one for each certainty of what
+    /// is left then.
     pub(super) fn rows(mut self) -> Vec<Raiser> {
-        let mut most: Vec<(Reverse<u64>, (Certainty, String, String))> = self
-            .0
-            .iter()
-            .filter(|(key, _)| key.1 != NAMELESS)
-            .map(|(key, sum)| (Reverse(sum.count), key.clone()))
-            .collect();
-        most.sort_unstable();
-        let named: Vec<Raiser> = most
-            .into_iter()
-            .take(NAMES)
-            .filter_map(|(_, key)| self.0.remove_entry(&key))
-            .map(|((certainty, comm, syscall), Sum { count, pid })| Raiser {
-                comm,
-                syscall,
-                pid,
-                function: OF_ONE_NAME.to_owned(),
-                ..other(certainty, count)
-            })
-            .collect();
+        let mut rows = self.take_most(NAMES_AND_CALLS);
+        let mut by_name = Together::default();
+        for ((certainty, comm, _), Sum { count, pid }) in std::mem::take(&mut self.0) {
+            by_name.add(certainty, &comm, "", pid, count);
+        }
+        rows.extend(by_name.take_most(NAMES));
         let mut left: BTreeMap<Certainty, u64> = BTreeMap::new();
-        for ((certainty, ..), Sum { count, .. }) in self.0 {
+        for ((certainty, ..), Sum { count, .. }) in by_name.0 {
             let sum = left.entry(certainty).or_default();
             *sum = sum.saturating_add(count);
         }
-        named.into_iter().chain(left.into_iter().map(|(certainty, count)| other(certainty, count))).collect()
+        rows.extend(left.into_iter().map(|(certainty, count)| other(certainty, count)));
+        // A name without a system call may be in both.
+        let mut places: BTreeMap<(Certainty, String, String), usize> = BTreeMap::new();
+        let mut merged: Vec<Raiser> = Vec::with_capacity(rows.len());
+        for row in rows {
+            match places.entry((row.certainty, row.comm.clone(), row.syscall.clone())) {
+                Entry::Occupied(place) => {
+                    let kept = &mut merged[*place.get()];
+                    kept.count = kept.count.saturating_add(row.count);
+                    kept.pid = if kept.pid == row.pid { kept.pid } else { 0 };
+                }
+                Entry::Vacant(place) => {
+                    place.insert(merged.len());
+                    merged.push(row);
+                }
+            }
+        }
+        merged
+    }
+
+    /// Takes out the most frequent that have a name.
+    fn take_most(&mut self, most: usize) -> Vec<Raiser> {
+        let named = self.0.iter().filter(|(key, _)| key.1 != NAMELESS);
+        let mut by_count: Vec<_> = named.map(|(key, sum)| (Reverse(sum.count), key.clone())).collect();
+        by_count.sort_unstable();
+        by_count
+            .into_iter()
+            .take(most)
+            .filter_map(|(_, key)| self.0.remove_entry(&key))
+            .map(|((certainty, comm, syscall), Sum { count, pid })| Raiser {
+                syscall,
+                ..of_one_name(certainty, &comm, pid, count)
+            })
+            .collect()
     }
 }
 
@@ -222,7 +256,7 @@ fn sums_bytes(interrupt: &Interrupt) -> usize {
     let nameless = interrupt.raisers.len().min(3) * raiser_bytes(&other(Certainty::Certain, 0));
     let mut named: Vec<usize> = interrupt.raisers.iter().map(one_name_bytes).collect();
     named.sort_unstable_by_key(|&bytes| Reverse(bytes));
-    nameless + named.iter().take(NAMES).sum::<usize>()
+    nameless + named.iter().take(NAMES_AND_CALLS + NAMES).sum::<usize>()
 }
 
 /// What a raiser takes as the sum of those of its name.

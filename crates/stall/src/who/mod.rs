@@ -24,6 +24,7 @@ mod naming;
 mod pace;
 mod presence;
 mod raisers;
+pub mod range;
 mod report;
 mod stacks;
 #[doc(hidden)]

@@ -16,6 +16,12 @@ use surefoot_probes::Raised;
 /// Distinct raisers that are kept; the rest is counted by name.
 const DISTINCT: usize = 10_000;
 
+/// Names of threads that are asked of /proc between two reports, once raisers are no longer told apart.
+const NAMES_OPENED: usize = 1_000;
+
+/// Threads whose names are remembered then.
+const THREADS_NAMED: usize = 4096;
+
 /// Distinct names of the rest, of all interrupts together; beyond, it is counted as "other".
 const NAMES_OF_THE_REST: usize = 4096;
 
@@ -66,6 +72,9 @@ pub(crate) struct RaiserTable {
     rest_names: usize,
     unknown: BTreeMap<(CpuId, Cause), u64>,
     namer: Option<Namer>,
+    /// Names of threads that were asked for when there was no room for their rows; forgotten at each report, as numbers are given again.
+    threads: HashMap<u32, String>,
+    names_opened: usize,
 }
 
 impl RaiserTable {
@@ -86,6 +95,8 @@ impl RaiserTable {
 
     /// Takes over the names that have been found; waits for those that are missing, but no longer than `patience`.
     pub(crate) fn take_names(&mut self, patience: Duration) {
+        self.names_opened = 0;
+        self.threads.clear();
         for (row, names) in self.namer.iter_mut().flat_map(|namer| namer.take(patience)) {
             let numbers: Option<Box<[Number]>> = names.iter().map(|name| self.texts.number(name)).collect();
             let too_many = UserFrames::Unnamed("not named: too many names");
@@ -188,13 +199,13 @@ impl RaiserTable {
         number
     }
 
-    /// Counts an arrival that was raised on its own core, in a context without a stack. The thread is asked for its name
-    /// once: to ask at each arrival would open a file each time. Returns as [`Self::count`] does.
+    /// Counts an arrival that was raised on its own core, in a context without a stack. `comm` is asked for the thread's name, and told
+    /// whether it may open a file for that: not at each arrival. Returns as [`Self::count`] does.
     pub(crate) fn count_context(
         &mut self,
         place: (CpuId, Cause),
         context: String,
-        comm: impl FnOnce() -> String,
+        comm: impl FnOnce(bool) -> Option<String>,
         tid: u32,
     ) -> Option<u32> {
         let kernel_stack = self.kernel_stacks.number(&Vec::new());
@@ -202,22 +213,37 @@ impl RaiserTable {
             self.kernel_frames.push(Box::default());
         }
         let certainty = Certainty::Certain;
-        let Some(key) = self.key(&place, &context, tid, None, kernel_stack, (0, &[])) else {
-            return self.count_rest(place, certainty, "");
-        };
-        if let Some(&row) = self.known.get(&key) {
+        let key = self.key(&place, &context, tid, None, kernel_stack, (0, &[]));
+        if let Some(&row) = key.as_ref().and_then(|key| self.known.get(key)) {
             self.rows[row as usize].count += 1;
             return Some(row);
         }
-        // The name of each would be a file to open at each arrival.
-        if self.rows.len() >= DISTINCT {
-            return self.count_rest(place, certainty, "");
-        }
-        let (Some(comm), Some(wakee)) = (self.texts.number(&comm()), self.texts.number("")) else {
-            return self.count_rest(place, certainty, "");
+        let name = self.name_of(tid, comm);
+        let Some(key) = key.filter(|_| self.rows.len() < DISTINCT) else {
+            return self.count_rest(place, certainty, &name);
+        };
+        let (Some(comm), Some(wakee)) = (self.texts.number(&name), self.texts.number("")) else {
+            return self.count_rest(place, certainty, &name);
         };
         let user_stack = UserFrames::Named(Box::default());
         Some(self.add(key, Row { certainty, comm, wakee, pid: 0, count: 1, user_stack }))
+    }
+
+    /// The name of a thread: from its file at most so often between two reports, and empty where that was more.
+    fn name_of(&mut self, tid: u32, comm: impl FnOnce(bool) -> Option<String>) -> String {
+        if let Some(name) = self.threads.get(&tid) {
+            return name.clone();
+        }
+        let may_open = self.rows.len() < DISTINCT || self.names_opened < NAMES_OPENED;
+        let Some(name) = comm(may_open) else { return String::new() };
+        if tid > 0 && self.rows.len() >= DISTINCT {
+            self.names_opened += 1;
+            if self.threads.len() >= THREADS_NAMED {
+                self.threads.clear();
+            }
+            self.threads.insert(tid, name.clone());
+        }
+        name
     }
 
     /// Every raiser that is told apart, by row.
@@ -357,6 +383,41 @@ mod tests {
         assert_eq!(counts, [DISTINCT as u64 - 2, 7, 5, 2, 1]);
         assert_eq!((few[0].syscall.as_str(), few[0].pid), (&*system_calls::name(11), 1));
         assert_eq!(table.of(CpuId(0), &place().1, usize::MAX), (Vec::new(), 0));
+    }
+
+    /// A watch of some minutes on a busy host has filled its rows; what tasks raise on their own core then has names all the same.
+    #[test]
+    fn tasks_keep_their_names_when_there_is_no_row_left() {
+        let stacks = KernelStacks(KernelNames::load(&Root::at(HostTree::new().path())));
+        let mut table = RaiserTable::default();
+        let place = || (CpuId(1), Cause::new(CauseKind::Softirq, "RCU"));
+        for tid in 0..DISTINCT as u32 {
+            table.count(&stacks, place(), Certainty::Probable, "f".into(), &raised(tid + 1, false));
+        }
+        let mut opened = 0;
+        for arrival in 0..5_000u32 {
+            let name = |may_open: bool| {
+                opened += u32::from(may_open);
+                may_open.then(|| format!("worker/{}", arrival % 3))
+            };
+            table.count_context(place(), "in a task".into(), name, 1_000_000 + arrival % 90);
+        }
+        table.count_context(place(), "in NIC".into(), |_| Some("(interrupt)".into()), 0);
+        let (raisers, _) = table.of(CpuId(1), &place().1, 0);
+        let certain = raisers.iter().filter(|raiser| raiser.certainty == Certainty::Certain);
+        let certain: Vec<(&str, u64)> = certain.map(|raiser| (raiser.comm.as_str(), raiser.count)).collect();
+        assert_eq!(certain, [("worker/0", 1_667), ("worker/1", 1_667), ("worker/2", 1_666), ("(interrupt)", 1)]);
+        assert_eq!(opened, 90, "no file is opened at each arrival");
+        // However many threads there are.
+        let mut opened = 0;
+        for tid in 0..5_000 {
+            let name = |may_open: bool| {
+                opened += usize::from(may_open);
+                may_open.then(|| "short".into())
+            };
+            table.count_context(place(), "in a task".into(), name, 2_000_000 + tid);
+        }
+        assert_eq!(opened, NAMES_OPENED - 90);
     }
 
     /// Nothing of what is told apart may fill the memory, however long names and however many stacks are.

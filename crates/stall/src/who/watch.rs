@@ -392,7 +392,7 @@ impl Watch {
                 match raiser {
                     Some(_) => self.count_raiser(place, certainty, callback, raiser),
                     // The tick and other periodic timers start themselves again from their callback.
-                    None => self.count_context(place, callback, || "(periodic, or armed before)".to_owned(), 0),
+                    None => self.count_context(place, callback, constant("(periodic, or armed before)"), 0),
                 }
             }
             Arrival::Reschedule { raiser } => {
@@ -480,7 +480,7 @@ impl Watch {
             }
             // Workers run for work that is counted where it was queued.
             None if place.cause.name == "kworker" => {}
-            None => self.count_context(place, String::new(), || NO_WAKEUP.to_owned(), 0),
+            None => self.count_context(place, String::new(), constant(NO_WAKEUP), 0),
         }
     }
 
@@ -493,7 +493,7 @@ impl Watch {
         if intruders::is_asked_for(&raised, &frames) {
             self.count_raiser(place, Certainty::Certain, function, Some(raised));
         } else {
-            self.count_context(place, function, || SCHEDULER.to_owned(), 0);
+            self.count_context(place, function, constant(SCHEDULER), 0);
         }
     }
 
@@ -537,7 +537,7 @@ impl Watch {
         }
     }
 
-    fn count_context(&mut self, place: Place, context: String, comm: impl FnOnce() -> String, tid: u32) {
+    fn count_context(&mut self, place: Place, context: String, comm: impl FnOnce(bool) -> Option<String>, tid: u32) {
         let Place { cpu, cause, at_ns } = place;
         let row = self.table.count_context((cpu, cause.clone()), context, comm, tid);
         if let Some(timeline) = &mut self.timeline {
@@ -564,13 +564,16 @@ impl Watch {
         };
         match context_cause {
             Some(cause) if cause.kind != CauseKind::KernelThread => {
-                self.count_context(place, format!("in {cause}"), || "(interrupt)".to_owned(), 0);
+                self.count_context(place, format!("in {cause}"), constant("(interrupt)"), 0);
             }
-            Some(cause) => self.count_context(place, "in a kernel thread".to_owned(), || cause.name, tid),
-            None if tid == 0 => self.count_context(place, "on the idle core".to_owned(), || "swapper".to_owned(), 0),
+            Some(cause) => self.count_context(place, "in a kernel thread".to_owned(), |_| Some(cause.name), tid),
+            None if tid == 0 => self.count_context(place, "on the idle core".to_owned(), constant("swapper"), 0),
             None => {
                 let (root, cpu, at_ns) = (self.root.clone(), place.cpu, place.at_ns);
-                let name = || traced.tapes.written_name(cpu, tid, at_ns).unwrap_or_else(|| comm_of(&root, tid));
+                let name = |may_open: bool| {
+                    let written = traced.tapes.written_name(cpu, tid, at_ns);
+                    written.or_else(|| may_open.then(|| comm_of(&root, tid)))
+                };
                 self.count_context(place, "in a task".to_owned(), name, tid);
             }
         }
@@ -580,6 +583,11 @@ impl Watch {
 /// What the longest record of such a watch takes.
 fn stacks_bytes(config: &WhoConfig) -> u64 {
     RECORD_BYTES + if config.user_stacks { COPY_BYTES as u64 } else { 0 }
+}
+
+/// A name for which no file is opened.
+fn constant(name: &'static str) -> impl FnOnce(bool) -> Option<String> {
+    |_| Some(name.to_owned())
 }
 
 fn comm_of(root: &Root, tid: u32) -> String {

@@ -56,9 +56,9 @@ async function fetchReport(filters: Filters): Promise<Report> {
   return value as unknown as Report;
 }
 
-/** Who interrupted the watched cores; `null` where that is not watched. */
-async function fetchWho(): Promise<WhoReport | null> {
-  const value = await getJson("api/v1/who");
+/** Who interrupted the watched cores in the last seconds, 0 for all of the watch; `null` where that is not watched. */
+async function fetchWho(rangeS: number): Promise<WhoReport | null> {
+  const value = await getJson(`api/v1/who${rangeS > 0 ? `?range_s=${rangeS}` : ""}`);
   if (!isRecord(value)) throw unusable("report of raisers", "object");
   if (value.who === null) return null;
   const { who } = value;
@@ -129,15 +129,22 @@ const REPORT: Question = {
   },
 };
 
+/** The range that the known report of raisers was asked for. */
+let whoRangeS: number | null = null;
+
 const WHO: Question = {
   name: "who",
   everyMs: null,
+  settleMs: SETTLE_MS,
   problem: state.whoProblem,
-  wanted: () => (past.value === null && state.whoEndNs.value !== null ? "who" : null),
+  wanted: () => (past.value === null && state.whoEndNs.value !== null ? `who/${state.filters.value.rangeS}` : null),
   async ask(isLate) {
-    if (state.who.value?.end_ns === state.whoEndNs.value) return;
-    const report = await fetchWho();
-    if (!isLate()) state.who.value = report;
+    const { rangeS } = state.filters.value;
+    if (state.who.value?.end_ns === state.whoEndNs.value && whoRangeS === rangeS) return;
+    const report = await fetchWho(rangeS);
+    if (isLate()) return;
+    whoRangeS = rangeS;
+    state.who.value = report;
   },
 };
 

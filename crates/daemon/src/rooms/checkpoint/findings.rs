@@ -255,7 +255,6 @@ fn damaged(job: &Job) -> Option<Finding> {
     Some(rules::DAMAGED.finding(subject(job), severity, sentence).with_evidence(evidence))
 }
 
-/// What a drive's own counters say of its end.
 /// The drive as a part; none without a serial number.
 pub(super) fn part_of(drive: &DriveWear) -> Option<Part> {
     let name = clipped(&drive.name);
@@ -264,6 +263,15 @@ pub(super) fn part_of(drive: &DriveWear) -> Option<Part> {
     Some(Part { kind: SubjectKind::Drive, place: name.clone(), name, serial, model })
 }
 
+/// What these settings come to for drives that are worn more and more, for the test that each of them does something.
+#[cfg(test)]
+pub(crate) fn effect(set: &surefoot_settings::Checkpoint) -> String {
+    let wear = |value| Some(surefoot_model::Sourced::new(value, surefoot_model::DriveSource::NvmeHealthLog, ""));
+    let drive = |used| DriveWear { percent_used: wear(used), spare_percent: wear(100 - used), ..DriveWear::default() };
+    format!("{:?}", (0..=100).flat_map(|used| of_drive(&drive(used), set)).collect::<Vec<_>>())
+}
+
+/// What a drive's own counters say of its end.
 fn of_drive(drive: &DriveWear, set: &surefoot_settings::Checkpoint) -> Vec<Finding> {
     let name = clipped(&drive.name);
     let subject = Subject::new(SubjectKind::Drive, name.clone());

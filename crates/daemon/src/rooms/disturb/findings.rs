@@ -153,6 +153,18 @@ fn last_result(state: &State) -> String {
     })
 }
 
+/// What these settings come to for a user's ten experiments, and for one that failed half an hour ago: for the test that each of them
+/// does something.
+#[cfg(test)]
+pub(crate) fn effect(set: &surefoot_settings::Disturb) -> String {
+    use super::state::tests::{folded, told};
+    let names: Vec<String> = (0..10).map(|number| format!("e{number}")).collect();
+    let running: Vec<_> = names.iter().flat_map(|name| told(name, None)).collect();
+    let failed = told("a", Some(ExperimentOutcome::Failed));
+    let half_an_hour_ns = 1_800_000_000_000;
+    format!("{:?}", [of_set(&folded(&running), 6_000, set), of_set(&folded(&failed), 9_000 + half_an_hour_ns, set)])
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

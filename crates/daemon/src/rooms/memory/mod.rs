@@ -5,7 +5,7 @@ pub mod findings;
 mod interval;
 mod rules;
 mod series;
-mod source;
+pub(crate) mod source;
 mod state;
 mod tree;
 mod view;

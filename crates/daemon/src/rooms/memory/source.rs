@@ -42,7 +42,7 @@ pub(super) fn source(root: &Root, options: Options, live: &Live) -> Start {
 }
 
 /// The pace of the watch and the rate that it bears, as they are set now.
-pub(super) fn pace_of(live: &Live) -> (Pace, Limit) {
+pub(crate) fn pace_of(live: &Live) -> (Pace, Limit) {
     let held = live.now();
     let of = &held.settings.memory;
     let pace = Pace { quiet: of.interval, busy: of.busy_interval, checks: of.check_interval };
@@ -50,7 +50,7 @@ pub(super) fn pace_of(live: &Live) -> (Pace, Limit) {
 }
 
 /// What is set, for a watch that begins.
-fn settings_of(live: &Live) -> Settings {
+pub(crate) fn settings_of(live: &Live) -> Settings {
     let (pace, limit) = pace_of(live);
     let bmc_period = live.now().settings.memory.bmc_interval;
     Settings { pace, limit, bmc_period, ..Settings::default() }

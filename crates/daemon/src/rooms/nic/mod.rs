@@ -4,7 +4,7 @@ pub mod campaign;
 pub mod findings;
 mod rules;
 mod series;
-mod source;
+pub(crate) mod source;
 mod state;
 mod view;
 

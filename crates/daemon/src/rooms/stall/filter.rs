@@ -29,9 +29,19 @@ impl Filter {
         Filter::read(uri, watched, &["cpu", "kind", "min_us", "range_s"])
     }
 
-    /// Reads `cpu` and `kind`, for what is no stretch of time.
+    /// Reads `cpu`, `kind` and `range_s`, for who raised interrupts.
     pub(crate) fn of_interrupts(uri: &Uri, watched: &[CpuId]) -> Result<Self, ApiError> {
-        Filter::read(uri, watched, &["cpu", "kind"])
+        Filter::read(uri, watched, &["cpu", "kind", "range_s"])
+    }
+
+    /// The range alone; 0, for all of it, also where the request cannot be read, which [`Self::of_interrupts`] refuses.
+    pub(crate) fn range_of_interrupts(uri: &Uri) -> u64 {
+        Filter::of_interrupts(uri, &[]).map_or(0, |filter| filter.range_ns)
+    }
+
+    /// Whether all cores and kinds are asked for.
+    pub(crate) fn has_all_interrupts(&self) -> bool {
+        self.cpus.is_empty() && self.kinds.is_empty()
     }
 
     fn read(uri: &Uri, watched: &[CpuId], allowed: &[&str]) -> Result<Self, ApiError> {

@@ -2,6 +2,7 @@
 
 mod filter;
 pub mod findings;
+mod marks;
 mod phrase;
 mod rules;
 pub(crate) use phrase::length;
@@ -26,7 +27,7 @@ use crate::keep::stream::Moment;
 use crate::rooms::{CHART_POINTS_MAX, Chart, NowValue, Room, Route, Taken};
 use filter::Filter;
 pub(super) use rules::RULES;
-use state::State;
+use state::{Kept, State};
 use std::sync::{Arc, Mutex};
 use surefoot_http::json_text;
 use surefoot_http::lock;
@@ -97,8 +98,9 @@ impl Room for Stall {
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
-        let kept = move || lock(&self.state).kept();
-        let (snapshot, report, who) = (kept.clone(), kept.clone(), kept);
+        let of = Arc::clone(&self);
+        let kept = move || lock(&of.state).kept();
+        let (snapshot, report) = (kept.clone(), kept);
         vec![
             Route::new("/api/v1/snapshot", SNAPSHOT_SAYS, move |shared, viewer, uri| {
                 let all = (shared.now(), snapshot(), Public(uri));
@@ -117,7 +119,11 @@ impl Room for Stall {
                 answer.transpose()
             }),
             Route::new("/api/v1/who", WHO_SAYS, move |shared, viewer, uri| {
-                let all = (shared.now(), who(), Public(uri));
+                // Of the range before it is known what the viewer sees: what is not shown has counts, too.
+                let range_ns = Filter::range_of_interrupts(uri);
+                let raisers = lock(&self.state).raisers(range_ns);
+                let kept = Kept::of_raisers(raisers);
+                let all = (shared.now(), kept, Public(uri));
                 let answer = viewer.show(all, |(now, kept, Public(uri))| {
                     let filter = Filter::of_interrupts(uri, now.moment.watched())?;
                     Ok(json_text(&WhoAnswer::of(&now, &kept, &filter)))

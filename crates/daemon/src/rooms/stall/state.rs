@@ -1,3 +1,4 @@
+use super::marks::Marks;
 use super::public;
 use super::totals::Totals;
 use super::who;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use surefoot_model::{CoresTaken, Event, Gap, GapCorrection, SelfCost, WhoReport, Window};
+use surefoot_stall::who::range::{self, Mark};
 
 /// Memory for the kept windows, whatever their number: 16 MiB.
 const WINDOWS_BYTES_MAX: usize = 16 << 20;
@@ -27,6 +29,7 @@ pub(super) struct State {
     gaps: Shelf,
     /// The newest report of who interrupted the watched cores.
     who: Option<Arc<Event>>,
+    marks: Marks,
     totals: Totals,
     drops: Arc<Drops>,
     taken: Taking,
@@ -94,6 +97,7 @@ impl State {
             windows: Ring::new(keep_windows, WINDOWS_BYTES_MAX),
             gaps: Shelf::new(keep_gaps, GAPS_BYTES_MAX),
             who: None,
+            marks: Marks::default(),
             totals: Totals::default(),
             drops,
             taken: Taking::default(),
@@ -125,6 +129,7 @@ impl State {
             }
             Event::Who(who) => {
                 self.totals.set_who(who);
+                self.marks.take(who);
                 self.who = Some(Arc::clone(event));
                 true
             }
@@ -143,6 +148,15 @@ impl State {
         Kept { taken: self.taken.within(kept.end_ns()), ..kept }
     }
 
+    /// The report of raisers, and the counts before the newest of its time; 0 for all of it.
+    pub(super) fn raisers(&self, range_ns: u64) -> (Option<Arc<Event>>, Option<Arc<Mark>>) {
+        let mark = match self.who.as_deref() {
+            Some(Event::Who(who)) if range_ns > 0 => self.marks.before(who.end_ns, range_ns),
+            _ => None,
+        };
+        (self.who.clone(), mark)
+    }
+
     /// The sums since the server began.
     pub(super) fn totals(&self) -> &Totals {
         &self.totals
@@ -156,6 +170,15 @@ impl Private for Kept {
 }
 
 impl Kept {
+    /// Raisers alone, since the mark.
+    pub(super) fn of_raisers((who, mark): (Option<Arc<Event>>, Option<Arc<Mark>>)) -> Self {
+        let who = match (who.as_deref(), mark) {
+            (Some(Event::Who(report)), Some(mark)) => Some(Arc::new(Event::Who(Box::new(range::since(report, &mark))))),
+            _ => who,
+        };
+        Kept { windows: Vec::new(), gaps: Vec::new(), who, taken: Vec::new() }
+    }
+
     /// What of it everybody may see; events that name nobody stay shared.
     pub(crate) fn public(&self) -> Kept {
         let of = |events: &[Arc<Event>]| {
@@ -221,6 +244,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_model::{Cause, CauseKind, CpuId, Interrupt};
 
     fn taken(by: &str, what: &str) -> CoresTaken {
         CoresTaken { by: by.into(), what: what.into(), uid: None, is_over: what.is_empty() }
@@ -238,6 +262,27 @@ mod tests {
         assert_eq!(said.len(), TAKEN_MAX);
         assert_eq!(said[0], "an experiment of Surefoot's own holds core 1, which is part of this (2026)");
         assert_eq!(said[1], "user 1000 reports an experiment that holds core 0");
+    }
+
+    #[test]
+    fn raisers_answer_for_the_range_that_is_asked_for() {
+        let mut state = State::new(10, 10, Arc::new(Drops::default()));
+        const S: u64 = 1_000_000_000;
+        for turn in 1..=174u64 {
+            let cause = Cause::new(CauseKind::TlbShootdown, "flush_tlb_func");
+            let interrupts = vec![Interrupt::new(CpuId(1), cause, turn * 100, turn * 1_000)];
+            let who = WhoReport { end_ns: turn * 5 * S, interrupts, ..WhoReport::default() };
+            state.take(&Arc::new(Event::Who(Box::new(who))));
+        }
+        let asked = |range_s: u64| {
+            let kept = Kept::of_raisers(state.raisers(range_s * S));
+            let who = kept.who().expect("a report");
+            (who.duration_ns() / S, who.interrupts[0].count, who.watch_start_ns)
+        };
+        assert_eq!(asked(0), (870, 17_400, None));
+        assert_eq!(asked(60), (60, 1_200, Some(0)));
+        assert_eq!(asked(300), (300, 6_000, Some(0)));
+        assert_eq!(asked(900), (870, 17_400, None), "the watch is not that old");
     }
 
     #[test]

@@ -40,8 +40,9 @@ pub(crate) struct WhoAnswer<'a> {
     version: &'static str,
     #[serde(flatten)]
     origin: Origin<'a>,
-    /// The newest report of the model, narrowed by `cpu` and `kind`; sums over all cores stay those of all cores. `null`
-    /// where raisers are not watched; then `why` says what to do.
+    /// The newest report of the model, narrowed by `cpu` and `kind`; sums over all cores stay those of all cores. With `range_s` it
+    /// covers the newest seconds, and begins (`start_ns`) with the last report before them; `watch_start_ns` is there then, unless the
+    /// watch is not that old. `null` where raisers are not watched; then `why` says what to do.
     who: Option<Cow<'a, WhoReport>>,
     /// Why there is none, and what to do.
     #[schemars(with = "String")]
@@ -79,7 +80,7 @@ pub(super) fn sums(mut who: WhoReport) -> WhoReport {
 }
 
 fn narrowed<'a>(who: &'a WhoReport, filter: &Filter) -> Cow<'a, WhoReport> {
-    if *filter == Filter::default() {
+    if filter.has_all_interrupts() {
         return Cow::Borrowed(who);
     }
     let mut who = who.clone();

@@ -49,9 +49,9 @@ function Result({ effect }: { effect: ExperimentEffect }) {
   const { ratio, interval_low, interval_high, confidence, effect_shown, minimum_detectable_ratio } = effect;
   return (
     <>
-      What was measured became{" "}
+      Ratio, disturbed / undisturbed:{" "}
       <strong data-testid="experiment-ratio">
-        {ratioWords(ratio)} times as large ({(confidence * 100).toFixed(1)} % interval {ratioWords(interval_low)} to {ratioWords(interval_high)})
+        {ratioWords(ratio)} ({(confidence * 100).toFixed(1)} % interval {ratioWords(interval_low)} to {ratioWords(interval_high)})
       </strong>
       .{" "}
       {effect_shown && confidence < CONFIDENCE_ENOUGH
@@ -127,8 +127,8 @@ function Runs({ one, detail, outliers }: { one: ExperimentView; detail: DetailVi
 const CORES: readonly Folding<CoreStalls>[] = [
   { title: "core", cell: ({ core }) => (core === null ? "the workload" : `${core}`) },
   { title: "stalls", kind: "number", cell: ({ count: stalls }) => count(stalls) },
-  { title: "asked", kind: "number", cell: ({ asked_ns }) => duration(asked_ns) },
-  { title: "true, median", kind: "number", cell: ({ length_median_ns }) => duration(length_median_ns) },
+  { title: "requested", kind: "number", cell: ({ asked_ns }) => duration(asked_ns) },
+  { title: "measured, median", kind: "number", cell: ({ length_median_ns }) => duration(length_median_ns) },
   { title: "9 of 10 within", kind: "number", cell: ({ length_p90_ns }) => duration(length_p90_ns) },
   { title: "longest", kind: "number", cell: ({ length_most_ns }) => duration(length_most_ns) },
   { title: "began late", kind: "number", cell: ({ start_late_median_ns }) => lateWords(start_late_median_ns) },
@@ -139,14 +139,14 @@ function Stalls({ one, detail }: { one: ExperimentView; detail: DetailView }) {
   return (
     <section class="card" data-testid="experiment-stalls">
       <div class="card-head">
-        <h2>Stalls, asked for and true</h2>
+        <h2>Stalls, requested and measured</h2>
         {detail.stalls_left_out > 0 && <span class="muted">{count(detail.stalls_left_out)} more are counted and not kept</span>}
       </div>
       <FoldingTable columns={CORES} rows={detail.cores} rowKey={({ core }) => `${core ?? "workload"}`} current={null} />
       <Plot
         series={stallSeries(detail.stalls, one.length_ns)}
         across={{ title: "seconds since the first stall", scale: "linear", words: (value) => `${value}` }}
-        up={{ title: `longer than the ${duration(one.length_ns)} that were asked for`, scale: "linear", words: duration }}
+        up={{ title: `excess over the requested ${duration(one.length_ns)}`, scale: "linear", words: duration }}
       />
     </section>
   );
@@ -216,7 +216,7 @@ function Rows({ detail }: { detail: DetailView }) {
           <Plot
             series={ratioSeries(own)}
             across={{ title: "the ratios below, by how much they are", scale: "linear", words: (value) => (Number.isInteger(value) ? `${value}` : "") }}
-            up={{ title: "how many times as large disturbed (logarithmic)", scale: "logarithmic", words: (value) => `${value}` }}
+            up={{ title: "ratio, disturbed / undisturbed (logarithmic)", scale: "logarithmic", words: (value) => `${value}` }}
           />
           <FoldingTable columns={ROWS} rows={own} rowKey={key} current={null} />
         </>

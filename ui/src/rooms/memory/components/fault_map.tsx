@@ -7,7 +7,8 @@ import { counted } from "../map.ts";
 const BANKS = 4;
 const WIDTH = 320;
 const HEIGHT = 120;
-const EDGE = 6;
+/** More than the largest circle reaches. */
+const EDGE = 9;
 
 interface Bank {
   rank: number | null | undefined;

@@ -26,9 +26,9 @@ const COLUMNS: readonly Folding<Interface>[] = [
   {
     title: "state",
     cell: (one) => (
-      <>
+      <span class="signed">
         <SeverityIcon severity={one.severity} size={14} /> {one.state}
-      </>
+      </span>
     ),
   },
   { title: "link", cell: ({ link }) => link },

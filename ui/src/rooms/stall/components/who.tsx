@@ -157,8 +157,8 @@ function Opened({ interrupt, watchedNs }: { interrupt: Interrupt; watchedNs: num
   return (
     <div class="who-opened" id="who-opened" data-testid="who-opened">
       <p class="muted figures">
-        {perSecond >= 100 ? count(perSecond) : perSecond.toPrecision(2)} per second; median {duration(interrupt.p50_ns)}, p99{" "}
-        {duration(interrupt.p99_ns)}, longest {duration(interrupt.max_ns)}
+        {perSecond >= 100 ? count(perSecond) : perSecond.toPrecision(2)} per second; since the watch began: median {duration(interrupt.p50_ns)},
+        p99 {duration(interrupt.p99_ns)}, longest {duration(interrupt.max_ns)}
       </p>
       {interrupt.entry_exit_ns != null && (
         <p class="muted figures">
@@ -275,7 +275,10 @@ function columnsOf(open: Signal<string | null>, most: number): ColumnOf<Interrup
         </span>
       ),
     },
-    { ...number("p99", "p99", (row) => row.p99_ns, (row) => (row.p99_ns > 0 ? duration(row.p99_ns) : "–")), hint: "99 of 100 were no longer than this" },
+    {
+      ...number("p99", "p99", (row) => row.p99_ns, (row) => (row.p99_ns > 0 ? duration(row.p99_ns) : "–")),
+      hint: "99 of 100 since the watch began were no longer than this",
+    },
     {
       key: "handler",
       title: "Handler",
@@ -304,7 +307,7 @@ export function Who() {
   const rows = state.whoInterrupts.value;
   const watchedNs = who.end_ns - who.start_ns;
   const { rangeS } = state.filters.value;
-  const isLonger = rangeS > 0 && watchedNs > (rangeS + 5) * 1e9;
+  const isShorter = rangeS > 0 && who.watch_start_ns == null && watchedNs < rangeS * 1e9;
   const opened = rows.find((row) => keyOf(row) === open.value);
   const most = rows.reduce((largest, row) => Math.max(largest, row.share_of_lost_ppm), 1);
   return (
@@ -312,8 +315,8 @@ export function Who() {
       <div class="card-head">
         <h2 id="who-title">Who interrupted</h2>
         <p class="muted figures">
-          in {duration(watchedNs)} of watching
-          {isLonger && " (all of it: raisers are not kept by range)"}
+          in the last {duration(watchedNs)}
+          {isShorter && ", since the watch began"}
           {who.called_count > 0 && `; ${share(who.joined_count, who.called_count)} of ${count(who.called_count)} called functions joined exactly`}
         </p>
       </div>
