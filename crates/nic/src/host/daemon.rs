@@ -8,7 +8,7 @@
 use super::closing::Closing;
 use super::layout::*;
 use super::mailbox;
-use super::memory::{HostMemory, port_word};
+use super::memory::{HostMemory, block, port_word};
 use super::neighbours::Words;
 use super::selftest::{Finding, SelfTest, SelfTestConfig, TEST_PORTS};
 use super::suspects::{Allowance, Suspects};
@@ -536,7 +536,11 @@ impl Daemon {
         if nodes != 0 {
             return Some(Step::Told { nodes });
         }
-        let is_named = self.words.hear(test.take_word(), open, now_ns);
+        let mut is_named = false;
+        for (node, word) in test.take_words().into_iter().enumerate() {
+            self.suspects.excuse(node, word.behind);
+            is_named |= self.words.hear(node, word, open, now_ns);
+        }
         let suspicious = self.suspects.look(&self.memory, ports_of(open));
         let is_idle = activity == self.activity_seen;
         if untested != 0 {
@@ -555,7 +559,7 @@ impl Daemon {
         self.activity_seen = activity;
         self.suspects.count(&self.memory, ports_of(suspicious));
         if self.config.tells_neighbours {
-            ports_of(open).for_each(|port| self.words.suspect(&self.memory, port));
+            ports_of(open).for_each(|port| self.suspects.name(port, self.words.suspect(&self.memory, port)));
         }
         let (most, allowance) = (self.config.suspicions_max, self.config.suspicion_reloads);
         if self.suspects.take_reload(most, allowance, now_ns) {
@@ -579,12 +583,23 @@ impl Daemon {
                     tested.fetch_or(services, Ordering::AcqRel);
                     self.memory.wake_port(port);
                 }
-                self.words.passed();
+                self.words.passed(|port| open >> port & 1 == 1 && is_behind(&self.memory, port));
                 Step::Passed { services }
             }
             Err(finding) => self.fail(Detector::SelfTest(finding)),
         }
     }
+}
+
+/// Whether a port's program has not looked at what has come, has not restored it, or has taken in all that it has buffers for. What does not
+/// arrive there is no failure of an interface.
+fn is_behind(memory: &HostMemory, port: usize) -> bool {
+    let word = |word| memory.word(port_word(port, word)).load(Ordering::Acquire);
+    let taken = word(port_word::TAKEN);
+    let next_at = block(port) + PORT_EVENTS + taken % PORT_EVENT_COUNT * 64 + event::NUMBER as u32 * 4;
+    let has_event = memory.word(next_at).load(Ordering::Acquire) == taken.wrapping_add(1);
+    let is_restored = word(port_word::RESTORED_EPOCH) == memory.word(control::EPOCH).load(Ordering::Acquire);
+    has_event || !is_restored || word(port_word::BUFFERS) == 1
 }
 
 /// The ports whose bits these are.

@@ -139,6 +139,8 @@ fn begin(memory: &HostMemory, port: usize, granted: Vec<u32>) -> Granted {
         (port_word::REFUSING, 0),
         (port_word::REFUSING + 4, 0),
         (port_word::WITHDRAWN, 0),
+        (port_word::TAKEN, 0),
+        (port_word::BUFFERS, 0),
         (port_word::RESTORED_EPOCH, memory.word(control::EPOCH).load(Ordering::Acquire)),
     ] {
         memory.word(port_word(port, word)).store(value, Ordering::Release);

@@ -133,6 +133,10 @@ pub mod port_word {
     pub const CLOSE_PUT: u32 = 0x54;
     /// The epoch of the interface that was told so.
     pub const CLOSE_EPOCH: u32 = 0x58;
+    /// How many events the library has taken out of the ring.
+    pub const TAKEN: u32 = 0x5c;
+    /// One more than the buffers that the interface has from the library; 0 where it never had one.
+    pub const BUFFERS: u32 = 0x60;
 }
 
 /// What is done to an interface on purpose.

@@ -23,6 +23,16 @@ pub(super) struct Word {
     pub suspected: u8,
     /// It said no, and is not believed yet.
     pub refusing: u8,
+    /// The answer to a suspicion: ports whose programs do not look at what has come, or take no more. No interface is at fault.
+    pub behind: u8,
+}
+
+impl Word {
+    pub fn add(&mut self, more: Word) {
+        self.suspected |= more.suspected;
+        self.refusing |= more.refusing;
+        self.behind |= more.behind;
+    }
 }
 
 /// What is suspected of the interfaces of other nodes: a byte per node.
@@ -30,6 +40,7 @@ pub(super) struct Word {
 struct Suspects {
     suspected: [u8; NODES],
     refusing: [u8; NODES],
+    behind: [u8; NODES],
 }
 
 /// What is to be told, and what was heard.
@@ -43,11 +54,15 @@ pub(super) struct Words {
     heard_ns: u64,
     /// None is heard before.
     deaf_until_ns: u64,
+    /// Open ports from which each node hears nothing, and whether any says that one refuses: what the self-test that goes on is about.
+    named: [u8; NODES],
+    is_refused: bool,
 }
 
 impl Words {
-    /// Takes what the library of a port suspects of other nodes.
-    pub fn suspect(&mut self, memory: &HostMemory, port: usize) {
+    /// Takes what the library of a port suspects of other nodes; of which of their ports it hears nothing, a byte per node.
+    pub fn suspect(&mut self, memory: &HostMemory, port: usize) -> [u8; NODES] {
+        let mut silent = [0; NODES];
         let bytes = |from: u32, half: usize| {
             memory.word(port_word(port, from + half as u32 * 4)).swap(0, Ordering::AcqRel).to_le_bytes()
         };
@@ -56,25 +71,38 @@ impl Words {
             for (at, node) in (half * 4..).take(4).enumerate() {
                 self.of_test.suspected[node] |= suspected[at];
                 self.of_test.refusing[node] |= refusing[at];
+                silent[node] = suspected[at];
             }
         }
+        silent
     }
 
-    /// The self-test passed, so the fault may be at the other end.
-    pub fn passed(&mut self) {
+    /// The self-test passed, so the fault may be at the other end; or at none, where the ports that others named are behind: they are told, and
+    /// their words do not count.
+    pub fn passed(&mut self, is_behind: impl Fn(usize) -> bool) {
         self.to_tell = std::mem::take(&mut self.of_test);
+        let behind = (0..PORTS).filter(|&port| is_behind(port)).fold(0, |bits, port| bits | 1 << port);
+        let named = std::mem::take(&mut self.named);
+        // A port that is open does not refuse, however far behind.
+        let is_refused = std::mem::take(&mut self.is_refused);
+        if !is_refused && named.iter().any(|named| *named != 0) && named.iter().all(|named| named & !behind == 0) {
+            self.in_a_row = 0;
+        }
+        for (to_tell, named) in self.to_tell.behind.iter_mut().zip(named) {
+            *to_tell = named & behind;
+        }
     }
 
     /// Who is to be told now, and what.
     pub fn take(&mut self) -> impl Iterator<Item = (u8, Word)> + use<> {
-        let Suspects { suspected, refusing } = std::mem::take(&mut self.to_tell);
-        let words = suspected.into_iter().zip(refusing);
-        let word = |(node, (suspected, refusing))| (node, Word { suspected, refusing });
+        let Suspects { suspected, refusing, behind } = std::mem::take(&mut self.to_tell);
+        let words = suspected.into_iter().zip(refusing).zip(behind);
+        let word = |(node, ((suspected, refusing), behind))| (node, Word { suspected, refusing, behind });
         (0..).zip(words).map(word).filter(|(_, word)| *word != Word::default())
     }
 
-    /// Takes a word about these open ports; whether it is one to look into.
-    pub fn hear(&mut self, word: Word, open: u8, now_ns: u64) -> bool {
+    /// Takes a node's word about these open ports; whether it is one to look into.
+    pub fn hear(&mut self, node: usize, word: Word, open: u8, now_ns: u64) -> bool {
         if (word.suspected | word.refusing) & open == 0 || now_ns < self.deaf_until_ns {
             return false;
         }
@@ -84,6 +112,8 @@ impl Words {
         let weight = if word.refusing & open != 0 { REFUSAL_WEIGHT } else { 1 };
         self.in_a_row = self.in_a_row.saturating_add(weight);
         self.heard_ns = now_ns;
+        self.named[node % NODES] |= word.suspected & open;
+        self.is_refused |= word.refusing & open != 0;
         true
     }
 
@@ -102,21 +132,21 @@ impl Words {
 mod tests {
     use super::*;
 
-    const SILENT: Word = Word { suspected: 2, refusing: 0 };
-    const REFUSING: Word = Word { suspected: 0, refusing: 2 };
+    const SILENT: Word = Word { suspected: 2, refusing: 0, behind: 0 };
+    const REFUSING: Word = Word { suspected: 0, refusing: 2, behind: 0 };
 
     #[test]
     fn words_count_in_a_row_for_open_ports_and_for_a_second_after_a_reload_not_at_all() {
         let mut words = Words::default();
-        assert!(!words.hear(Word::default(), 0xff, 5));
-        assert!(!words.hear(REFUSING, !2, 5), "a port that is not open is right to refuse");
-        assert!(words.hear(SILENT, 2, 10) && words.hear(REFUSING, 2, 20));
+        assert!(!words.hear(3, Word::default(), 0xff, 5));
+        assert!(!words.hear(3, REFUSING, !2, 5), "a port that is not open is right to refuse");
+        assert!(words.hear(3, SILENT, 2, 10) && words.hear(3, REFUSING, 2, 20));
         assert_eq!(words.in_a_row, 3);
-        assert!(words.hear(SILENT, 2, 21 + APART_NS));
+        assert!(words.hear(3, SILENT, 2, 21 + APART_NS));
         assert_eq!(words.in_a_row, 1);
         words.obey(22 + APART_NS);
         words.forget();
-        assert!(!words.hear(SILENT, 2, 21 + 2 * APART_NS) && words.hear(SILENT, 2, 22 + 2 * APART_NS));
+        assert!(!words.hear(3, SILENT, 2, 21 + 2 * APART_NS) && words.hear(3, SILENT, 2, 22 + 2 * APART_NS));
         assert_eq!(words.in_a_row, 1);
     }
 
@@ -129,10 +159,10 @@ mod tests {
         words.suspect(&memory, 3);
         words.suspect(&memory, 3);
         assert_eq!(words.take().count(), 0);
-        words.passed();
+        words.passed(|_| false);
         let told: Vec<_> = words.take().collect();
-        assert_eq!(told, [(3, SILENT), (5, Word { suspected: 0, refusing: 0x81 })]);
-        words.passed();
+        assert_eq!(told, [(3, SILENT), (5, Word { suspected: 0, refusing: 0x81, behind: 0 })]);
+        words.passed(|_| false);
         assert_eq!(words.take().count(), 0);
     }
 }

@@ -58,6 +58,8 @@ struct Suspect {
     withdrawn: u32,
     /// Self-tests in a row that its suspicions began, and that passed.
     in_a_row: u32,
+    /// Ports of other nodes from which it hears nothing, a byte per node.
+    silent: [u8; NODES],
     reloads: Taken,
 }
 
@@ -98,13 +100,32 @@ impl Suspects {
         }
     }
 
+    /// The library of a port hears nothing from these, a byte per node.
+    pub fn name(&mut self, port: usize, silent: [u8; NODES]) {
+        for (known, silent) in self.of_port[port].silent.iter_mut().zip(silent) {
+            *known |= silent;
+        }
+    }
+
+    /// The daemon of a node says that the programs of these ports there are behind. Who hears nothing from those alone begins to count anew.
+    pub fn excuse(&mut self, node: usize, behind: u8) {
+        for one in &mut self.of_port {
+            if one.silent[node] & behind != 0 {
+                one.silent[node] &= !behind;
+                if one.silent == [0; NODES] {
+                    one.in_a_row = 0;
+                }
+            }
+        }
+    }
+
     /// Whether the interface is to be reloaded although no self-test finds anything. It takes from the allowance of each port that
     /// has suspected so often; those that have none left begin to count anew.
     pub fn take_reload(&mut self, in_a_row_max: u32, allowance: Allowance, now_ns: u64) -> bool {
         let mut is_due = false;
         for one in self.of_port.iter_mut().filter(|one| one.in_a_row > in_a_row_max) {
             is_due |= one.reloads.take(allowance, now_ns);
-            one.in_a_row = 0;
+            (one.in_a_row, one.silent) = (0, [0; NODES]);
         }
         is_due
     }
@@ -116,7 +137,7 @@ impl Suspects {
 
     /// The interface is another one now, of which nothing is suspected yet.
     pub fn forget(&mut self) {
-        self.of_port.iter_mut().for_each(|one| one.in_a_row = 0);
+        self.of_port.iter_mut().for_each(|one| (one.in_a_row, one.silent) = (0, [0; NODES]));
     }
 }
 

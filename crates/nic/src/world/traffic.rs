@@ -7,6 +7,7 @@ use crate::host::port::{Event, Message, Port, PortConfig, SendFailure, Service};
 use crate::host::streams::Peer;
 use std::collections::HashMap;
 use std::sync::Arc;
+use surefoot_random::Random;
 
 /// What is sent.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +52,9 @@ pub fn areas(kind: Kind) -> u32 {
 /// The same of [`Traffic::with_slots`]: as many messages as a port has tokens to send.
 pub const SLOTS_MAX: u32 = 16;
 
+/// Without failures a message is there long before, also where some of its packets are lost.
+const BUFFER_PATIENCE_NS: u64 = 200_000_000;
+
 /// A message as an application saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
@@ -88,6 +92,7 @@ struct Slots {
 
 struct Application {
     port: Port,
+    looks: Option<Looks>,
     /// Messages sent so far, and how many it has to send.
     sent: u32,
     to_send: u32,
@@ -98,12 +103,55 @@ struct Application {
 
 impl Application {
     fn duplicate(&self) -> Application {
-        Application { port: self.port.duplicate(), slots: self.slots.clone(), ..*self }
+        Application { port: self.port.duplicate(), looks: self.looks.clone(), slots: self.slots.clone(), ..*self }
     }
 
     /// When its next message is to be sent; `None` while its first one waits.
     fn next_ns(&self, every_ns: u64) -> Option<u64> {
         if self.sent == 0 || every_ns == 0 { Some(0) } else { Some(self.begun_ns? + u64::from(self.sent) * every_ns) }
+    }
+}
+
+/// When an application that has other things to do looks at its port: many times in a row, after microseconds, milliseconds or a second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Looks {
+    random: Random,
+    next_ns: u64,
+    /// Looks that are left of a burst.
+    burst: u32,
+}
+
+/// The shortest and the longest time from one look of a slow application to its next, but for a stop.
+const LOOKS_NS: [f64; 2] = [500.0, 10_000_000.0];
+/// Of so many pauses one is a stop.
+const STOP_OF: u64 = 400;
+/// A program that is swapped in, stopped by a debugger, or behind another one.
+pub(super) const STOP_NS: u64 = 1_000_000_000;
+/// The most looks of a burst.
+const BURST_MAX: u64 = 64;
+
+impl Looks {
+    fn new(seed: u64) -> Looks {
+        Looks { random: Random::new(seed), next_ns: 0, burst: 0 }
+    }
+
+    /// Whether it looks now; the next time is drawn then.
+    fn take(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.next_ns {
+            return false;
+        }
+        if self.burst > 0 {
+            self.burst -= 1;
+            return true;
+        }
+        let pause_ns = match self.random.below(STOP_OF) {
+            0 => STOP_NS,
+            // As many below 70 us as above.
+            _ => (LOOKS_NS[0] * (LOOKS_NS[1] / LOOKS_NS[0]).powf(self.random.unit())) as u64,
+        };
+        self.burst = if self.random.below(2) == 0 { self.random.below(BURST_MAX) as u32 } else { 0 };
+        self.next_ns = now_ns + pause_ns;
+        true
     }
 }
 
@@ -167,6 +215,7 @@ impl Traffic {
             let free = (0..config.window.clamp(1, slot_count)).rev().collect();
             Ok(Application {
                 port,
+                looks: None,
                 sent: 0,
                 to_send,
                 slots: Slots { free, holds: [0; SLOTS_MAX as usize] },
@@ -182,6 +231,14 @@ impl Traffic {
     pub fn paced(mut self, every_ns: u64, sizes: &[u32]) -> Self {
         let most = self.config.message_bytes;
         self.pace = Pace { every_ns, sizes: sizes.iter().map(|&bytes| bytes.clamp(12, most.max(12))).collect() };
+        self
+    }
+
+    /// The same of applications that look at their ports when they come to it: see [`STOP_NS`].
+    pub fn slow(mut self, seed: u64) -> Self {
+        for (place, application) in (0u64..).zip(&mut self.applications) {
+            application.looks = Some(Looks::new(seed ^ (place + 1) << 32));
+        }
         self
     }
 
@@ -212,6 +269,7 @@ impl Traffic {
     pub fn same_state(&self, snapshot: &TrafficSnapshot) -> bool {
         let is_same = |(ours, theirs): (&Application, &Application)| {
             (ours.sent, ours.begun_ns) == (theirs.sent, theirs.begun_ns)
+                && ours.looks == theirs.looks
                 && ours.slots == theirs.slots
                 && ours.port.same_state(&theirs.port)
         };
@@ -248,6 +306,9 @@ impl Traffic {
     pub fn step(&mut self, now_ns: u64) -> bool {
         let mut did = false;
         for place in 0..2 {
+            if self.applications[place].looks.as_mut().is_some_and(|looks| !looks.take(now_ns)) {
+                continue;
+            }
             while let Some(event) = self.applications[place].port.poll(now_ns) {
                 did = true;
                 self.happened(place, event, now_ns);
@@ -268,6 +329,48 @@ impl Traffic {
                 && application.port.outstanding_count() == 0
                 && history.delivered.len() as u32 >= application.to_send - history.failed_count.min(application.to_send)
         })
+    }
+
+    /// Sends as many messages as either side gave buffers, one after the other, while no buffer is given back: whether all arrive, so that no
+    /// interface has lost a buffer, and none has one twice. For traffic of normal delivery that is done; it has no buffers afterwards.
+    pub fn has_all_buffers(&mut self, world: &mut World) -> bool {
+        (0..2).all(|place| self.has_buffers_of(1 - place, world))
+    }
+
+    fn has_buffers_of(&mut self, from: usize, world: &mut World) -> bool {
+        let slot_bytes = slot_bytes(self.config.message_bytes);
+        let service = Service::Normal { size_class: class_of(slot_bytes) };
+        let to = Peer { node: 1 - from as u8, port: 1, priority: 0 };
+        let mut came = Vec::new();
+        for token in 0..self.slot_count {
+            let message = Message { token, address: 0, length: 12, to, service };
+            let until_ns = world.now_ns() + BUFFER_PATIENCE_NS;
+            if self.applications[from].port.send(message).is_err() {
+                return false;
+            }
+            loop {
+                let now_ns = world.now_ns();
+                while let Some(event) = self.applications[1 - from].port.poll(now_ns) {
+                    if let Event::Received { token, .. } = event {
+                        came.push(token);
+                    }
+                }
+                match self.applications[from].port.poll(now_ns) {
+                    Some(Event::Sent { outcome: Ok(()), .. }) => break,
+                    Some(Event::Sent { outcome: Err(_), .. }) => return false,
+                    Some(_) => {}
+                    None if now_ns >= until_ns => return false,
+                    None => world.step(now_ns + 100_000),
+                }
+            }
+        }
+        while let Some(event) = self.applications[1 - from].port.poll(world.now_ns()) {
+            if let Event::Received { token, .. } = event {
+                came.push(token);
+            }
+        }
+        came.sort_unstable();
+        came == (0..self.slot_count).collect::<Vec<_>>()
     }
 
     /// How many messages were delivered, in both directions.

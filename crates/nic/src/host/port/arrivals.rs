@@ -81,6 +81,7 @@ impl Port {
         }
         if let Some(place) = self.provided.iter().position(|one| one.token == token) {
             self.provided.swap_remove(place);
+            self.note_buffers();
             self.found.push_back(Event::BufferRefused { token });
         } else if status != 0 {
             self.strange();
@@ -154,6 +155,7 @@ impl Port {
         }
         if let Some(place) = buffer.filter(|_| kind == event::RECEIVED) {
             self.provided.swap_remove(place);
+            self.note_buffers();
         }
         if self.config.numbers && !is_datagram {
             let known = self.streams.delivered(from, generation, number, checksum);

@@ -244,6 +244,12 @@ impl Port {
         self.provided.len()
     }
 
+    /// Lets the daemon know whether the interface has buffers of this port.
+    pub(super) fn note_buffers(&self) {
+        let count = self.provided.len() as u32;
+        self.memory.word(port_word(self.granted.number, port_word::BUFFERS)).store(1 + count, Ordering::Release);
+    }
+
     /// Counts what the application does, so that the daemon tests what is in use.
     fn is_active(&self) {
         self.memory.word(port_word(self.granted.number, port_word::ACTIVITY)).fetch_add(1, Ordering::Relaxed);
@@ -431,6 +437,7 @@ impl Port {
             return Err(RequestError::Overlaps { address, length, token });
         }
         self.provided.push(one);
+        self.note_buffers();
         match self.take_due_accept() {
             Some([stream, priority, generation, number, proof]) => self.say(
                 command::PROVIDE,
@@ -586,6 +593,7 @@ impl Port {
             *value = self.memory.word(at + word * 4).load(Ordering::Relaxed);
         }
         self.consumed = number;
+        self.memory.word(port_word(self.granted.number, port_word::TAKEN)).store(number, Ordering::Release);
         Some(words)
     }
 }

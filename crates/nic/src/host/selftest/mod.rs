@@ -59,7 +59,7 @@ const DATAGRAM_TIMES: u32 = 3;
 /// next suspicion brings the next one.
 const WORD: [u8; 6] = *b"SFword";
 /// Its length, and from one node's to the next.
-const WORD_BYTES: usize = WORD.len() + 2;
+const WORD_BYTES: usize = WORD.len() + 3;
 /// The class of the buffer that it comes into, and the priority.
 const WORD_CLASS: u8 = CLASSES[0];
 const WORD_PRIORITY: u8 = 0;
@@ -154,8 +154,8 @@ pub struct SelfTest {
     clearing_ns: Option<u64>,
     /// Cycles that passed.
     pub passed_count: u64,
-    /// What other daemons said since it was last asked for.
-    word: Word,
+    /// What the daemon of each node said since it was last asked for.
+    heard: [Word; NODES],
     /// Messages that are neither of a self-test nor a daemon's word; they are dropped.
     pub foreign_count: u64,
 }
@@ -190,7 +190,7 @@ impl SelfTest {
             strange_before: 0,
             clearing_ns: None,
             passed_count: 0,
-            word: Word::default(),
+            heard: Default::default(),
             foreign_count: 0,
         }
     }
@@ -213,7 +213,7 @@ impl SelfTest {
             && self.quickest_ns == other.quickest_ns
             && (self.next_token, self.cycle, self.next_cycle_ns) == (other.next_token, other.cycle, other.next_cycle_ns)
             && (self.of_services, self.clearing_ns) == (other.of_services, other.clearing_ns)
-            && self.word == other.word
+            && self.heard == other.heard
             && self.strange() - self.strange_before.min(self.strange())
                 == other.strange() - other.strange_before.min(other.strange())
     }
@@ -390,7 +390,7 @@ impl SelfTest {
         let address = WORD_AT + u32::from(node) * WORD_BYTES as u32;
         let mut bytes = [0; WORD_BYTES];
         bytes[..WORD.len()].copy_from_slice(&WORD);
-        bytes[WORD.len()..].copy_from_slice(&[word.suspected, word.refusing]);
+        bytes[WORD.len()..].copy_from_slice(&[word.suspected, word.refusing, word.behind]);
         self.ports[0].write(address, &bytes);
         let to = Peer { node, port: 0, priority: WORD_PRIORITY };
         let service = Service::Datagram { size_class: WORD_CLASS };
@@ -398,9 +398,9 @@ impl SelfTest {
         let _ = self.ports[0].send(Message { token, address, length: WORD_BYTES as u32, to, service });
     }
 
-    /// What other daemons said since the last time.
-    pub(super) fn take_word(&mut self) -> Word {
-        std::mem::take(&mut self.word)
+    /// What the daemon of each node said since the last time.
+    pub(super) fn take_words(&mut self) -> [Word; NODES] {
+        std::mem::take(&mut self.heard)
     }
 
     /// Takes what no self-test sent; what is left is for the self-test.
@@ -412,9 +412,13 @@ impl SelfTest {
                 let is_word = length as usize == WORD_BYTES && self.ports[place].read(address, &mut found);
                 match found {
                     // Only a daemon has port 0.
-                    [known @ .., suspected, refusing] if is_word && known == WORD && (from.port, place) == (0, 0) => {
-                        self.word.suspected |= suspected;
-                        self.word.refusing |= refusing;
+                    [known @ .., suspected, refusing, behind]
+                        if is_word && known == WORD && (from.port, place) == (0, 0) =>
+                    {
+                        match self.heard.get_mut(usize::from(from.node)) {
+                            Some(heard) => heard.add(Word { suspected, refusing, behind }),
+                            None => self.foreign_count += 1,
+                        }
                     }
                     _ => self.foreign_count += 1,
                 }
