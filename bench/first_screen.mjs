@@ -73,12 +73,14 @@ async function turn(monitor) {
     /** @param {string} path */
     const ask = async (path) => (await fetch(`http://127.0.0.1:${port}${path}`, { headers: { Accept: "application/json, text/plain" } })).text();
     for (;;) {
-      const isReady = await ask(monitor.ready).then(monitor.isReady, () => false);
+      const isReady = await ask(monitor.ready).then(monitor.isReady).catch(() => false);
       if (isReady) break;
       if (performance.now() - begun > 120_000) throw new Error(`${monitor.name} does not answer`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     const ms = performance.now() - begun;
+    // Until each has looked at everything once.
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
     const asked = performance.now();
     const text = await ask(monitor.scrape);
     const scrapeMs = performance.now() - asked;

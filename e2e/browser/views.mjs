@@ -20,8 +20,8 @@ const WIDTHS = [1400, 800, 390];
 const THEMES = /** @type {const} */ (["light", "dark"]);
 /** What the documents show: a view, its width and height, the theme. */
 const SHOWN = /** @type {const} */ ([
-  ["overview", 1400, 900, "light"],
-  ["memory", 1400, 900, "light"],
+  ["overview", 1100, 500, "light"],
+  ["memory", 1100, 900, "light"],
 ]);
 const BYTES_MAX = 150_000;
 

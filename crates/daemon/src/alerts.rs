@@ -163,8 +163,8 @@ pub(crate) fn run(shared: &Shared, stop: &Arc<AtomicBool>) {
                         let seconds = since.elapsed().as_secs();
                         let untold = outbox.counts.untold.load(Ordering::Relaxed);
                         shared.notice(format!(
-                            "Alertmanager at {url} answers again after {seconds} s and knows what holds now. Findings that came and \
-                             went without it since the start: {untold}."
+                            "Alertmanager at {url} answers again after {seconds} s and has the current findings. Never sent, because they \
+                             ended before it answered: {untold} since the start."
                         ));
                     }
                 }
@@ -175,8 +175,8 @@ pub(crate) fn run(shared: &Shared, stop: &Arc<AtomicBool>) {
                     if away.is_none() {
                         away = Some(begun);
                         shared.notice(format!(
-                            "Alertmanager at {url} was not told of the findings: {why}. It is tried again every {:?}; see [alerts] of \
-                             the settings.",
+                            "Findings could not be sent to Alertmanager at {url}: {why}. The watch tries again every {:?}; check [alerts] in the \
+                             settings.",
                             settings.interval
                         ));
                     }

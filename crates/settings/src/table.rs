@@ -664,7 +664,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "alerts.url",
-        about: "Alertmanager that is told of findings of severity warning and worse, with their sentences; none where it is not set.",
+        about: "Alertmanager that gets the findings of severity warning and worse, with their sentences; none where it is not set.",
         allowed: Allowed::Text("https://alertmanager.example:9093"),
         when: When::Reload,
         option: "",

@@ -17,7 +17,7 @@ const COLUMNS: readonly Folding<Interface>[] = [
   {
     title: "interface",
     cell: ({ name }) => (
-      <button type="button" class="row-name untrusted" onClick={() => state.chooseInterface(name)}>
+      <button type="button" class="row-name untrusted signed" onClick={() => state.chooseInterface(name)}>
         {name}
       </button>
     ),
