@@ -47,13 +47,13 @@ pub enum Observed {
         /// The scheduler and the state of the host in its words, such as `Slurm: idle+drain`.
         state: String,
         /// Jobs or pods that are left.
-        work_count: u64,
+        work_count: u32,
         /// CPUs that are allocated to jobs; `None` where the scheduler has no such count.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        allocated_cpus: Option<u64>,
+        allocated_cpus: Option<u32>,
         /// Pods that do not leave with a drain: those of DaemonSets and static ones.
         #[serde(default, skip_serializing_if = "is_zero")]
-        staying_count: u64,
+        staying_count: u32,
         /// Who took the host out of service, if not this case; it is left out of service at the end.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         taken_out_by: String,
@@ -225,7 +225,7 @@ impl fmt::Display for AlertReading {
     }
 }
 
-fn is_zero(count: &u64) -> bool {
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
@@ -289,8 +289,11 @@ impl fmt::Display for Observed {
                 write!(f, "{state}; {work_count} jobs or pods left")?;
                 allocated_cpus.iter().try_for_each(|cpus| write!(f, ", CPUAlloc {cpus}"))?;
                 if *staying_count > 0 {
-                    let pods =
-                        counted(*staying_count, "DaemonSet or static pod stays", "DaemonSet or static pods stay");
+                    let pods = counted(
+                        u64::from(*staying_count),
+                        "DaemonSet or static pod stays",
+                        "DaemonSet or static pods stay",
+                    );
                     write!(f, ", {pods}")?;
                 }
                 match taken_out_by.as_str() {

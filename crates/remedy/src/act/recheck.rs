@@ -18,7 +18,7 @@ pub fn judge(readings: Vec<AlertReading>) -> Outcome {
         Some(true) => Outcome::done(observed, ""),
         Some(false) => Outcome::Gone { detail: observed.to_string() },
         None => {
-            let detail = format!("nobody can tell whether the alert still holds: {observed}");
+            let detail = format!("no source can tell whether the alert still holds: {observed}");
             Outcome::Failed { detail, memo: String::new(), is_passing: true }
         }
     }

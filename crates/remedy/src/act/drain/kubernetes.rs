@@ -128,7 +128,7 @@ struct Pods {
     /// Those that are to leave.
     holding: Vec<Pod>,
     /// Those that a drain leaves there: of DaemonSets, and static ones.
-    staying_count: u64,
+    staying_count: u32,
 }
 
 impl Pod {
@@ -489,7 +489,7 @@ fn left(pods: &[Pod], held: &[Held]) -> String {
 fn empty(node: &Node, pods: &Pods, taken_out_by: String) -> Observed {
     Observed::Empty {
         state: node.says(),
-        work_count: pods.holding.len() as u64,
+        work_count: u32::try_from(pods.holding.len()).unwrap_or(u32::MAX),
         allocated_cpus: None,
         staying_count: pods.staying_count,
         taken_out_by,

@@ -80,7 +80,7 @@ pub struct Slurm {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Node {
     state: State,
-    allocated_cpus: u64,
+    allocated_cpus: u32,
     reason: String,
     /// Who set the reason, and when, as Slurm writes it: `root@2026-11-25T15:00:00`.
     set_by: String,
@@ -321,7 +321,7 @@ fn reason(order: &Order) -> String {
     format!("{REASON}{}: {fault}", order.case)
 }
 
-fn whole_number(text: &str) -> Option<u64> {
+fn whole_number(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
