@@ -39,6 +39,10 @@ export type Actor =
       kind: "not_shown";
     };
 /**
+ * Who was asked whether an alert holds.
+ */
+export type AlertSource = "agent" | "alertmanager" | "store";
+/**
  * How much of a capability this host allows.
  */
 export type CapabilityState = "works" | "reduced" | "unsupported";
@@ -58,6 +62,224 @@ export type SubjectKind = "host" | "core" | "dimm" | "drive" | "job" | "interfac
  * How bad a finding is. The order is from well to bad.
  */
 export type Severity = "ok" | "notice" | "warning" | "critical";
+/**
+ * What was observed of an action that was done.
+ */
+export type Observed =
+  | {
+      kind: "accepted";
+    }
+  | {
+      kind: "written";
+    }
+  | {
+      kind: "intact";
+    }
+  | {
+      kind: "measured";
+    }
+  | {
+      kind: "driver_recovered";
+    }
+  | {
+      kind: "link_cycled";
+    }
+  | {
+      kind: "link_switched_on";
+    }
+  | {
+      kind: "link_was_on";
+    }
+  | {
+      kind: "read_back";
+    }
+  | {
+      /**
+       * What was seen.
+       */
+      evidence: string;
+      kind: "effect";
+    }
+  | {
+      /**
+       * What was looked at.
+       */
+      evidence: string;
+      kind: "fault_gone";
+    }
+  | {
+      kind: "note";
+      /**
+       * The words.
+       */
+      text: string;
+    }
+  | {
+      /**
+       * CPUs that are allocated to jobs; `None` where the scheduler has no such count.
+       */
+      allocated_cpus?: number | null;
+      kind: "empty";
+      /**
+       * The scheduler and the state of the host in its words, such as `Slurm: idle+drain`.
+       */
+      state: string;
+      /**
+       * Pods that do not leave with a drain: those of DaemonSets and static ones.
+       */
+      staying_count?: number;
+      /**
+       * Who took the host out of service, if not this case; it is left out of service at the end.
+       */
+      taken_out_by?: string;
+      /**
+       * Jobs or pods that are left.
+       */
+      work_count: number;
+    }
+  | {
+      kind: "in_service";
+      /**
+       * The scheduler and the state of the host in its words.
+       */
+      state: string;
+      /**
+       * Jobs or pods that run there now; 0 until the first one starts.
+       */
+      work_count: number;
+    }
+  | {
+      kind: "left_out";
+      /**
+       * The scheduler and the state of the host in its words.
+       */
+      state: string;
+      /**
+       * Who took it out of service.
+       */
+      taken_out_by: string;
+    }
+  | {
+      /**
+       * How much memory was copied and compared, in all passes.
+       */
+      copied_mebibytes: number;
+      /**
+       * Errors that were found.
+       */
+      error_count: number;
+      kind: "tested";
+      /**
+       * For how long.
+       */
+      tested_s: number;
+    }
+  | {
+      /**
+       * Seconds from the request until it was seen to be up again; 0 where nobody measured it.
+       */
+      after_s: number;
+      kind: "restarted";
+      proof: RestartProof;
+    }
+  | {
+      /**
+       * Whether they are in force; otherwise they take effect at the next restart.
+       */
+      in_force: boolean;
+      kind: "settings";
+      /**
+       * Their names and values, as whoever holds them tells them.
+       */
+      values: {
+        [k: string]: string;
+      };
+    }
+  | {
+      kind: "rows_found";
+      /**
+       * Rows with errors.
+       */
+      row_count: number;
+      /**
+       * Errors without a row.
+       */
+      unplaced_count: number;
+    }
+  | {
+      /**
+       * Rows that it accepted.
+       */
+      accepted_count: number;
+      /**
+       * Rows that it was asked to repair.
+       */
+      asked_count: number;
+      kind: "rows_repaired";
+      lasts: RepairLasts;
+      /**
+       * Spare rows that are left.
+       */
+      spare_count: number;
+    }
+  | {
+      /**
+       * Pages that it was asked to take out of use.
+       */
+      asked_count: number;
+      kind: "pages_offline";
+      /**
+       * Pages that it marks as poisoned (`/proc/kpageflags`).
+       */
+      offline_count: number;
+    }
+  | {
+      kind: "alert";
+      /**
+       * What each said.
+       */
+      readings: AlertReading[];
+    }
+  | {
+      kind: "ticket";
+      /**
+       * The system.
+       */
+      system: string;
+      /**
+       * Its name there.
+       */
+      ticket: string;
+    }
+  | {
+      kind: "hook";
+      /**
+       * Its words.
+       */
+      text: string;
+    }
+  | {
+      kind: "dry_run";
+      /**
+       * What would be done.
+       */
+      would: string;
+    }
+  | {
+      kind: "unobserved";
+      /**
+       * Why not.
+       */
+      why: string;
+    };
+/**
+ * How a restart was seen.
+ */
+export type RestartProof = "boot_id" | "boot_progress" | "last_reset" | "power_cycle";
+/**
+ * How long a post-package repair lasts.
+ */
+export type RepairLasts = "until_reset" | "permanently";
 /**
  * How far a step has come.
  */
@@ -416,58 +638,6 @@ export type Withheld =
       why: string;
     };
 /**
- * What was observed of an action that was done.
- */
-export type Observed =
-  | {
-      kind: "accepted";
-    }
-  | {
-      kind: "written";
-    }
-  | {
-      kind: "intact";
-    }
-  | {
-      kind: "measured";
-    }
-  | {
-      kind: "driver_recovered";
-    }
-  | {
-      kind: "link_cycled";
-    }
-  | {
-      kind: "link_switched_on";
-    }
-  | {
-      kind: "link_was_on";
-    }
-  | {
-      kind: "read_back";
-    }
-  | {
-      /**
-       * What was seen.
-       */
-      evidence: string;
-      kind: "effect";
-    }
-  | {
-      /**
-       * What was looked at.
-       */
-      evidence: string;
-      kind: "fault_gone";
-    }
-  | {
-      kind: "note";
-      /**
-       * The words.
-       */
-      text: string;
-    };
-/**
  * Why something is done.
  */
 export type DeedReason =
@@ -823,6 +993,24 @@ export interface Advice {
    * Where the remedy is described.
    */
   source: string;
+}
+/**
+ * What one source says of an alert.
+ */
+export interface AlertReading {
+  /**
+   * How old that is, seconds; `None` where unknown.
+   */
+  age_s?: number | null;
+  /**
+   * Whether the alert holds; `None` where the source cannot tell.
+   */
+  holds: boolean | null;
+  source: AlertSource;
+  /**
+   * Why the source cannot tell; empty otherwise.
+   */
+  why?: string;
 }
 /**
  * An answer to whether a checkpoint pays.
@@ -1191,6 +1379,10 @@ export interface CaseStep {
    * Not begun again before this time, `CLOCK_REALTIME`; 0 for at once.
    */
   not_before_realtime_ns: number;
+  /**
+   * What was observed when it was done; `None` for a step that is not done, or that an earlier release did.
+   */
+  observed?: Observed | null;
   /**
    * What came of it, in words.
    */

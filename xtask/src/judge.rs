@@ -84,6 +84,7 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/probes/src/load.rs", 2, "libbpf's log, with a mark of ours in it"),
     ("crates/remedy/src/act/drain/slurm.rs", 3, "Slurm's answers"),
     ("crates/remedy/src/act/ipmi.rs", 2, "ipmitool's answers"),
+    ("crates/remedy/src/act/stress.rs", 2, "stressapptest's summary"),
     ("crates/stall/src/who/advice/evidence.rs", 2, CAUSE),
     ("crates/stall/src/who/advice/tasks.rs", 2, CAUSE),
     ("crates/stall/src/who/advice/timers.rs", 1, "the kernel's lines about an interrupt, as the report keeps them"),

@@ -94,7 +94,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/nic/src/live/run.rs", 2, OWN),
     ("crates/probes/src/tracepoints.rs", 1, KERNEL),
     ("crates/remedy/src/act/own.rs", 1, KERNEL),
-    ("crates/remedy/src/act/pages.rs", 1, KERNEL),
+    ("crates/remedy/src/act/pages.rs", 2, KERNEL),
     ("crates/remedy/src/act/ticket.rs", 1, NEW),
     ("crates/stall/src/spin/run_delay.rs", 1, KERNEL),
     ("crates/stall/src/victim.rs", 2, KERNEL),

@@ -342,7 +342,7 @@ fn done(act: &dyn Act, body: &str, host: &str, is_in_doubt: bool, stop: &AtomicB
     };
     if is_in_doubt {
         match act.find(&order) {
-            Found::Effect { detail, memo } => return Outcome::Done { detail, memo },
+            Found::Effect { observed, memo } => return Outcome::done(observed, memo),
             Found::Unknown { why } => return failed(format!("the agent was ended while it did it: {why}"), order.memo),
             Found::MayRepeat => {}
         }

@@ -33,6 +33,7 @@ mod notifier;
 mod orders;
 mod page;
 mod place;
+mod recheck;
 mod recorded;
 mod refused;
 mod role;

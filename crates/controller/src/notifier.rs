@@ -162,20 +162,37 @@ impl Work {
     }
 
     fn request(&self, method: &'static str, path: &str, body: String) -> Result<Answer, NoAnswer> {
-        let identity = match &self.notifier.token_file {
+        self.notifier.request(method, path, body, &self.stop)
+    }
+}
+
+impl Notifier {
+    /// Asks for something: the whole answer, or why there is none.
+    pub(super) fn ask(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: String,
+        stop: &AtomicBool,
+    ) -> Result<String, String> {
+        self.request(method, path, body, stop).map_err(|why| why.to_string()).and_then(taken)
+    }
+
+    fn request(&self, method: &'static str, path: &str, body: String, stop: &AtomicBool) -> Result<Answer, NoAnswer> {
+        let identity = match &self.token_file {
             Some(file) => Identity::Token(secret(file).map_err(NoAnswer::Away)?),
             None => Identity::None,
         };
         let request = Request {
             method,
-            url: format!("{}{path}", self.notifier.url.trim_end_matches('/')),
+            url: format!("{}{path}", self.url.trim_end_matches('/')),
             headers: vec!["Content-Type: application/json".into()],
             body,
             identity,
-            trust: self.notifier.trust.clone(),
+            trust: self.trust.clone(),
             socket: None,
         };
-        http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, &self.stop)
+        http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, stop)
     }
 }
 

@@ -2,6 +2,8 @@
 //! does them and answers. Hosts listen nowhere.
 
 use super::book::Book;
+use super::notifier::Notifier;
+use super::recheck;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -34,6 +36,8 @@ pub(super) struct Dispatch {
     machine: MachineId,
     /// What the policies say of a stress.
     stress_mebibytes: Option<u64>,
+    /// The Alertmanager that a recheck asks; `None` for none.
+    notifier: Option<Notifier>,
 }
 
 impl Dispatch {
@@ -50,9 +54,15 @@ impl Dispatch {
             own_host: config.own_host.clone(),
             machine,
             stress_mebibytes: config.stress_mebibytes,
+            notifier: None,
             recorded: record(hands.clone()),
             hands,
         }
+    }
+
+    /// The same, with an Alertmanager that rechecks ask.
+    pub(super) fn asking(self, notifier: Option<Notifier>) -> Dispatch {
+        Dispatch { notifier, ..self }
     }
 
     /// Whether the host's agent is to do it.
@@ -124,6 +134,23 @@ impl Dispatch {
             reported = self.machine.clone();
         }
         Ok(Order { machine: Some(reported), ..order.clone() })
+    }
+
+    /// The outcome of a step that its agent is not told to do, because work came back to the host after the drain; `None` if the agent may do
+    /// it, or was told already.
+    fn not_empty(&self, order: &Order, stop: &AtomicBool) -> Option<Outcome> {
+        let is_told = lock(&self.book).with(|store| {
+            Ok(adopted(store.order_of(&order.token)?, store.orders_under_way(&order.host)?, order).is_some())
+        });
+        match is_told {
+            Ok(true) => None,
+            Ok(false) => self.hands.still_empty(order, stop).err(),
+            Err(_) => Some(Outcome::Waits {
+                waits_for: "the store".to_owned(),
+                memo: order.memo.clone(),
+                again_in_ns: AGAIN_IN_NS,
+            }),
+        }
     }
 
     /// Waits for the answer, for the length of one call.
@@ -250,8 +277,12 @@ impl Act for Dispatch {
     }
 
     fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        if order.step == Step::Recheck {
+            let readings = recheck::readings(&self.book, self.notifier.as_ref(), order, stop);
+            return self.recorded.run(&Order { readings, ..order.clone() }, stop);
+        }
         match self.is_afar(order) {
-            true => self.wait(order, stop),
+            true => self.not_empty(order, stop).unwrap_or_else(|| self.wait(order, stop)),
             false => self.of_another(order).or_else(|| self.of_first_machine(order)).unwrap_or_else(|| {
                 match self.with_machine(order) {
                     Ok(order) => self.recorded.run(&order, stop),
@@ -285,7 +316,7 @@ impl Act for Dispatch {
                 // The next attempt waits for the answer to this one, and gives no order of its own.
                 OrderState::Fetched => Found::MayRepeat,
                 OrderState::Answered | OrderState::Consumed => match answered(&kept, order) {
-                    Outcome::Done { detail, memo } => Found::Effect { detail, memo },
+                    Outcome::Done { observed, memo, .. } => Found::Effect { observed, memo },
                     _ => Found::MayRepeat,
                 },
             },
@@ -298,6 +329,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::sync::atomic::AtomicUsize;
+    use surefoot_model::Observed;
     use surefoot_remedy::act::Ipmi;
     use surefoot_store::cases::{Address, Claim, MachineLimits};
 
@@ -359,7 +391,7 @@ mod tests {
                 String::new()
             }
             fn run(&self, order: &Order, _: &AtomicBool) -> Outcome {
-                Outcome::Done { detail: format!("{:?}", order.machine), memo: String::new() }
+                Outcome::done(Observed::Effect { evidence: format!("{:?}", order.machine) }, "")
             }
             fn find(&self, _: &Order) -> Found {
                 Found::MayRepeat
@@ -381,7 +413,7 @@ mod tests {
         let run = |book: Book, order: &Order| {
             let dispatch = Dispatch::new(config(), machine.clone(), book, |_| Arc::new(Shows));
             match dispatch.run(order, &AtomicBool::new(false)) {
-                Outcome::Done { detail, .. } => detail,
+                done @ Outcome::Done { .. } => done.words(),
                 Outcome::Waits { waits_for, .. } => waits_for,
                 other => panic!("{other:?}"),
             }
@@ -411,7 +443,7 @@ mod tests {
                 String::new()
             }
             fn run(&self, _: &Order, _: &AtomicBool) -> Outcome {
-                Outcome::Done { detail: "done".into(), memo: String::new() }
+                Outcome::done(Observed::Effect { evidence: "done".into() }, "")
             }
             fn find(&self, _: &Order) -> Found {
                 Found::MayRepeat
@@ -446,7 +478,8 @@ mod tests {
         let run = |case: u64, step: &str| {
             let order = Order { case, host: "n1".into(), step: step.parse().unwrap(), ..Order::default() };
             match dispatch.run(&order, &AtomicBool::new(false)) {
-                Outcome::Done { detail, .. } | Outcome::Failed { detail, is_passing: false, .. } => detail,
+                done @ Outcome::Done { .. } => done.words(),
+                Outcome::Failed { detail, is_passing: false, .. } => detail,
                 other => panic!("{other:?}"),
             }
         };

@@ -135,6 +135,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::collections::VecDeque;
+    use surefoot_model::Observed;
 
     struct Scripted(Mutex<VecDeque<Outcome>>);
 
@@ -157,7 +158,7 @@ mod tests {
     }
 
     fn done() -> Outcome {
-        Outcome::Done { detail: "it is back".into(), memo: String::new() }
+        Outcome::done(Observed::Effect { evidence: "it is back".into() }, "")
     }
 
     fn order() -> Order {

@@ -138,7 +138,9 @@ impl Fleet {
     pub fn start(config: Config) -> Result<Fleet, Error> {
         let Config { listen, tls, who, mut book, policy, name, own_host, machine, lease, notifier, host_page, record } =
             config;
-        let recorder = Recorder { record, name: name.clone(), own_host, machine, lost_count: Arc::default() };
+        let (asks, name_of) = (notifier.clone(), name.clone());
+        let recorder =
+            Recorder { record, name: name_of, own_host, machine, lost_count: Arc::default(), notifier: asks };
         let policies = read_policies(&policy)?;
         let hands = recorder.hands(&policies, &book)?;
         let access = who.as_deref().map_or_else(|| Ok(Access::own(&Role::ALL)), role::read)?;
@@ -364,6 +366,8 @@ struct Recorder {
     own_host: String,
     machine: MachineId,
     lost_count: Arc<AtomicU64>,
+    /// Whom rechecks ask.
+    notifier: Option<Notifier>,
 }
 
 impl Recorder {
@@ -376,7 +380,8 @@ impl Recorder {
             let lost_count = Arc::clone(&self.lost_count);
             Arc::new(Recorded::of_controller(Arc::new(hands), record, &self.name, &self.own_host, lost_count))
         };
-        Ok(Arc::new(Dispatch::new(config, self.machine.clone(), book.another(), recorded)))
+        let dispatch = Dispatch::new(config, self.machine.clone(), book.another(), recorded);
+        Ok(Arc::new(dispatch.asking(self.notifier.clone())))
     }
 }
 

@@ -4,7 +4,7 @@
 //! actions the same way they show observations.
 
 use crate::weight::texts;
-use crate::{Carried, Happened, HappenedBody, Room, Subject};
+use crate::{Carried, Happened, HappenedBody, Observed, Room, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -596,70 +596,6 @@ impl fmt::Display for Withheld {
     }
 }
 
-/// What was observed of an action that was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Observed {
-    /// The kernel accepted it; nothing on this host shows more.
-    Accepted,
-    /// The bytes were written.
-    Written,
-    /// What was read passed every check.
-    Intact,
-    /// The effect was measured.
-    Measured,
-    /// The driver reports that it recovered.
-    DriverRecovered,
-    /// The link was switched off and on.
-    LinkCycled,
-    /// The link had been left off by the process that began it, and is on now.
-    LinkSwitchedOn,
-    /// The link is on; the process that began it ended before it wrote that down.
-    LinkWasOn,
-    /// The new value reads back; nothing on this host shows its effect.
-    ReadBack,
-    /// The effect was seen.
-    Effect {
-        /// What was seen.
-        evidence: String,
-    },
-    /// The fault is gone.
-    FaultGone {
-        /// What was looked at.
-        evidence: String,
-    },
-    /// A note in the words of the step.
-    Note {
-        /// The words.
-        text: String,
-    },
-}
-
-impl fmt::Display for Observed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Observed::Accepted => f.write_str("the kernel accepted it"),
-            Observed::Written => f.write_str("written"),
-            Observed::Intact => f.write_str("every check passed"),
-            Observed::Measured => f.write_str("the effect was measured"),
-            Observed::DriverRecovered => f.write_str("the driver reports that it recovered"),
-            Observed::LinkCycled => {
-                f.write_str("switched off and on; IPv6 addresses and routes on it may have to be set again")
-            }
-            Observed::LinkSwitchedOn => {
-                f.write_str("the process that began it ended between off and on; switched on now")
-            }
-            Observed::LinkWasOn => {
-                f.write_str("the process that began it ended before it recorded the end; the link is on")
-            }
-            Observed::ReadBack => f.write_str("the new value reads back"),
-            Observed::Effect { evidence } | Observed::FaultGone { evidence } => f.write_str(evidence),
-            Observed::Note { text } => f.write_str(text),
-        }
-    }
-}
-
 impl Deed {
     /// The longest line of a deed in a journal, with its line feed.
     pub const LINE_BYTES_MAX: usize = 64 << 10;
@@ -710,6 +646,16 @@ impl Deed {
             }
             DeedOutcome::Done { observed: Observed::FaultGone { .. } } => {
                 DeedOutcome::Done { observed: Observed::FaultGone { evidence: String::new() } }
+            }
+            // What it shows in words of others, or says of other users' work.
+            DeedOutcome::Done { observed: Observed::Unobserved { .. } } => {
+                DeedOutcome::Done { observed: Observed::Unobserved { why: String::new() } }
+            }
+            DeedOutcome::Done { observed: Observed::DryRun { .. } } => {
+                DeedOutcome::Done { observed: Observed::DryRun { would: String::new() } }
+            }
+            DeedOutcome::Done { observed } if !observed.is_public() => {
+                DeedOutcome::Done { observed: Observed::Effect { evidence: String::new() } }
             }
             other => other.clone(),
         };

@@ -50,6 +50,7 @@ mod machine;
 mod memory;
 mod nearest;
 mod number;
+mod observed;
 mod part;
 pub mod rasdaemon;
 mod remedy;
@@ -69,9 +70,7 @@ pub use checkpoint::{
 };
 pub use clock::{ClockChange, StreamClock};
 pub use cost::{ProbeCost, SelfCost};
-pub use deed::{
-    Actor, ClosedModule, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, DeedTier, Observed, Withheld,
-};
+pub use deed::{Actor, ClosedModule, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, DeedTier, Withheld};
 pub use disturb::{
     CoresTaken, DisturbEvent, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentLook, ExperimentOutcome,
     ExperimentRow, ExperimentRun, InjectedStall, time_words,
@@ -100,6 +99,7 @@ pub use memory::{
 };
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
+pub use observed::{AlertReading, AlertSource, Observed, RepairLasts, RestartProof};
 pub use part::{Part, PartBook, PartCount, PartStay, is_filler, is_serial};
 pub use remedy::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, KnownMachine, Lease,

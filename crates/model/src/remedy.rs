@@ -1,5 +1,5 @@
 use crate::weight::texts;
-use crate::{MachineId, Part, Room, Severity};
+use crate::{MachineId, Observed, Part, Room, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -193,6 +193,9 @@ pub struct CaseStep {
     /// What came of it, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub outcome: String,
+    /// What was observed when it was done; `None` for a step that is not done, or that an earlier release did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
     /// What the step must know to go on after a restart or to be taken back: settings that were saved, how far a stress came. JSON.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub memo: String,
@@ -343,7 +346,8 @@ impl Case {
             .steps
             .iter()
             .map(|step| {
-                size_of_val(step) + step.step.len() + step.approved_by.len() + step.outcome.len() + step.memo.len()
+                // What was observed is about as long as its words, which the outcome has.
+                size_of_val(step) + step.step.len() + step.approved_by.len() + 2 * step.outcome.len() + step.memo.len()
             })
             .sum();
         size_of_val(self)

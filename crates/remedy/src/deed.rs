@@ -71,7 +71,7 @@ impl Outcome {
     /// As a journal records it.
     pub fn as_deed(&self) -> DeedOutcome {
         match self {
-            Outcome::Done { detail, .. } => DeedOutcome::Done { observed: Observed::Note { text: cut(detail) } },
+            Outcome::Done { observed, .. } => DeedOutcome::Done { observed: observed.clone() },
             Outcome::NotNeeded { detail } => DeedOutcome::NotNeeded { why: cut(detail) },
             Outcome::Gone { detail } => DeedOutcome::Done { observed: Observed::FaultGone { evidence: cut(detail) } },
             Outcome::GoesOn { detail, .. } => DeedOutcome::GoesOn { note: cut(detail) },
@@ -85,9 +85,7 @@ impl Found {
     /// As a journal records it; `None` where the attempt had no effect and is made again.
     pub fn as_deed(&self) -> Option<DeedOutcome> {
         match self {
-            Found::Effect { detail, .. } => {
-                Some(DeedOutcome::Done { observed: Observed::Effect { evidence: cut(detail) } })
-            }
+            Found::Effect { observed, .. } => Some(DeedOutcome::Done { observed: observed.clone() }),
             Found::MayRepeat => None,
             Found::Unknown { why } => Some(DeedOutcome::InDoubt { error: cut(why) }),
         }
@@ -122,7 +120,7 @@ mod tests {
 
     #[test]
     fn each_step_is_a_deed_with_its_target() {
-        let done = Outcome::Done { detail: "ok".into(), memo: String::new() };
+        let done = Outcome::done(Observed::Hook { text: "ok".into() }, "");
         for (step, said) in [
             ("drain", "drain the host: done: ok"),
             ("run:/usr/lib/hook", "run a hook (/usr/lib/hook): done: ok"),

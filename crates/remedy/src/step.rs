@@ -92,6 +92,15 @@ impl Step {
         matches!(self, Step::Reboot | Step::Stress(_) | Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_))
     }
 
+    /// Whether the step may stop or damage what runs on its host: after a drain it is begun only on a host that is still empty.
+    pub fn needs_empty_host(&self) -> bool {
+        match self {
+            Step::Restore(step) => matches!(**step, Step::Debug(_)),
+            Step::Drain | Step::Return | Step::TuneReporting(_) => false,
+            step => step.touches_host(),
+        }
+    }
+
     /// Whether the step leaves settings behind that [`Step::Restore`] can take back.
     pub fn has_way_back(&self) -> bool {
         matches!(self, Step::Firmware { .. } | Step::TuneReporting(_) | Step::Debug(_))

@@ -16,6 +16,7 @@ mod suite {
     mod parts;
     mod policy;
     mod redfish;
+    mod schedulers;
     mod service;
     mod settings;
     mod simulate;

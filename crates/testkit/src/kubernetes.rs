@@ -105,6 +105,11 @@ impl ApiServer {
         self.send(method, path, "application/json", body)
     }
 
+    /// Asks for a change of an object by a strategic merge patch; `None` where there is no answer.
+    pub fn patch(&self, path: &str, body: &str) -> Option<Answer> {
+        self.send("PATCH", path, "application/strategic-merge-patch+json", body)
+    }
+
     /// Makes the object that a manifest describes.
     ///
     /// # Panics

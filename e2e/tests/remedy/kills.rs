@@ -21,7 +21,7 @@ fn hook(folder: &Path, name: &str) -> String {
     let effects = folder.join("effects").display().to_string();
     let script = format!(
         "[ \"$1\" = find ] && {{ grep -qx \"$SUREFOOT_HOST {name}\" {effects} && exit 0; exit 3; }}\n\
-         sleep 0.1\necho \"$SUREFOOT_HOST {name}\" >> {effects}\nsleep 0.1"
+         sleep 0.1\necho \"$SUREFOOT_HOST {name}\" >> {effects}\nsleep 0.1\necho \"seen: $(tail -n 1 {effects})\""
     );
     executable(folder, name, &script).display().to_string()
 }

@@ -4,7 +4,7 @@
 //! and resumes the node. The guide shows the timeline that this prints (`SUREFOOT_TIMELINE=FILE`).
 
 use super::failing::Failing;
-use super::server::{Server, folder};
+use super::server::{Server, executable, folder};
 use crate::memory::recorded::{ROW, host};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -164,7 +164,11 @@ fn from_errors_to_a_repaired_node_that_works_again() {
     }
     let (cluster, controller) = (Cluster::start().unwrap(), Controller::start().unwrap());
     let folder = folder();
-    fs::write(folder.path().join("maker.toml"), ADAPTER).unwrap();
+    // What the firmware says of its repair.
+    let report = "echo '{\"rows_asked\": 1, \"rows_accepted\": 1, \"spare_rows_left\": 3}'";
+    let report = executable(folder.path(), "report", report);
+    let adapter = format!("{ADAPTER}\n[report]\nrun = \"{}\"\n", report.display());
+    fs::write(folder.path().join("maker.toml"), adapter).unwrap();
     let before = (setting(&controller, "ProcTurboMode"), setting(&controller, "NumCores"));
     let tree = host();
     let failing = Failing::quiet(tree.path());

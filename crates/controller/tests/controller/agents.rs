@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_controller::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer, Protocol};
 use surefoot_model::{
-    Finding, Headline, Health, LostRate, MachineId, Part, Room, RoomHealth, Severity, Subject, SubjectKind,
+    Finding, Headline, Health, LostRate, MachineId, Observed, Part, Room, RoomHealth, Severity, Subject, SubjectKind,
 };
 use surefoot_remedy::act::{Act, Found, Order, Outcome};
 
@@ -64,12 +64,12 @@ impl Act for Noted {
                 again_in_ns: 1_000_000,
             };
         }
-        Outcome::Done { detail: "restarted".into(), memo: String::new() }
+        Outcome::done(Observed::Effect { evidence: "restarted".into() }, "")
     }
 
     fn find(&self, _: &Order) -> Found {
         self.found.fetch_add(1, Ordering::Relaxed);
-        Found::Effect { detail: "it was restarted".into(), memo: String::new() }
+        Found::Effect { observed: Observed::Effect { evidence: "it was restarted".into() }, memo: String::new() }
     }
 }
 

@@ -40,8 +40,10 @@ impl Setup {
         }
         let setup = Setup::new("");
         let runs = setup.home.path().join("runs");
-        let script =
-            format!("#!/bin/sh\necho \"$SUREFOOT_HOST $SUREFOOT_FAULT $SUREFOOT_SUBJECT\" >> {}\n", runs.display());
+        let script = format!(
+            "#!/bin/sh\necho \"$SUREFOOT_HOST $SUREFOOT_FAULT $SUREFOOT_SUBJECT\" >> {0}\necho \"seen: $(tail -n 1 {0})\"\n",
+            runs.display()
+        );
         setup.file("hook", &script, 0o755);
         // Every folder above must be root's alone as well.
         std::fs::set_permissions(setup.home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -70,7 +72,7 @@ impl Setup {
         let tables = [("hook", 1), ("hook2", 2)].map(|(name, count)| {
             let script = format!(
                 "#!/bin/sh\nif [ \"$1\" = find ]; then [ \"$(grep -c \"^$SUREFOOT_HOST \" {0})\" -ge {count} ] && exit 0; exit 3; fi\n\
-                 echo \"$SUREFOOT_HOST $SUREFOOT_FAULT $SUREFOOT_SUBJECT\" >> {0}\n",
+                 echo \"$SUREFOOT_HOST $SUREFOOT_FAULT $SUREFOOT_SUBJECT\" >> {0}\necho \"seen: $(tail -n 1 {0})\"\n",
                 runs.display()
             );
             format!("[[hook]]\npath = \"{}\"\ncan_find = true\n", self.file(name, &script, 0o755).display())

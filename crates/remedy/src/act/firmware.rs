@@ -2,10 +2,12 @@
 //!
 //! What stood there is remembered before anything is changed, so that `restore` finds it whatever happens between.
 
-use super::redfish::{Attributes, Bmc, Refused, typed};
+use super::redfish::{Attributes, Bmc, Machine, Refused, typed};
+use super::shown::{cut, remarked};
 use super::{Order, Outcome};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
+use surefoot_model::Observed;
 use surefoot_outside::http::redfish::System;
 
 /// What a change of settings remembers.
@@ -35,14 +37,33 @@ fn change(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) 
     if known.is_none() {
         let before = [(name.to_owned(), to_come[name].clone())].into();
         let memo = serde_json::to_string(&Memo { before, system: machine.system }).unwrap_or_default();
-        let detail = format!("{name} was {}{}", now[name], machine.doubt);
+        let detail = remarked(&format!("{name} was {}", now[name]), &machine.doubt);
         return Ok(Outcome::GoesOn { detail, memo, again_in_ns: 0 });
     }
     if to_come.get(name) != Some(&wanted) {
         bmc.set(&machine, &[(name.to_owned(), wanted.clone())].into(), stop)?;
     }
-    let when = if now.get(name) == Some(&wanted) { "" } else { "; it takes effect when the host restarts" };
-    Ok(Outcome::Done { detail: format!("{name} = {wanted}{when}{}", machine.doubt), memo: order.memo.clone() })
+    let observed = read_back(bmc, &machine, &[(name.to_owned(), wanted)].into(), stop)?;
+    Ok(Outcome::Done { observed, remark: machine.doubt, memo: order.memo.clone() })
+}
+
+/// What the controller has for these settings now. Refused where it is neither in force nor set for the next restart.
+pub(super) fn read_back(
+    bmc: &Bmc,
+    machine: &Machine,
+    wanted: &Attributes,
+    stop: &AtomicBool,
+) -> Result<Observed, Refused> {
+    let (now, to_come) = bmc.attributes(machine, stop)?;
+    let holds = |has: &Attributes| wanted.iter().all(|(name, value)| has.get(name) == Some(value));
+    if let Some((name, value)) = wanted.iter().find(|(name, value)| to_come.get(*name) != Some(value)) {
+        let has = to_come.get(name).map_or("nothing".to_owned(), ToString::to_string);
+        let why = format!("{name} reads back as {has}, and not as {value}");
+        return Err(Refused { why, is_passing: true });
+    }
+    let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let values = wanted.iter().map(|(name, value)| (name.clone(), cut(&text(value)))).collect();
+    Ok(Observed::Settings { values, in_force: holds(&now) })
 }
 
 /// Puts back what a change remembered, and says what was found afterwards.
@@ -54,21 +75,14 @@ pub fn restore(bmc: &Bmc, order: &Order, stop: &AtomicBool) -> Outcome {
     };
     let put = || -> Result<Outcome, Refused> {
         let machine = bmc.same_machine(&memo.system, stop)?;
-        let (now, to_come) = bmc.attributes(&machine, stop)?;
+        let (_, to_come) = bmc.attributes(&machine, stop)?;
         let is_to_come = memo.before.iter().all(|(name, value)| to_come.get(name) == Some(value));
-        let is_now = memo.before.iter().all(|(name, value)| now.get(name) == Some(value));
-        let names: Vec<String> = memo.before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        let names = names.join(", ");
         if !is_to_come {
             bmc.set(&machine, &memo.before, stop)?;
         }
-        let detail = match (is_to_come, is_now) {
-            (true, true) => format!("{names} still holds: there was nothing to put back"),
-            (true, false) => format!("{names} is already set for the next restart"),
-            (false, true) => format!("{names} holds, and is set again for the next restart"),
-            (false, false) => format!("{names} again, from the next restart on"),
-        };
-        Ok(Outcome::Done { detail, memo: order.memo.clone() })
+        let remark = if is_to_come { "nothing had to be put back".to_owned() } else { String::new() };
+        let observed = read_back(bmc, &machine, &memo.before, stop)?;
+        Ok(Outcome::Done { observed, remark, memo: order.memo.clone() })
     };
     put().unwrap_or_else(|refused| refused.outcome(&order.memo))
 }

@@ -9,7 +9,7 @@ use super::redfish::Bmc;
 use super::shown::cut;
 use super::stress::Stress;
 use super::ticket::TicketSystem;
-use super::{Act, Found, Order, Outcome, firmware, own, pages, unit};
+use super::{Act, Found, Order, Outcome, firmware, own, pages, recheck, unit};
 use crate::Step;
 use crate::policy::HostNames;
 use std::collections::BTreeMap;
@@ -100,6 +100,28 @@ impl Hands {
         }
     }
 
+    /// Whether the host of a step that may stop its work is as empty as its drain left it. Work may come back at any moment after that: people
+    /// resume nodes and start jobs.
+    ///
+    /// # Errors
+    /// The outcome of the step, which is not begun.
+    pub fn still_empty(&self, order: &Order, stop: &AtomicBool) -> Result<(), Outcome> {
+        if !order.is_after_drain || !order.step.needs_empty_host() {
+            return Ok(());
+        }
+        let is_way_back = matches!(order.step, Step::Restore(_));
+        self.drainer(order).still_empty(order, stop).map_err(|stopped| match stopped {
+            Outcome::Failed { detail, is_passing, .. } => Outcome::Failed {
+                detail: format!(
+                    "{detail}. Nothing was done to the host: drain it by hand and approve the case, or cancel the case"
+                ),
+                memo: order.memo.clone(),
+                is_passing: is_passing || is_way_back,
+            },
+            other => other,
+        })
+    }
+
     /// The host's name and its others, as the policy file gives them.
     pub fn names<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a str> {
         self.config.hosts.names(host)
@@ -170,8 +192,7 @@ impl Hands {
             Err(why) => return failed(why, order),
         };
         match &order.step {
-            Step::SoftRepair(_) => debug_mode::repair(&bmc, times, &adapter.soft_repair, adapter.spares, order, stop),
-            Step::HardRepair(_) => debug_mode::repair(&bmc, times, &adapter.hard_repair, adapter.spares, order, stop),
+            Step::SoftRepair(_) | Step::HardRepair(_) => debug_mode::repair(&bmc, times, &adapter, order, stop),
             _ => debug_mode::debug(&bmc, times, &adapter.debug, order, stop),
         }
     }
@@ -308,9 +329,11 @@ impl Act for Hands {
     }
 
     fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        if let Err(stopped) = self.still_empty(order, stop) {
+            return stopped;
+        }
         match &order.step {
-            // The engine has looked at the alert by itself; what is left to do is nothing.
-            Step::Recheck => Outcome::Done { detail: "the alert still holds".to_owned(), memo: String::new() },
+            Step::Recheck => recheck::judge(order.readings.clone()),
             Step::Drain => self.drainer(order).drain(order, stop),
             Step::Return => self.drainer(order).restore(order, stop),
             Step::Stress(time) => self.stress(order).run(*time, order, stop),

@@ -11,7 +11,7 @@
 //! | `SUREFOOT_MEMO` | what an earlier attempt left |
 //!
 //! Exit codes of `run`: 0 done, 75 (EX_TEMPFAIL) try again later, 3 it goes on (called again), any other failed. Its last line on standard output is what is
-//! shown; a line that begins with `memo: ` is handed to the next attempt. Exit codes of `find`: 0 the effect is there, 3 it may be done again,
+//! shown; a line that begins with `memo: ` is handed to the next attempt, and one that begins with `seen: ` says what was observed of the effect. Exit codes of `find`: 0 the effect is there, 3 it may be done again,
 //! any other nobody can tell.
 
 use super::shown::{beginning, cut, last_words};
@@ -24,6 +24,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_foreign::said;
+use surefoot_model::Observed;
 use surefoot_sys::program::{self, Broken, Ended};
 
 /// EX_TEMPFAIL of sysexits.h.
@@ -36,6 +37,8 @@ const AGAIN_IN_NS: u64 = 30_000_000_000;
 const FIND_PATIENCE: Duration = Duration::from_secs(60);
 /// The longest value of a variable; the kernel bears 128 KiB.
 const VARIABLE_BYTES_MAX: usize = 16 << 10;
+/// What begins the line that says what a hook observed of its effect.
+const SEEN: &str = "seen: ";
 /// The longest memo.
 const MEMO_BYTES_MAX: usize = 4 << 10;
 
@@ -68,7 +71,7 @@ pub fn run(path: &str, rule: &HookRule, order: &Order, stop: &AtomicBool) -> Out
         // Killed half way: the same as after a crash, so that a controller that is stopped in order does nothing twice either.
         Err(broken @ Broken::Stopped) => {
             return match find(path, rule, order) {
-                Found::Effect { detail, memo } => Outcome::Done { detail, memo },
+                Found::Effect { observed, memo } => Outcome::done(observed, memo),
                 Found::MayRepeat => failed(format!("{path}: {broken}"), true),
                 Found::Unknown { why } => failed(format!("{path}: {broken}: {why}"), false),
             };
@@ -77,7 +80,7 @@ pub fn run(path: &str, rule: &HookRule, order: &Order, stop: &AtomicBool) -> Out
     };
     let (words, memo) = (words_of(&ended), memo_of(&ended, order));
     match ended.code {
-        0 => Outcome::Done { detail: words, memo },
+        0 => Outcome::Done { observed: seen_of(&ended), remark: words, memo },
         AGAIN => Outcome::GoesOn { detail: words, memo, again_in_ns: AGAIN_IN_NS },
         code => Outcome::Failed {
             detail: format!("{path} ended with {code}: {words}"),
@@ -103,7 +106,10 @@ pub fn find(path: &str, rule: &HookRule, order: &Order) -> Found {
         Err(why) => return Found::Unknown { why },
     };
     match program::run(command(path, &found, "find", order), b"", FIND_PATIENCE, &AtomicBool::new(false)) {
-        Ok(ended) if ended.code == 0 => Found::Effect { detail: words_of(&ended), memo: memo_of(&ended, order) },
+        Ok(ended) if ended.code == 0 => {
+            // To find is to look.
+            Found::Effect { observed: Observed::Hook { text: words_of(&ended) }, memo: memo_of(&ended, order) }
+        }
         Ok(ended) if ended.code == AGAIN => Found::MayRepeat,
         Ok(ended) => Found::Unknown { why: format!("{path} find ended with {}: {}", ended.code, words_of(&ended)) },
         Err(broken) => Found::Unknown { why: format!("{path} find: {broken}") },
@@ -172,10 +178,20 @@ fn command(path: &str, found: &Path, verb: &str, order: &Order) -> Command {
 
 fn words_of(ended: &Ended) -> String {
     let said = String::from_utf8_lossy(&ended.output);
-    let line = said.lines().rev().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("memo: "));
+    let is_words = |line: &&str| !line.is_empty() && !line.starts_with("memo: ") && !line.starts_with(SEEN);
+    let line = said.lines().rev().map(str::trim).find(is_words);
     match line {
         Some(line) => cut(line),
         None => last_words(&ended.complaint),
+    }
+}
+
+/// What the hook says it observed of its effect.
+fn seen_of(ended: &Ended) -> Observed {
+    let said = String::from_utf8_lossy(&ended.output);
+    match said.lines().rev().find_map(|line| line.strip_prefix(SEEN)).map(str::trim).filter(|text| !text.is_empty()) {
+        Some(text) => Observed::Hook { text: cut(text) },
+        None => Observed::Unobserved { why: "the hook ended with 0 and printed no line 'seen: TEXT'".to_owned() },
     }
 }
 

@@ -6,13 +6,14 @@
 
 use super::reboot::Times;
 use super::redfish::Refused;
-use super::shown::{cut, last_words};
+use super::shown::{cut, last_words, remarked};
 use super::{Found, Order, Outcome, machine};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use surefoot_model::{Observed, RestartProof};
 use surefoot_outside::address::shown;
 use surefoot_sys::program;
 
@@ -161,7 +162,7 @@ impl Ipmi {
         let Some(memo) = known else {
             let part = if is_on { Part::Off } else { Part::On };
             let detail = if is_on { "about to switch it off" } else { "it has no power: about to switch it on" };
-            return Ok(Memo { part, asked_s: 0 }.goes_on(&format!("{detail}{doubt}"), 0));
+            return Ok(Memo { part, asked_s: 0 }.goes_on(&remarked(detail, &doubt), 0));
         };
         let waited = Duration::from_secs(if memo.asked_s == 0 { 0 } else { now_s().saturating_sub(memo.asked_s) });
         match (memo.part, is_on) {
@@ -186,10 +187,10 @@ impl Ipmi {
                 Ok(Memo { asked_s, ..memo }.goes_on("it is switched on", again_in_ns))
             }
             // IPMI does not tell how far a machine has started.
-            (Part::On, true) if memo.asked_s != 0 && waited >= times.settle => Ok(Outcome::Done {
-                detail: format!("it is back after {} s{doubt}", waited.as_secs()),
-                memo: order.memo.clone(),
-            }),
+            (Part::On, true) if memo.asked_s != 0 && waited >= times.settle => {
+                let observed = Observed::Restarted { proof: RestartProof::PowerCycle, after_s: waited.as_secs() };
+                Ok(Outcome::Done { observed, remark: doubt, memo: order.memo.clone() })
+            }
             (Part::On, true) if memo.asked_s == 0 => {
                 Ok(Memo { asked_s: now_s(), ..memo }.goes_on("it has power", again_in_ns))
             }

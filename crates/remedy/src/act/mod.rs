@@ -15,6 +15,7 @@ mod own;
 mod pages;
 pub mod presence;
 mod reboot;
+mod recheck;
 mod redfish;
 mod shown;
 mod stress;
@@ -24,19 +25,20 @@ mod unit;
 pub use doubts::doubts;
 pub use drain::Drainer;
 pub use drain::kubernetes::Kubernetes;
-pub use drain::slurm::Slurm;
+pub use drain::slurm::{Commands, Slurm};
 pub use hands::{Hands, HandsConfig};
 pub use hook::{HookRule, trusted, trusted_file};
 pub use ipmi::Ipmi;
 pub use of_policies::secret_files;
 pub use reboot::{ANOTHER_MACHINE, Times};
+pub use recheck::judge;
 pub use redfish::{Attributes, Bmc, Machine, Refused};
 pub use ticket::TicketSystem;
 
 use crate::Step;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
-use surefoot_model::{MachineId, Severity};
+use surefoot_model::{AlertReading, MachineId, Observed, Severity};
 
 /// What is to be done: one attempt at one step of a case. As JSON it is what an agent is told to do on its host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -66,6 +68,15 @@ pub struct Order {
     /// See [`surefoot_model::CaseStep::memo`]; what an attempt or an earlier part of the step left. Of [`Step::Restore`] it is at first
     /// the memo of the step that is to be taken back.
     pub memo: String,
+    /// See [`surefoot_model::Case::alert_key`]; no step that an agent does asks for it.
+    #[serde(skip)]
+    pub alert_key: String,
+    /// What is known of the alert: at first what the case says, and what everyone says who was asked, for a recheck.
+    #[serde(skip)]
+    pub readings: Vec<AlertReading>,
+    /// Whether an earlier step of the case has drained the host.
+    #[serde(skip)]
+    pub is_after_drain: bool,
     /// What the steps before it remember, in order: the step's words and its memo. No step that an agent does asks for it.
     #[serde(skip)]
     pub earlier: Vec<(String, String)>,
@@ -104,16 +115,13 @@ pub struct Told {
 }
 
 impl Order {
-    /// What follows an outcome where it is not known whether another system means the same machine; empty where nobody asked.
+    /// What an outcome remarks where it is not known whether another system means the same machine; empty where nobody asked.
     pub(in crate::act) fn doubt(&self, why: &str) -> String {
         match &self.machine {
             Some(machine) if machine.is_unknown() => {
-                format!(
-                    "; whether that is the machine of {} is not known: no agent of it reports which it is",
-                    self.host
-                )
+                format!("whether that is the machine of {} is not known: no agent of it reports which it is", self.host)
             }
-            Some(_) => format!("; whether that is the machine of {} is not known: {why}", self.host),
+            Some(_) => format!("whether that is the machine of {} is not known: {why}", self.host),
             None => String::new(),
         }
     }
@@ -145,10 +153,13 @@ impl Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "answer::Answer", into = "answer::Answer")]
 pub enum Outcome {
-    /// It is done.
+    /// It is done, and its post-condition was looked at.
     Done {
-        /// What was done, in words.
-        detail: String,
+        /// What was seen of its effect. One that shows none ([`Observed::shows_effect`]) makes the step done only where the policy accepts
+        /// that.
+        observed: Observed,
+        /// What else a reader should know; empty for nothing.
+        remark: String,
         /// What is to be remembered, see [`surefoot_model::CaseStep::memo`].
         memo: String,
     },
@@ -192,13 +203,35 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// A step that is done, with nothing to remark.
+    pub fn done(observed: Observed, memo: impl Into<String>) -> Outcome {
+        Outcome::Done { observed, remark: String::new(), memo: memo.into() }
+    }
+
+    /// What came of it, in words.
+    pub fn words(&self) -> String {
+        match self {
+            Outcome::Done { observed, remark, .. } => match remark.as_str() {
+                "" => observed.to_string(),
+                remark => format!("{observed}; {remark}"),
+            },
+            Outcome::Waits { waits_for, .. } => format!("waits for {waits_for}"),
+            Outcome::NotNeeded { detail }
+            | Outcome::Gone { detail }
+            | Outcome::GoesOn { detail, .. }
+            | Outcome::Failed { detail, .. } => detail.clone(),
+        }
+    }
+}
+
 /// What is found of an attempt whose end nobody wrote down.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     /// Its effect is there: it is not to be done again.
     Effect {
-        /// What was found.
-        detail: String,
+        /// What was seen of it.
+        observed: Observed,
         /// What is to be remembered.
         memo: String,
     },

@@ -27,7 +27,11 @@ impl HandsConfig {
             hosts: policies.hosts.clone(),
             ..HandsConfig::default()
         };
-        let slurm = Slurm { configuration: policies.slurm.conf.clone(), requeues_jobs: policies.slurm.requeues_jobs };
+        let slurm = Slurm {
+            configuration: policies.slurm.conf.clone(),
+            requeues_jobs: policies.slurm.requeues_jobs,
+            ..Slurm::default()
+        };
         for service in &policies.services {
             let drainer = match service.drain {
                 Drain::None => Drainer::None,
@@ -110,6 +114,8 @@ fn kubernetes(policies: &Policies, service: &str) -> Result<Kubernetes> {
         server: said.server.clone(),
         identity: Identity::Token(secret(&said.token_file)?),
         trust: said.ca_file.clone().map_or(Trust::System, Trust::Signer),
+        force: said.force,
+        delete_emptydir_data: said.delete_emptydir_data,
     })
 }
 

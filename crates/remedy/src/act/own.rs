@@ -4,6 +4,7 @@ use super::shown::{cut, last_words};
 use super::{Order, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_foreign::said;
 use surefoot_hostfs::Root;
-use surefoot_model::Deed;
+use surefoot_model::{Deed, Observed};
 use surefoot_sys::program::{self, Ended};
 use surefoot_sys::run_lock::{REPORTING, RunLock};
 
@@ -30,11 +31,14 @@ pub fn reset_interface(surefoot: &Path, name: &str, order: &Order, stop: &Atomic
     match own(surefoot, &["nic", "health", "--interface", name, "--recover", "--yes", "--json"], stop) {
         Ok(ended) if ended.code <= 1 => match steps_of(&ended) {
             Err(why) => failed(format!("surefoot nic health: {why}"), false),
-            Ok(Some(steps)) if ended.code == 0 => Outcome::Done { detail: steps, memo: String::new() },
-            Ok(None) if ended.code == 0 && order.may_be_done() => Outcome::Done {
-                detail: format!("{name} does not hang; an earlier attempt may have recovered it"),
-                memo: String::new(),
-            },
+            // It ends with 0 where the interface is well at its end.
+            Ok(Some(steps)) if ended.code == 0 => {
+                Outcome::done(Observed::Effect { evidence: format!("{name} does not hang any more; {steps}") }, "")
+            }
+            Ok(None) if ended.code == 0 && order.may_be_done() => {
+                let evidence = format!("{name} does not hang; an earlier attempt may have recovered it");
+                Outcome::done(Observed::Effect { evidence }, "")
+            }
             Ok(None) if ended.code == 0 => Outcome::NotNeeded { detail: format!("{name} does not hang") },
             Ok(steps) => failed(steps.unwrap_or_else(|| "it is not ok, and no step is possible now".to_owned()), true),
         },
@@ -98,16 +102,23 @@ pub fn tune_reporting(surefoot: &Path, interval: Duration, order: &Order, stop: 
     };
     match (is_first, settings.first()) {
         (true, None) => Outcome::NotNeeded { detail: format!("the interval is {time} already") },
-        (false, None) => Outcome::Done { detail: format!("the interval is {time} already"), memo: order.memo.clone() },
+        (false, None) => match order.remembered::<Vec<Setting>>() {
+            Ok(before) => {
+                // What the first call remembered is what an attempt before this one set.
+                let names: Vec<PathBuf> = before.unwrap_or_default().into_iter().map(|setting| setting.path).collect();
+                read_back(&names, &format!("the interval is {time} already"), order)
+            }
+            Err(failed) => failed,
+        },
         (true, Some(first)) => Outcome::GoesOn {
             detail: format!("{} holds {}", first.path.display(), cut(&first.from)),
             memo: serde_json::to_string(&settings).unwrap_or_default(),
             again_in_ns: 0,
         },
-        (false, Some(first)) => Outcome::Done {
-            detail: format!("{} holds {}", first.path.display(), cut(&first.to)),
-            memo: order.memo.clone(),
-        },
+        (false, Some(_)) => {
+            let names: Vec<PathBuf> = settings.iter().map(|setting| setting.path.clone()).collect();
+            read_back(&names, "", order)
+        }
     }
 }
 
@@ -170,7 +181,24 @@ pub fn restore_reporting(order: &Order) -> Outcome {
             Err(error) => return failed(format!("{path} took {from}; what it holds cannot be read: {error}"), true),
         }
     }
-    Outcome::Done { detail: format!("{} settings are as they were", settings.len()), memo: order.memo.clone() }
+    let names: Vec<PathBuf> = settings.iter().map(|setting| setting.path.clone()).collect();
+    read_back(&names, "as it was before the case", order)
+}
+
+/// Done, with what these files hold now.
+fn read_back(paths: &[PathBuf], remark: &str, order: &Order) -> Outcome {
+    let mut values = BTreeMap::new();
+    for path in paths {
+        match Root::host().read(path) {
+            Ok(text) => drop(values.insert(cut(&path.display().to_string()), cut(text.trim()))),
+            Err(error) => {
+                let detail = format!("{} was written and cannot be read back: {error}", path.display());
+                return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
+            }
+        }
+    }
+    let observed = Observed::Settings { values, in_force: true };
+    Outcome::Done { observed, remark: remark.to_owned(), memo: order.memo.clone() }
 }
 
 /// Whether two words are the same to a parameter of a module that is on or off.
@@ -227,7 +255,7 @@ mod tests {
         assert_eq!(of("case-7-0-1-19aab", false), Outcome::NotNeeded { detail: "eth0 does not hang".into() });
         for outcome in [of("case-7-0-2-19aab", false), of("case-7-0-1-19aab", true)] {
             assert!(
-                matches!(&outcome, Outcome::Done { detail, .. } if detail.contains("earlier attempt")),
+                matches!(&outcome, Outcome::Done { .. } if outcome.words().contains("earlier attempt")),
                 "{outcome:?}"
             );
         }

@@ -7,10 +7,12 @@
 use super::debug_mode::Reported;
 use super::{Order, Outcome};
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use surefoot_foreign::said;
 use surefoot_hostfs::Root;
+use surefoot_model::Observed;
 
 /// Pages that one step takes from the kernel: memory that is not there any more is missed, too.
 const PAGES_MAX: usize = 64;
@@ -51,7 +53,7 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
     }
     let beside = match reported.without_address {
         0 => String::new(),
-        count => format!("; the pages of {count} errors without an address are not known"),
+        count => format!("the pages of {count} errors without an address are not known"),
     };
     let done = pages.len() - refused.len();
     match refused.first() {
@@ -59,13 +61,38 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
             format!("{done} pages are offline until the next boot, but not all errors are known: {unknown}"),
             true,
         ),
-        None => Outcome::Done {
-            detail: format!("{done} pages are offline until the next boot{beside}"),
-            memo: String::new(),
-        },
+        None => {
+            let asked_count = pages.len() as u64;
+            let observed = match poisoned(root, pages.keys().map(|page| page / page_bytes)) {
+                Ok(offline_count) if offline_count < asked_count => {
+                    let why = format!(
+                        "the kernel took {asked_count} pages and marks {offline_count} of them as poisoned (/proc/kpageflags)"
+                    );
+                    return failed(why, true);
+                }
+                Ok(offline_count) => Observed::PagesOffline { asked_count, offline_count },
+                Err(why) => Observed::Unobserved { why: format!("the kernel took {asked_count} pages; {why}") },
+            };
+            Outcome::Done { observed, remark: beside, memo: String::new() }
+        }
         // What is pinned today may be free later.
         Some(first) => failed(format!("{done} of {} pages are offline; {first}", pages.len()), true),
     }
+}
+
+/// How many of these page frames the kernel marks as poisoned.
+fn poisoned(root: &Root, frames: impl Iterator<Item = u64>) -> Result<u64, String> {
+    const HWPOISON: u64 = 1 << 19;
+    let path = root.proc("kpageflags");
+    let cannot = |error: &io::Error| format!("{} cannot be read: {}", path.display(), said(error));
+    let file = File::open(&path).map_err(|error| cannot(&error))?;
+    let mut count = 0;
+    for frame in frames {
+        let mut flags = [0; 8];
+        file.read_exact_at(&mut flags, frame * 8).map_err(|error| cannot(&error))?;
+        count += u64::from(u64::from_ne_bytes(flags) & HWPOISON != 0);
+    }
+    Ok(count)
 }
 
 #[cfg(test)]
@@ -88,10 +115,26 @@ mod tests {
     fn each_page_is_told_to_the_kernel_once() {
         let host = HostTree::new().file("sys/devices/system/memory/soft_offline_page", "");
         let root = Root::at(host.path());
-        match offline(&root, &reported(&[0x1234, 0x1fff, 0x5000]), 4096, &order()) {
-            Outcome::Done { detail, .. } => assert!(detail.starts_with("2 pages"), "{detail}"),
+        let offline = || super::offline(&root, &reported(&[0x1234, 0x1fff, 0x5000]), 4096, &order());
+        // Nobody says what became of the pages.
+        match offline() {
+            Outcome::Done { observed, .. } => assert!(!observed.shows_effect(), "{observed}"),
             other => panic!("{other:?}"),
         }
+        let flags = |poisoned: &[usize]| {
+            let mut flags = [0u64; 8];
+            poisoned.iter().for_each(|frame| flags[*frame] = 1 << 19 | 1);
+            let bytes: Vec<u8> = flags.iter().flat_map(|flags| flags.to_ne_bytes()).collect();
+            std::fs::create_dir_all(host.path().join("proc")).unwrap();
+            std::fs::write(host.path().join("proc/kpageflags"), bytes).unwrap();
+        };
+        flags(&[1]);
+        match offline() {
+            Outcome::Failed { detail, is_passing: true, .. } => assert!(detail.contains("marks 1 of them"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+        flags(&[1, 5, 6]);
+        assert_eq!(offline(), Outcome::done(Observed::PagesOffline { asked_count: 2, offline_count: 2 }, ""));
         // A file of a made-up tree keeps the last of both where the kernel takes each.
         let told = std::fs::read_to_string(root.sys("devices/system/memory/soft_offline_page")).unwrap();
         assert_eq!(told, "0x5000");
@@ -107,7 +150,7 @@ mod tests {
         let addresses = [(0x1234, false), (0x5000, true), (0x5040, false)].into();
         let outcome =
             offline(&root, &Reported { addresses, without_address: 3, ..Reported::default() }, 4096, &order());
-        assert!(matches!(&outcome, Outcome::Done { detail, .. } if detail.contains("3 errors without")), "{outcome:?}");
+        assert!(matches!(&outcome, Outcome::Done { remark, .. } if remark.contains("3 errors without")), "{outcome:?}");
         let told = |how: &str| std::fs::read_to_string(host.path().join(file(how))).unwrap();
         assert_eq!((told("soft"), told("hard")), ("0x1000".to_owned(), "0x5000".to_owned()));
         let none = Reported { without_address: 3, ..Reported::default() };

@@ -4,14 +4,14 @@
 //! in between tells whether the restart was asked for.
 
 use super::redfish::{Bmc, Refused};
-use super::shown::{cut, last_words};
+use super::shown::{cut, last_words, remarked};
 use super::{Found, Order, Outcome, machine};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surefoot_hostfs::Root;
-use surefoot_model::MachineId;
+use surefoot_model::{MachineId, Observed, RestartProof};
 use surefoot_outside::http::redfish::System;
 use surefoot_sys::program;
 
@@ -94,7 +94,7 @@ fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> R
             system: machine.system,
             ..Memo::default()
         };
-        return Ok(goes_on(&format!("about to restart{}", machine.doubt), &memo, 0));
+        return Ok(goes_on(&remarked("about to restart", &machine.doubt), &memo, 0));
     };
     if memo.asked_s == 0 {
         bmc.restart(&machine, stop)?;
@@ -110,8 +110,21 @@ fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> R
         None => waited >= times.settle,
     };
     if machine.is_on() && is_up {
-        let detail = format!("it is back after {} s{}", waited.as_secs(), machine.doubt);
-        return Ok(Outcome::Done { detail, memo: memo.text() });
+        let is_reset = !memo.before.is_empty() && machine.last_reset.as_ref().is_some_and(|last| *last != memo.before);
+        let proof = match machine.progress {
+            Some(_) => Some(RestartProof::BootProgress),
+            None => is_reset.then_some(RestartProof::LastReset),
+        };
+        let observed = match proof {
+            Some(proof) => Observed::Restarted { proof, after_s: waited.as_secs() },
+            None => Observed::Unobserved {
+                why: format!(
+                    "power is on {} s after the request, and the controller reports neither BootProgress nor another LastResetTime",
+                    waited.as_secs()
+                ),
+            },
+        };
+        return Ok(Outcome::Done { observed, remark: machine.doubt, memo: memo.text() });
     }
     if waited >= times.limit {
         let progress =
@@ -138,7 +151,11 @@ pub fn find_by_bmc(bmc: &Bmc, order: &Order) -> Found {
     match bmc.same_machine(&memo.system, &AtomicBool::new(false)) {
         Ok(machine) if !memo.before.is_empty() => match machine.last_reset {
             Some(last) if last == memo.before => Found::MayRepeat,
-            _ => Found::Effect { detail: "it was restarted".to_owned(), memo: order.memo.clone() },
+            Some(_) => Found::Effect {
+                observed: Observed::Restarted { proof: RestartProof::LastReset, after_s: 0 },
+                memo: order.memo.clone(),
+            },
+            None => Found::Unknown { why: "its controller no longer tells when it was restarted last".to_owned() },
         },
         Ok(_) => Found::Unknown { why: "its controller does not tell when it was restarted last".to_owned() },
         Err(refused) => Found::Unknown { why: refused.why },
@@ -162,7 +179,7 @@ pub fn here(root: &Root, order: &Order, stop: &AtomicBool) -> Outcome {
         None if !machine.is_known() => failed(UNPROVABLE.to_owned(), false),
         None => goes_on("about to restart", &Memo { before: boot, machine, ..Memo::default() }, 0),
         Some(memo) if memo.before != boot => match memo.machine.is(&machine) {
-            Some(true) => Outcome::Done { detail: "it was restarted".to_owned(), memo: memo.text() },
+            Some(true) => Outcome::done(Observed::Restarted { proof: RestartProof::BootId, after_s: 0 }, memo.text()),
             Some(false) => failed(format!("not done: {ANOTHER_MACHINE}; {} was to restart", memo.machine), false),
             None => failed(UNKNOWN_MACHINE.to_owned(), false),
         },

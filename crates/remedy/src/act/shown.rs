@@ -26,3 +26,8 @@ pub fn beginning(text: &str, bytes_max: usize) -> &str {
     let end = (0..=text.len().min(bytes_max)).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
+
+/// A text with a remark behind it, where there is one.
+pub fn remarked(text: &str, remark: &str) -> String {
+    if remark.is_empty() { text.to_owned() } else { format!("{text}; {remark}") }
+}

@@ -5,6 +5,7 @@ use super::{Order, Outcome};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_model::Observed;
 use surefoot_sys::program::{self, Broken};
 
 /// It takes a while to get its memory and to end beyond the time that it was given.
@@ -48,10 +49,7 @@ impl Stress {
         command.env_clear().env("LC_ALL", "C").current_dir("/");
         match program::run(command, b"", time + BEYOND, stop) {
             Ok(ended) => match judged(ended.code, &ended.output) {
-                Ok(said) => Outcome::Done {
-                    detail: format!("no error in {} s: {said}", time.as_secs()),
-                    memo: order.memo.clone(),
-                },
+                Ok(observed) => Outcome::done(observed, order.memo.clone()),
                 Err((why, is_passing)) => failed(why, is_passing),
             },
             Err(broken @ Broken::Stopped) => failed(format!("stressapptest: {broken}"), true),
@@ -60,13 +58,20 @@ impl Stress {
     }
 }
 
-/// What its end says of the memory: its last words, or why there is no such, and whether it may be tried again. That it was killed, or had
-/// no memory to test, is no word on a module.
-fn judged(code: i32, output: &[u8]) -> Result<String, (String, bool)> {
+/// What its end says of the memory: how much was tested, or why that is not known, and whether it may be tried again. That it was killed, or
+/// had no memory to test, is no word on a module.
+fn judged(code: i32, output: &[u8]) -> Result<Observed, (String, bool)> {
     let said = last_words(output);
     let says = |what: &[u8]| output.windows(what.len()).any(|words| words == what);
     match code {
-        0 if says(PASSED) => Ok(said),
+        0 if says(PASSED) => match tested(&String::from_utf8_lossy(output)) {
+            Some((tested_s, copied_mebibytes @ 1.., error_count @ 0)) => {
+                Ok(Observed::Tested { tested_s, copied_mebibytes, error_count })
+            }
+            Some((_, 0, _)) => Err(("stressapptest passed, and copied no memory".to_owned(), true)),
+            Some((_, _, count)) => Err((format!("stressapptest found {count} errors, and says that it passed"), false)),
+            None => Err((format!("stressapptest does not say how much it tested: {said}"), true)),
+        },
         _ if says(FOUND) => Err((format!("stressapptest found errors (exit code {code}): {said}"), false)),
         137 => Err((
             "stressapptest was killed: was there so much memory? mebibytes in [stress] of the policies bounds it"
@@ -78,14 +83,45 @@ fn judged(code: i32, output: &[u8]) -> Result<String, (String, bool)> {
     }
 }
 
+/// Seconds, MiB copied, and errors, as its summary has them: `Stats: Completed: 5816.00M in 1.00s 5800.11MB/s, with 0 hardware incidents, 0
+/// errors`.
+fn tested(output: &str) -> Option<(u64, u64, u64)> {
+    let line = output.lines().find_map(|line| line.split_once("Stats: Completed: ")).map(|(_, rest)| rest)?;
+    let number = |word: &str| word.split('.').next()?.parse::<u64>().ok();
+    let (copied, rest) = line.split_once("M in ")?;
+    let (seconds, rest) = rest.split_once("s ")?;
+    let (incidents, errors) = rest.split_once(", with ")?.1.split_once(" hardware incidents, ")?;
+    let errors = errors.trim().strip_suffix(" errors")?;
+    Some((number(seconds)?, number(copied)?, number(incidents)?.saturating_add(number(errors)?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn what_was_tested_is_read_from_its_summary() {
+        let of = |line: &str| judged(0, format!("Log: x\n{line}\nStatus: PASS\n").as_bytes());
+        assert_eq!(
+            of(
+                "2026/11/30-15:00:00(UTC) Stats: Completed: 5816.00M in 60.01s 5800.11MB/s, with 0 hardware incidents, 0 errors"
+            ),
+            Ok(Observed::Tested { tested_s: 60, copied_mebibytes: 5_816, error_count: 0 })
+        );
+        for (line, passes) in [
+            ("Stats: Completed: 5816.00M in 60.01s 58MB/s, with 1 hardware incidents, 0 errors", false),
+            ("Stats: Completed: 5816.00M in 60.01s 58MB/s, with 0 hardware incidents, 2 errors", false),
+            ("Stats: Completed: 0.00M in 60.01s 0MB/s, with 0 hardware incidents, 0 errors", true),
+            ("Stats: Completed: much", true),
+            ("", true),
+        ] {
+            assert_eq!(of(line).unwrap_err().1, passes, "{line}");
+        }
+    }
+
+    #[test]
     fn only_errors_that_it_found_are_errors() {
         let is_passing = |code, output: &str| judged(code, output.as_bytes()).unwrap_err().1;
-        assert_eq!(judged(0, b"Log: x\nStatus: PASS - please verify no corrected errors\n").unwrap().len(), 48);
         let bad = "Report Error: miscompare : DIMM Unknown : 1 : 4s\nStatus: FAIL - test discovered HW problems\n";
         assert!(!is_passing(1, bad));
         // The errors count, however it ended afterwards.

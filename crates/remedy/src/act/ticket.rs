@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_foreign::said;
 use surefoot_foreign::way;
-use surefoot_model::one_line;
+use surefoot_model::{Observed, one_line};
 use surefoot_outside::address::shown;
 use surefoot_outside::http::{self, Identity, Request, Trust};
 use surefoot_sys::program;
@@ -72,7 +72,7 @@ impl TicketSystem {
 }
 
 fn filed(name: &str, how: &str) -> Outcome {
-    Outcome::Done { detail: format!("ticket {}: {how}", cut(name)), memo: cut(name) }
+    Outcome::done(Observed::Ticket { ticket: cut(name), system: how.to_owned() }, cut(name))
 }
 
 fn later(detail: String) -> Outcome {

@@ -7,6 +7,7 @@ use super::{Found, Order, Outcome};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use surefoot_model::Observed;
 use surefoot_sys::program;
 
 /// How long a unit may take to stop and start.
@@ -25,10 +26,17 @@ pub fn restart(unit: &str, order: &Order, stop: &AtomicBool) -> Outcome {
         return Outcome::GoesOn { detail: format!("about to restart {}", cut(unit)), memo, again_in_ns: 0 };
     }
     match systemctl(&["restart", "--", unit], stop) {
-        Ok(_) => Outcome::Done { detail: format!("{} was restarted", cut(unit)), memo: order.memo.clone() },
+        // Whether it runs now, by another invocation than before.
+        Ok(_) => match find(unit, order) {
+            Found::Effect { observed, memo } => Outcome::done(observed, memo),
+            Found::MayRepeat => {
+                failed(format!("systemctl restarted {}, and its invocation is the same", cut(unit)), true)
+            }
+            Found::Unknown { why } => failed(why, false),
+        },
         // Whoever stops the controller meanwhile says nothing of the unit: what became of it tells its invocation.
         Err(why) if stop.load(Ordering::Relaxed) => match find(unit, order) {
-            Found::Effect { detail, memo } => Outcome::Done { detail, memo },
+            Found::Effect { observed, memo } => Outcome::done(observed, memo),
             Found::MayRepeat => failed(why, true),
             Found::Unknown { why } => failed(why, false),
         },
@@ -43,13 +51,26 @@ pub fn find(unit: &str, order: &Order) -> Found {
     }
     match invocation(unit, &AtomicBool::new(false)) {
         Ok(now) if now == order.memo || (now.is_empty() && order.memo == "none") => Found::MayRepeat,
-        Ok(_) => Found::Effect { detail: format!("{} was restarted", cut(unit)), memo: order.memo.clone() },
+        Ok(_) => match state(unit) {
+            Ok(state) if state == "active" || state == "inactive" => {
+                let evidence = format!("{} has another invocation ID and is {state}", cut(unit));
+                Found::Effect { observed: Observed::Effect { evidence }, memo: order.memo.clone() }
+            }
+            Ok(state) => Found::Unknown { why: format!("{} was restarted and is {}", cut(unit), cut(&state)) },
+            Err(why) => Found::Unknown { why },
+        },
         Err(why) => Found::Unknown { why },
     }
 }
 
 fn invocation(unit: &str, stop: &AtomicBool) -> Result<String, String> {
     systemctl(&["show", "--property=InvocationID", "--value", "--", unit], stop).map(|text| text.trim().to_owned())
+}
+
+/// systemd's word for its state. A unit of type oneshot that has ended is inactive.
+fn state(unit: &str) -> Result<String, String> {
+    let words = ["show", "--property=ActiveState", "--value", "--", unit];
+    systemctl(&words, &AtomicBool::new(false)).map(|text| text.trim().to_owned())
 }
 
 fn systemctl(arguments: &[&str], stop: &AtomicBool) -> Result<String, String> {

@@ -102,6 +102,15 @@ pub(super) fn give_back(case: &mut Case, ends_as: CaseState, why: &str, now_real
     }
 }
 
+/// The host is given back besides, where it is out.
+pub(super) fn add_return(case: &mut Case) {
+    let step = Step::Return.to_string();
+    let is_there = case.steps.iter().any(|there| there.step == step && there.state == StepState::Pending);
+    if case.is_drained && !is_there {
+        case.steps.push(CaseStep { step, ..CaseStep::default() });
+    }
+}
+
 /// Whether the newest return had nothing to do and the host still counts as drained: its scheduler left the policy.
 pub fn is_left_drained(case: &Case) -> bool {
     let newest = case.steps.iter().rfind(|step| step.step == Step::Return.to_string());

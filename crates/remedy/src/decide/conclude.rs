@@ -4,7 +4,7 @@ use super::{NO_LINE, actor, closing, entry};
 use crate::Step;
 use crate::act::{Found, Outcome};
 use crate::policy::{HOUR_NS, Policies, Retry};
-use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, StepState};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, Observed, StepState};
 
 /// Steps that the engine added to end a case, and tickets, are tried for about so long before a person is told that they fail: a
 /// ticket system may be down for days, and settings are not to stay changed because a management controller hung for a night.
@@ -48,11 +48,10 @@ pub fn found(
     let step = next.steps[index].step.clone();
     let mut end = End { policies, index, now_ns: now_realtime_ns };
     let (action, reason) = match found {
-        Found::Effect { detail, memo } => {
-            let done = Outcome::Done { detail: detail.clone(), memo: memo.clone() };
-            end.outcome(&mut next, &done);
-            ("found_done", detail.clone())
-        }
+        Found::Effect { observed, memo } => match end.outcome(&mut next, &Outcome::done(observed.clone(), memo)) {
+            ("done", detail) => ("found_done", detail),
+            other => other,
+        },
         Found::MayRepeat => {
             let (memo, detail) = (next.steps[index].memo.clone(), "its controller died or lost its store".to_owned());
             end.failed(&mut next, &detail, memo, true);
@@ -94,10 +93,17 @@ struct End<'a> {
 impl End<'_> {
     fn outcome(&mut self, case: &mut Case, outcome: &Outcome) -> (&'static str, String) {
         match outcome {
-            Outcome::Done { detail, memo } => {
-                self.write(case, StepState::Done, detail, memo.clone());
+            Outcome::Done { observed, memo, .. } if !self.is_accepted(case, observed) => {
+                let detail = self.unobserved(case, &outcome.words());
+                let is_final = self.failed(case, &detail, memo.clone(), false);
+                (if is_final { "failed" } else { "failed_for_now" }, kept(&detail))
+            }
+            Outcome::Done { observed, memo, .. } => {
+                let detail = outcome.words();
+                self.write(case, StepState::Done, &detail, memo.clone());
+                self.step(case).observed = Some(observed.clone());
                 self.done(case);
-                ("done", kept(detail))
+                ("done", kept(&detail))
             }
             Outcome::NotNeeded { detail } => {
                 self.not_needed(case, detail);
@@ -133,6 +139,14 @@ impl End<'_> {
             self.after_cancel(case);
             return ("broken_off", kept(detail));
         }
+        if let Some(why) = self.overdue(case) {
+            let detail = format!("{why}: {detail}. The drain is broken off");
+            self.write(case, StepState::Failed, &detail, memo.to_owned());
+            self.give_up(case);
+            // It holds no place of its service for ever.
+            closing::add_return(case);
+            return ("failed", kept(&detail));
+        }
         let said = self.step(case).outcome.clone();
         self.write(case, StepState::Running, detail, memo.to_owned());
         if case.state == CaseState::Running {
@@ -144,6 +158,27 @@ impl End<'_> {
         step.not_before_realtime_ns = self.now_ns.saturating_add(again_in_ns);
         // A drain that waits for a job of weeks says the same at each look: the trail has it once.
         (if step.outcome == said { NO_LINE } else { "goes_on_later" }, kept(detail))
+    }
+
+    /// Whether what was seen makes the step done: it shows the effect, or the policy accepts that nothing can be seen of it. A dry run has
+    /// no effect to see.
+    fn is_accepted(&self, case: &Case, observed: &Observed) -> bool {
+        let accepts = || self.policies.policy(&case.policy).is_some_and(|policy| policy.accepts_unobserved);
+        observed.shows_effect() || case.is_dry_run && matches!(observed, Observed::DryRun { .. }) || accepts()
+    }
+
+    fn unobserved(&self, case: &Case, words: &str) -> String {
+        let policy = &case.policy;
+        format!("{words}. Check by hand, or set unobserved = \"accept\" in policy '{policy}' to go on without a look")
+    }
+
+    /// Why the step is a drain that has waited too long.
+    fn overdue(&self, case: &Case) -> Option<String> {
+        let policy = self.policies.policy(&case.policy).filter(|_| self.is_drain(case) && case.ends_as.is_none())?;
+        let lasted_ns = self.now_ns.saturating_sub(case.steps[self.index].begun_realtime_ns);
+        let hours = policy.drain_within_ns as f64 / HOUR_NS as f64;
+        (lasted_ns >= policy.drain_within_ns)
+            .then(|| format!("the host is not empty {hours:.1} h after the drain began"))
     }
 
     fn is_drain(&self, case: &Case) -> bool {
@@ -184,7 +219,7 @@ impl End<'_> {
                 case.ticket = if step.memo.is_empty() { step.outcome.clone() } else { kept(&step.memo) };
             }
             // Looked at again after a repair, and not repaired.
-            Ok(Step::Recheck) if case.is_firing && is_repaired(case) && case.ends_as.is_none() => {
+            Ok(Step::Recheck) if is_repaired(case) && case.ends_as.is_none() => {
                 self.give_up(case);
             }
             _ => {}

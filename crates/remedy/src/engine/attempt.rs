@@ -4,7 +4,7 @@ use crate::act::{Act, Found, Order, Outcome, Told};
 use crate::policy::Policies;
 use crate::{Step, decide};
 use std::sync::atomic::AtomicBool;
-use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, StepState, one_line};
+use surefoot_model::{AlertReading, AlertSource, AuditEntry, Case, CaseState, CaseStep, Observed, StepState, one_line};
 
 /// An attempt whose lease this controller holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +67,10 @@ fn told(case: &Case, index: usize, controller: &str) -> Told {
     }
 }
 
+fn is_drain_done(step: &CaseStep) -> bool {
+    step.state == StepState::Done && step.step == Step::Drain.to_string()
+}
+
 fn is_ticket(step: &CaseStep) -> bool {
     matches!(step.step.parse(), Ok(Step::Ticket(_)))
 }
@@ -98,6 +102,14 @@ impl Attempt {
             token: token(case, index, step.attempt_count),
             memo,
             earlier: case.steps[..index].iter().map(|step| (step.step.clone(), step.memo.clone())).collect(),
+            alert_key: case.alert_key.clone(),
+            readings: vec![AlertReading {
+                source: AlertSource::Store,
+                holds: Some(case.is_firing),
+                age_s: None,
+                why: String::new(),
+            }],
+            is_after_drain: case.is_drained && case.steps[..index].iter().any(is_drain_done),
             errors_since_realtime_ns: errors_since_ns(case),
             repairs: Vec::new(),
             stress_mebibytes: None,
@@ -111,10 +123,7 @@ impl Attempt {
     /// Makes it, or looks what became of it.
     pub fn make(&self, act: &dyn Act, stop: &AtomicBool) -> Ended {
         match (self.is_dry_run, self.is_in_doubt) {
-            (true, _) => {
-                let detail = format!("dry run: {}", act.dry_run(&self.order));
-                Ended::Outcome(Outcome::Done { detail, memo: String::new() })
-            }
+            (true, _) => Ended::Outcome(Outcome::done(Observed::DryRun { would: act.dry_run(&self.order) }, "")),
             (false, true) => Ended::Found(act.find(&self.order)),
             (false, false) => Ended::Outcome(act.run(&self.order, stop)),
         }

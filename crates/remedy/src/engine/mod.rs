@@ -99,6 +99,7 @@ impl Engine {
     /// use std::sync::Arc;
     /// use std::sync::atomic::AtomicBool;
     /// use surefoot_remedy::act::{Act, Found, Order, Outcome};
+    /// use surefoot_model::Observed;
     /// use surefoot_remedy::{engine::Engine, memory_book::MemoryBook, policy::Policies};
     ///
     /// struct Nothing;
@@ -108,7 +109,8 @@ impl Engine {
     ///         format!("would {} {}", order.step, order.host)
     ///     }
     ///     fn run(&self, order: &Order, _: &AtomicBool) -> Outcome {
-    ///         Outcome::Done { detail: format!("{} {}", order.step, order.host), memo: String::new() }
+    ///         let evidence = format!("{} {}", order.step, order.host);
+    ///         Outcome::done(Observed::Effect { evidence }, "")
     ///     }
     ///     fn find(&self, _: &Order) -> Found {
     ///         Found::MayRepeat

@@ -55,6 +55,10 @@ pub struct Kubernetes {
     pub token_file: PathBuf,
     /// The certificate of the authority that the server's is checked against; `None` for those that the machine trusts.
     pub ca_file: Option<PathBuf>,
+    /// Whether pods without a controller are evicted, too, as by `kubectl drain --force`.
+    pub force: bool,
+    /// Whether pods with local storage are evicted, too, as by `kubectl drain --delete-emptydir-data`.
+    pub delete_emptydir_data: bool,
 }
 
 /// How a host's baseboard management controller is reached, by Redfish or by IPMI: a table `[[bmc]]`.

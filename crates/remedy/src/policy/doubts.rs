@@ -2,6 +2,7 @@
 
 use super::{ANY_SERVICE, Match, Policies, Policy};
 use crate::Step;
+use crate::parts::repairs;
 use surefoot_model::Room;
 
 /// The most that are told; the rest is counted.
@@ -19,6 +20,7 @@ impl Policies {
             )
         }));
         doubts.extend(self.policies.iter().flat_map(faults_of_no_room));
+        doubts.extend(self.policies.iter().filter_map(unchecked_repair));
         let is_any = self.policies.iter().any(|policy| policy.service == ANY_SERVICE);
         let of_none = |name: &&str| !is_any && !self.policies.iter().any(|policy| policy.service == **name);
         let services = self.services.iter().map(|service| service.name.as_str()).filter(of_none);
@@ -78,6 +80,21 @@ fn faults_of_no_room(policy: &Policy) -> Vec<String> {
     matching.fault.iter().filter_map(doubt).collect()
 }
 
+/// A policy that returns a host without a look at what its repair did.
+fn unchecked_repair(policy: &Policy) -> Option<String> {
+    let returned = policy.steps.iter().position(|step| *step == Step::Return)?;
+    let before = &policy.steps[..returned];
+    let repaired = before.iter().rposition(repairs)?;
+    let is_check = |step: &Step| matches!(step, Step::Recheck | Step::Stress(_));
+    let (name, repair) = (&policy.name, &before[repaired]);
+    (!before[repaired..].iter().any(is_check)).then(|| {
+        format!(
+            "policy '{name}': nothing checks between '{repair}' and 'return' whether the repair worked; put 'stress:TIME', 'recheck' or both \
+             there"
+        )
+    })
+}
+
 /// The first of them, and how many more there are.
 pub(crate) fn short(mut doubts: Vec<String>) -> Vec<String> {
     let more = doubts.len().saturating_sub(TOLD_MAX);
@@ -100,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_file_without_slips_is_in_no_doubt() {
-        let text = "[[policy]]\nservice = \"web\"\nmatch = { room = \"memory\" }\nsteps = [\"drain\", \"run:/x\", \"return\"]\n\
+        let text = "[[policy]]\nservice = \"web\"\nmatch = { room = \"memory\" }\nsteps = [\"drain\", \"run:/x\", \"recheck\", \"return\"]\n\
                     [[policy]]\nservice = \"web\"\nsteps = [\"ticket:desk\"]\n[[service]]\nname = \"web\"\n\
                     [[hook]]\npath = \"/x\"\n[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"\n";
         assert_eq!(doubts(text), Vec::<String>::new());
@@ -130,6 +147,23 @@ mod tests {
         let said =
             doubts("[[policy]]\nservice = \"db\"\nsteps = [\"drain\"]\n[[service]]\nname = \"dbs\"\n").join("\n");
         assert!(said.contains("service 'dbs': no policy is for it"), "{said}");
+    }
+
+    #[test]
+    fn a_host_that_is_returned_without_a_look_at_its_repair_is_told() {
+        let of = |steps: &str| doubts(&format!("[[policy]]\nsteps = [{steps}]\n[[hook]]\npath = \"/x\"\n")).join("\n");
+        for steps in [
+            "\"drain\", \"run:/x\", \"return\"",
+            "\"recheck\", \"drain\", \"stress:1h\", \"run:/x\", \"return\", \"recheck\"",
+            "\"drain\", \"run:/x\", \"stress:1h\", \"offline-page\", \"return\"",
+        ] {
+            assert!(of(steps).contains("nothing checks between"), "{steps}: {}", of(steps));
+        }
+        for steps in
+            ["\"drain\", \"run:/x\", \"stress:1h\", \"return\"", "\"drain\", \"stress:1h\", \"return\"", "\"run:/x\""]
+        {
+            assert!(!of(steps).contains("nothing checks"), "{steps}: {}", of(steps));
+        }
     }
 
     #[test]

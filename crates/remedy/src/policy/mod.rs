@@ -106,6 +106,10 @@ pub struct Policy {
     pub hold_off_ns: u64,
     /// How long an alert must be over before its trouble counts as gone.
     pub clear_after_ns: u64,
+    /// How long a drain waits until the host is empty; then it is broken off, and the host is returned.
+    pub drain_within_ns: u64,
+    /// Whether a step whose outcome cannot be observed counts as done; otherwise a person gets the case.
+    pub accepts_unobserved: bool,
     /// How long a recheck after a repair waits for the alert to end, before the repair counts as failed.
     pub recheck_within_ns: u64,
     /// The ticket system that gets what no step repaired; `None` for none.

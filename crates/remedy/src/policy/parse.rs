@@ -186,6 +186,10 @@ fn policy(table: &Table<'_>, index: usize, policies: &Policies) -> Result<Policy
         retry: table.find("retry").map_or(Ok(Retry::default()), |value| retry(value.table()?))?,
         replace_after: table.find("replace_after").map(|value| replace_after(value.table()?)).transpose()?,
         hold_off_ns: time("hold_off", 0)?,
+        drain_within_ns: time("drain_within", 7 * 24 * HOUR_NS)?,
+        accepts_unobserved: table
+            .find("unobserved")
+            .map_or(Ok(false), |value| value.word(&[("stop", false), ("accept", true)]))?,
         clear_after_ns: time("clear_after", 10 * 1_000_000_000)?,
         recheck_within_ns: time("recheck_within", HOUR_NS / 4)?,
         ticket: match table.find("ticket") {
@@ -449,6 +453,8 @@ fn kubernetes(table: &Table<'_>) -> Result<Kubernetes> {
         server: address(&table.need("server")?)?,
         token_file: table.need("token_file")?.path()?,
         ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,
+        force: table.find("force").map_or(Ok(false), |value| value.flag())?,
+        delete_emptydir_data: table.find("delete_emptydir_data").map_or(Ok(false), |value| value.flag())?,
     })
 }
 

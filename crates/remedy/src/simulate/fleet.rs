@@ -12,7 +12,7 @@ use crate::engine::Attempt;
 use crate::policy::{ANY_SERVICE, HOUR_NS, Policies};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
-use surefoot_model::{Alert, AlertOrigin, Case, CaseState};
+use surefoot_model::{Alert, AlertOrigin, Case, CaseState, Observed};
 use surefoot_random::Random;
 
 const DAY_NS: u64 = 24 * HOUR_NS;
@@ -407,7 +407,8 @@ impl<'a> Fleet<'a> {
             None if *step == Step::Recheck => return Outcome::Gone { detail },
             _ => {}
         }
-        Outcome::Done { detail, memo }
+        // A simulated step works; what a real one would show of that is not modelled.
+        Outcome::done(Observed::Effect { evidence: "simulated".to_owned() }, memo)
     }
 
     /// A person approves, or has repaired the host.

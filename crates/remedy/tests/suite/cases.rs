@@ -1,10 +1,10 @@
 //! Cases step by step, by a clock that the test turns.
 
-use super::hands::{Hands, alert};
+use super::hands::{Hands, alert, seen};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use surefoot_model::{Alert, AuditEntry, Case, CaseState, Lease, Severity, StepState};
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, Lease, Observed, Severity, StepState};
 use surefoot_remedy::act::{Found, Outcome};
 use surefoot_remedy::decide::{
     Controller, HeldReason, LEASE_NS_MAX, Request, conclude, decide, found, request, waits_for_approval,
@@ -314,7 +314,7 @@ fn a_step_that_waits_long_is_told_once_and_looked_at_less_often() {
     let looked = desk.hands.done().len();
     assert!((1_400..1_600).contains(&looked), "{looked} looks in a day, one a minute in the end");
     assert_eq!(desk.actions(1).matches("goes_on").count(), 1, "{}", desk.actions(1));
-    desk.hands.will("drain", &[Outcome::Done { detail: String::new(), memo: String::new() }]);
+    desk.hands.will("drain", &[Outcome::done(seen("drained"), "")]);
     desk.pass(2 * 60 * S);
     desk.pass(2 * 60 * S);
     assert_eq!(desk.hands.done().last().unwrap(), "h1 return");
@@ -509,7 +509,7 @@ const SETTINGS: &str = "[[policy]]\nsteps = [\"drain\", \"firmware:Ce=1\", \"deb
 #[test]
 fn what_was_changed_is_restored_when_a_case_goes_to_a_person() {
     let mut desk = Desk::new(SETTINGS);
-    let done = |memo: &str| Outcome::Done { detail: "done".into(), memo: memo.into() };
+    let done = |memo: &str| Outcome::done(seen("done"), memo);
     desk.hands.will("firmware:Ce=1", &[goes_on("was 100", 0), done("was 100")]);
     desk.hands.will("debug:x", &[goes_on("was cmci", 0), done("was cmci")]);
     desk.hands.will("reboot", &[failed(true, ""), failed(false, "")]);
@@ -542,7 +542,7 @@ fn a_cancelled_case_goes_its_way_back_once_its_step_has_ended() {
     desk.tell(alert("h1"));
     desk.ask(1, Request::Cancel);
     assert_eq!(desk.case(1).state, CaseState::Running, "its step is not over");
-    desk.hands.will("firmware:Ce=1", &[Outcome::Done { detail: "set".into(), memo: "was 100".into() }]);
+    desk.hands.will("firmware:Ce=1", &[Outcome::done(seen("set"), "was 100")]);
     desk.pass(HOUR);
     let done = desk.hands.done();
     assert_eq!(done[done.len() - 2..], ["h1 restore:firmware:Ce=1", "h1 return"]);
@@ -667,8 +667,8 @@ fn the_end_of_an_attempt_whose_lease_was_lost_counts_for_nothing() {
     let new = begin(&mut desk, &mut second).attempt.fence;
     assert!(new > old && desk.case(1).steps[0].state == StepState::InDoubt);
 
-    let done = Outcome::Done { detail: "done".into(), memo: String::new() };
-    let effect = Found::Effect { detail: "there".into(), memo: String::new() };
+    let done = Outcome::done(seen("done"), "");
+    let effect = Found::Effect { observed: seen("there"), memo: String::new() };
     let (case, policies) = (desk.case(1), desk.policies.clone());
     for (fence, owner) in [(old, "a"), (old, "b"), (new, "a")] {
         assert!(conclude(&case, fence, &done, &policies, owner, NOON).is_none(), "{fence} {owner}");
@@ -726,4 +726,75 @@ fn no_case_is_closed_while_its_host_is_changed() {
         assert_eq!(next(&case), Some(ends_as.unwrap_or(CaseState::Returned)), "{ends_as:?}");
     }
     assert_eq!(next(&ending(restored, false, None, "with_person")), Some(CaseState::Returned));
+}
+
+/// Jobs may run for weeks; a host that waits for them holds a place of its service.
+#[test]
+fn a_drain_that_does_not_end_is_broken_off_and_the_host_returned_with_a_ticket() {
+    let policy = "[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\ndrain_within = \"2h\"\n\
+                  [[ticket]]\nname = \"desk\"\ndirectory = \"/t\"";
+    let mut desk = Desk::new(policy);
+    let busy = Outcome::GoesOn { detail: "3 jobs".into(), memo: "ours".into(), again_in_ns: 60 * S };
+    desk.hands.will("drain", &vec![busy; 10_000]);
+    desk.tell(alert("h1"));
+    desk.pass(119 * 60 * S);
+    assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::Running, true));
+    desk.pass(10 * 60 * S);
+    let case = desk.case(1);
+    assert_eq!((case.state, case.is_drained), (CaseState::WithPerson, false), "{case:#?}");
+    let words = "the host is not empty 2.0 h after the drain began: 3 jobs. The drain is broken off";
+    assert_eq!(case.steps[0].outcome, words);
+    let done: Vec<String> = desk.hands.done().into_iter().filter(|step| !step.ends_with("drain")).collect();
+    assert_eq!(done, ["h1 ticket:desk", "h1 return"]);
+}
+
+/// That a command ended well says what was asked for, and not what came of it.
+#[test]
+fn a_step_whose_outcome_nobody_observed_is_done_only_where_the_policy_accepts_that() {
+    let policy =
+        |more: &str| format!("[[policy]]\nname = \"p\"\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n{more}");
+    let unseen = Outcome::done(Observed::Unobserved { why: "no line 'seen: TEXT'".into() }, "");
+    for (more, state, step) in [
+        ("", CaseState::WithPerson, StepState::Failed),
+        ("unobserved = \"stop\"", CaseState::WithPerson, StepState::Failed),
+        ("unobserved = \"accept\"", CaseState::Returned, StepState::Done),
+    ] {
+        let mut desk = Desk::new(&policy(more));
+        desk.hands.will("run:/repair", std::slice::from_ref(&unseen));
+        desk.tell(alert("h1"));
+        let case = desk.case(1);
+        assert_eq!((case.state, case.steps[1].state), (state, step), "{more}: {case:#?}");
+        assert!(case.steps[1].outcome.starts_with("not observed: no line 'seen: TEXT'"), "{}", case.steps[1].outcome);
+        let is_seen = case.steps[1].observed.is_some();
+        assert_eq!(is_seen, step == StepState::Done, "what was seen of a step is kept with it");
+        if step == StepState::Failed {
+            assert!(case.steps[1].outcome.contains("set unobserved = \"accept\" in policy 'p'"));
+        }
+    }
+    // Nor is a step done because somebody notes something, or a service took the request.
+    for observed in [Observed::Accepted, Observed::Note { text: "fine".into() }, Observed::DryRun { would: "x".into() }]
+    {
+        let mut desk = Desk::new(&policy(""));
+        desk.hands.will("run:/repair", &[Outcome::done(observed.clone(), "")]);
+        desk.tell(alert("h1"));
+        assert_eq!(desk.case(1).state, CaseState::WithPerson, "{observed}");
+    }
+    let mut desk = Desk::new(&policy("dry_run = true"));
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::Returned, "a dry run has no effect to see");
+}
+
+/// A recheck that comes after the drain asks anew.
+#[test]
+fn an_alert_that_is_over_after_the_drain_stops_the_repair() {
+    let mut desk =
+        Desk::new("[[policy]]\nsteps = [\"drain\", \"recheck\", \"reboot\", \"return\"]\napprove = [\"recheck\"]");
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::NeedsApproval);
+    desk.over(alert("h1"));
+    desk.ask(1, Request::Approve);
+    let case = desk.case(1);
+    assert_eq!((case.state, case.is_drained), (CaseState::Returned, false), "{case:#?}");
+    assert!(!desk.hands.done().contains(&"h1 reboot".to_owned()), "{:?}", desk.hands.done());
+    assert_eq!(case.steps[1].outcome, "store: over");
 }

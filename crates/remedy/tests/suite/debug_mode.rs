@@ -22,8 +22,22 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("maker.toml"), ADAPTER).unwrap();
-        Place { controller: Controller::start().unwrap(), folder }
+        let report = folder.path().join("report");
+        let text = format!("{ADAPTER}\n[report]\nrun = \"{}\"\n", report.display());
+        fs::write(folder.path().join("maker.toml"), text).unwrap();
+        let script = "#!/bin/sh\n[ \"$1\" = report ] || exit 9\n\
+                      echo \"$SUREFOOT_HOST $SUREFOOT_PPR $SUREFOOT_ROWS\" > \"$0.asked\"\ncat \"$0.json\"\n";
+        fs::write(&report, script).unwrap();
+        fs::set_permissions(&report, fs::Permissions::from_mode(0o755)).unwrap();
+        let place = Place { controller: Controller::start().unwrap(), folder };
+        place.reports(1, 1, 3);
+        place
+    }
+
+    /// What the firmware says of a repair from now on.
+    fn reports(&self, asked: u32, accepted: u32, left: u32) {
+        let text = format!(r#"{{"rows_asked": {asked}, "rows_accepted": {accepted}, "spare_rows_left": {left}}}"#);
+        fs::write(self.folder.path().join("report.json"), text).unwrap();
     }
 
     fn hands(&self) -> Hands {
@@ -71,9 +85,9 @@ fn finish(hands: &Hands, mut order: Order) -> Result<(Vec<String>, String), (Str
     let mut said = Vec::new();
     loop {
         match hands.run(&order, &AtomicBool::new(false)) {
-            Outcome::Done { detail, memo } => {
-                said.push(detail);
-                return Ok((said, memo));
+            Outcome::Done { ref observed, ref memo, .. } => {
+                said.push(observed.to_string());
+                return Ok((said, memo.clone()));
             }
             Outcome::GoesOn { detail, memo, again_in_ns } => {
                 said.push(detail);
@@ -106,15 +120,27 @@ fn settings_are_switched_rows_repaired_within_their_budget_and_settings_restored
     assert_eq!((place.setting("ProcTurboMode"), place.setting("NumCores")), ("FirmwareFirst".into(), "1".into()));
 
     let (said, rows) = finish(&hands, order("collect:maker", "n1")).unwrap();
-    assert_eq!(said, ["1 rows with errors; the worst is row 0x1a of A1 with 7"]);
+    assert_eq!(said, ["1 row with errors, 0 errors without a row"]);
 
     let with_rows = |step: &str, repairs: Vec<Repair>| {
         let earlier = vec![("debug:maker".to_owned(), debug_memo.clone()), ("collect:maker".to_owned(), rows.clone())];
         Order { earlier, repairs, ..order(step, "n1") }
     };
     let (said, _) = finish(&hands, with_rows("soft-repair:maker", Vec::new())).unwrap();
-    assert!(said.last().unwrap().contains("1 rows repaired until the next loss of power"), "{said:?}");
+    assert_eq!(said.last().unwrap(), "1 of 1 rows repaired until the next reset (soft PPR), 3 spare rows left");
     assert_eq!(place.setting("NicBoot1"), "Soft");
+    let asked = fs::read_to_string(place.folder.path().join("report.asked")).unwrap();
+    assert!(asked.starts_with("n1 soft [{\"dimm\":\"A1\""), "{asked}");
+    // That the setting holds does not repair a row.
+    for (asked, accepted) in [(1, 0), (2, 2), (0, 0)] {
+        place.reports(asked, accepted, 3);
+        let (why, _) = finish(&hands, with_rows("soft-repair:maker", Vec::new())).unwrap_err();
+        assert!(why.contains(&format!("was asked for {asked} and accepted {accepted}")), "{why}");
+    }
+    fs::write(place.folder.path().join("report.json"), "all fine").unwrap();
+    let (why, _) = finish(&hands, with_rows("soft-repair:maker", Vec::new())).unwrap_err();
+    assert!(why.contains("cannot be read"), "{why}");
+    place.reports(1, 1, 2);
 
     // Another row of this bank group has the spare row already.
     let other = Row { dimm: "A1".into(), rank: Some(0), bank_group: Some(2), bank: Some(3), row: 99 };
@@ -123,7 +149,11 @@ fn settings_are_switched_rows_repaired_within_their_budget_and_settings_restored
     assert!(why.contains("1 spare rows, 1 are used") && why.contains("replace the DIMM"), "{why}");
     assert_eq!(place.setting("NicBoot1"), "Soft", "nothing was to be changed");
     let (said, _) = finish(&hands, with_rows("hard-repair:maker", Vec::new())).unwrap();
-    assert!(said.last().unwrap().contains("for good"), "{said:?}");
+    assert_eq!(said.last().unwrap(), "1 of 1 rows repaired permanently (hard PPR), 2 spare rows left");
+    // An adapter without a report says nothing of the rows.
+    fs::write(place.folder.path().join("maker.toml"), ADAPTER).unwrap();
+    let (said, _) = finish(&hands, with_rows("soft-repair:maker", Vec::new())).unwrap();
+    assert!(said.last().unwrap().starts_with("not observed: the firmware was asked to repair 1 rows"), "{said:?}");
     let (why, _) = finish(&hands, order("hard-repair:maker", "n1")).unwrap_err();
     assert!(why.contains("no earlier step"), "{why}");
 

@@ -4,11 +4,15 @@ use super::order::{order, reported};
 use super::service::{Asked, Reply, Service};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
-use surefoot_model::MachineId;
+use surefoot_model::{MachineId, Observed};
 use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Kubernetes, Order, Outcome};
 
+/// What a return says of a node without pods.
+const IN_SERVICE: &str = "Kubernetes: schedulable; no job or pod has started there yet";
+
 fn pod(name: &str) -> Value {
-    let about = json!({ "namespace": "a", "name": name, "uid": name });
+    let owner = json!([{ "kind": "ReplicaSet", "name": "r", "controller": true }]);
+    let about = json!({ "namespace": "a", "name": name, "uid": name, "ownerReferences": owner });
     json!({ "metadata": about, "spec": { "nodeName": "n1" }, "status": { "phase": "Running" } })
 }
 
@@ -74,9 +78,9 @@ fn a_pod_that_cannot_leave_holds_back_no_other_and_is_named() {
         other => panic!("{other:?}"),
     }
     assert_eq!(evictions(&service), 3);
-    // It alone is left, and somebody is to look.
+    // It alone is left, and is waited for: one of the two budgets may go.
     match drain(&service) {
-        Outcome::Failed { detail, is_passing: true, .. } => {
+        Outcome::GoesOn { detail, .. } => {
             assert!(detail.contains("1 pods are still there: a/first; cannot leave: a/first"), "{detail}");
         }
         other => panic!("{other:?}"),
@@ -94,7 +98,8 @@ fn each_refusal_of_an_eviction_is_told_by_what_it_means() {
         (403, terminating, true, true),
         (403, forbidden, false, false),
         (422, json!({ "message": "no" }), false, false),
-        (500, json!({ "message": "no" }), false, true),
+        (500, json!({ "message": "no" }), true, true),
+        (507, json!({ "message": "no" }), false, true),
         (404, json!({ "message": "not found" }), true, true),
         (409, json!({ "message": "another pod" }), true, true),
     ];
@@ -161,7 +166,7 @@ fn an_answer_that_is_not_the_node_and_a_node_that_somebody_uncordoned_stop_the_s
         (
             json!({ "metadata": { "name": "n1", "annotations": { "surefoot.io/case": "17" } }, "spec": {} }),
             false,
-            "has uncordoned it",
+            "someone uncordoned the node after this case cordoned it",
         ),
     ];
     for (node, passes, words) in nodes {
@@ -195,10 +200,15 @@ fn a_node_of_somebody_else_is_waited_for_until_its_pods_are_gone() {
         Reply::json(200, &whole(if looks == 1 { vec![pod("first")] } else { Vec::new() }))
     });
     match drain(&service) {
-        Outcome::GoesOn { detail, .. } => assert!(detail.contains("somebody else") && detail.contains("a/first")),
+        Outcome::GoesOn { detail, .. } => assert!(detail.contains("someone else") && detail.contains("a/first")),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(drain(&service), Outcome::Done { memo, .. } if memo == "foreign"));
+    match drain(&service) {
+        Outcome::Done { observed: Observed::Empty { work_count: 0, taken_out_by, .. }, memo, .. } => {
+            assert_eq!((&*taken_out_by, &*memo), ("someone else", "foreign"));
+        }
+        other => panic!("{other:?}"),
+    }
     assert_eq!(service.asked("PATCH").len() + service.asked("POST").len(), 0);
 }
 
@@ -226,6 +236,7 @@ fn a_node_that_stays_cordoned_is_not_brought_back_however_often_it_is_tried() {
             }
             Reply::json(200, &node)
         }
+        ("GET", path) if path.starts_with("/api/v1/pods") => Reply::json(200, &whole(Vec::new())),
         _ => Reply::json(201, &json!({})),
     });
     let cluster = Kubernetes { server: service.url.clone(), ..Kubernetes::default() };
@@ -238,7 +249,7 @@ fn a_node_that_stays_cordoned_is_not_brought_back_however_often_it_is_tried() {
         }
     }
     match hands.run(&order("return", "n1"), &AtomicBool::new(false)) {
-        Outcome::Done { detail, .. } => assert_eq!(detail, "it is in service again"),
+        Outcome::Done { observed, .. } => assert_eq!(observed.to_string(), IN_SERVICE),
         other => panic!("{other:?}"),
     }
 }
@@ -271,14 +282,14 @@ fn a_node_on_another_machine_than_the_host_s_agent_is_neither_drained_nor_brough
         let drainers = [("web".to_owned(), Drainer::Kubernetes(cluster))].into();
         let hands = Hands::new(HandsConfig { drainers, ..HandsConfig::default() });
         match hands.run(&Order { machine, ..order(step, "n1") }, &AtomicBool::new(false)) {
-            Outcome::Done { detail, .. } => Ok(detail),
+            done @ Outcome::Done { .. } => Ok(done.words()),
             Outcome::Failed { detail, is_passing: false, .. } => Err(detail),
             other => panic!("{other:?}"),
         }
     };
     let agent = || Some(reported(UUID, ID));
     for (step, is_out) in [("drain", false), ("return", true)] {
-        let good = if is_out { "it is in service again" } else { "cordoned, and no pod is left" };
+        let good = if is_out { IN_SERVICE } else { "Kubernetes: cordoned; 0 jobs or pods left" };
         let of = |uuid: &str, id: &str| of_node(uuid, id, is_out);
         // In whatever case and order of bytes; hardware decides where both know it, as of a host that was installed anew.
         for uuid in [UUID, "4C4C4544-0042-3510-8051-B7C04F4E3233", "44454c4c-4200-1035-8051-b7c04f4e3233"] {
@@ -327,4 +338,109 @@ fn pods_of_another_node_are_not_evicted_whatever_was_asked_for() {
         }
         assert_eq!(evictions(&service), 0);
     }
+}
+
+/// As `kubectl drain` does: what nothing starts again, and what has data on the node, leaves only where the policy says so.
+#[test]
+fn pods_without_a_controller_or_with_local_data_stay_unless_the_policy_says_otherwise() {
+    let list = |mut pods: Vec<Value>| {
+        for pod in &mut pods {
+            match pod["metadata"]["name"].as_str() {
+                Some("bare") => {
+                    pod["metadata"]["ownerReferences"] = json!([{ "kind": "DaemonSet", "name": "no controller" }])
+                }
+                Some("local") => pod["spec"]["volumes"] = json!([{ "name": "v", "emptyDir": {} }]),
+                Some("of-node") => {
+                    pod["metadata"]["ownerReferences"] = json!([{ "kind": "DaemonSet", "controller": true }]);
+                }
+                Some("static") => pod["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": "x" }),
+                _ => {}
+            }
+        }
+        whole(pods)
+    };
+    let names = ["bare", "local", "of-node", "static", "plain"];
+    let run = |force, delete_emptydir_data, service: &Service| {
+        let server = service.url.clone();
+        let cluster = Kubernetes { server, force, delete_emptydir_data, ..Kubernetes::default() };
+        let drainers = [("web".to_owned(), Drainer::Kubernetes(cluster))].into();
+        let hands = Hands::new(HandsConfig { drainers, ..HandsConfig::default() });
+        hands.run(&order("drain", "n1"), &AtomicBool::new(false))
+    };
+    let service = cluster(&names, |_| (201, json!({})), list);
+    // The plain one leaves, and the others are named.
+    assert!(matches!(run(false, false, &service), Outcome::GoesOn { .. }));
+    match run(false, false, &service) {
+        Outcome::Failed { detail, is_passing: false, .. } => {
+            assert!(detail.contains("a/bare (it has no controller") && detail.contains("force = true"), "{detail}");
+            assert!(
+                detail.contains("a/local (it has local storage") && detail.contains("delete_emptydir_data"),
+                "{detail}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(evictions(&service), 1);
+    assert!(matches!(run(true, true, &service), Outcome::GoesOn { .. }));
+    match run(true, true, &service) {
+        Outcome::Done { observed: Observed::Empty { work_count: 0, staying_count: 2, .. }, memo, .. } => {
+            assert_eq!(memo, "ours");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(evictions(&service), 3);
+}
+
+/// Work may come back between the drain and the steps after it: somebody uncordons the node, or a pod is bound to it by name.
+#[test]
+fn a_step_that_would_stop_work_is_not_begun_on_a_node_that_is_not_empty_any_more() {
+    for (is_cordoned, pods, words, passes) in [
+        (false, vec![], "someone put node n1 back into service: Kubernetes: schedulable", false),
+        (true, vec![pod("new")], "node n1 is not empty any more: 1 pods are still there: a/new", true),
+    ] {
+        let node = json!({ "metadata": { "name": "n1", "annotations": { "surefoot.io/case": "17" } },
+            "spec": { "unschedulable": is_cordoned } });
+        let service = Service::start(move |asked: &Asked| match asked.path.starts_with("/api/v1/nodes") {
+            true => Reply::json(200, &node),
+            false => Reply::json(200, &whole(pods.clone())),
+        });
+        let cluster = Kubernetes { server: service.url.clone(), ..Kubernetes::default() };
+        let drainers = [("web".to_owned(), Drainer::Kubernetes(cluster))].into();
+        let hands = Hands::new(HandsConfig { drainers, ..HandsConfig::default() });
+        for (step, is_way_back) in [("stress:1s", false), ("run:/bin/true", false), ("restore:debug:maker", true)] {
+            let order = Order { is_after_drain: true, memo: "kept".into(), ..order(step, "n1") };
+            match hands.run(&order, &AtomicBool::new(false)) {
+                Outcome::Failed { detail, memo, is_passing } => {
+                    assert!(detail.starts_with(words) && detail.contains("Nothing was done"), "{step}: {detail}");
+                    // What is to be put back is tried until the host is empty again.
+                    assert_eq!((memo.as_str(), is_passing), ("kept", passes || is_way_back), "{step}");
+                }
+                other => panic!("{step}: {other:?}"),
+            }
+        }
+        assert_eq!(service.asked("PATCH").len() + service.asked("POST").len(), 0);
+    }
+}
+
+/// Whoever reads the node sees since when it is faulty, and whose event it is.
+#[test]
+fn the_condition_keeps_the_time_of_its_transition_and_the_event_names_the_node_by_uid() {
+    let node = json!({
+        "metadata": { "name": "n1", "uid": "u-1", "annotations": { "surefoot.io/case": "17" } },
+        "spec": { "unschedulable": true },
+        "status": { "conditions": [
+            { "type": "SurefootHardwareFault", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z" },
+        ] },
+    });
+    let service = Service::start(move |asked: &Asked| match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", path) if path.starts_with("/api/v1/pods") => Reply::json(200, &whole(Vec::new())),
+        ("POST", _) => Reply::json(201, &json!({})),
+        _ => Reply::json(200, &node),
+    });
+    assert!(matches!(drain(&service), Outcome::Done { .. }));
+    let told: Vec<Value> =
+        service.asked("PATCH").iter().map(|asked| serde_json::from_str(&asked.body).unwrap()).collect();
+    assert_eq!(told[0]["status"]["conditions"][0]["lastTransitionTime"], "2026-01-02T03:04:05Z", "{told:?}");
+    let event: Value = serde_json::from_str(&service.asked("POST")[0].body).unwrap();
+    assert_eq!(event["involvedObject"]["uid"], "u-1");
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use surefoot_model::{Alert, AlertOrigin, Room, Severity};
-use surefoot_remedy::act::{Act, Found, Order, Outcome};
+use surefoot_model::{Alert, AlertOrigin, Observed, Room, Severity};
+use surefoot_remedy::Step;
+use surefoot_remedy::act::{Act, Found, Order, Outcome, judge};
 
 /// Does every step by noting it, or as its script says.
 #[derive(Default)]
@@ -37,7 +38,8 @@ impl Act for Hands {
         let mut script = self.script.lock().unwrap();
         match script.get_mut(&order.step.to_string()).filter(|left| !left.is_empty()) {
             Some(left) => left.remove(0),
-            None => Outcome::Done { detail: "done".into(), memo: String::new() },
+            None if order.step == Step::Recheck => judge(order.readings.clone()),
+            None => Outcome::done(seen("done"), ""),
         }
     }
 
@@ -45,6 +47,11 @@ impl Act for Hands {
         self.found.lock().unwrap().push(Instant::now());
         Found::MayRepeat
     }
+}
+
+/// What a step that works shows.
+pub fn seen(evidence: &str) -> Observed {
+    Observed::Effect { evidence: evidence.to_owned() }
 }
 
 /// A critical alert of memory.

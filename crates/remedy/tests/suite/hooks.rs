@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use surefoot_model::Observed;
 use surefoot_remedy::act::{Act, Found, Hands, HandsConfig, HookRule, Order, Outcome};
 
 struct Place {
@@ -41,6 +42,11 @@ fn run(order: &Order) -> Outcome {
     run_with(HookRule::default(), order)
 }
 
+fn unseen(words: &str, memo: &str) -> Outcome {
+    let why = "the hook ended with 0 and printed no line 'seen: TEXT'".to_owned();
+    Outcome::Done { observed: Observed::Unobserved { why }, remark: words.to_owned(), memo: memo.to_owned() }
+}
+
 #[test]
 fn a_hook_is_told_the_case_and_nothing_of_the_controllers_environment() {
     let place = Place::new();
@@ -49,7 +55,14 @@ fn a_hook_is_told_the_case_and_nothing_of_the_controllers_environment() {
         .hook(&format!("echo \"$1\" > {0}; env >> {0}; pwd >> {0}; echo repaired; echo 'memo: row 26'", out.display()));
     let mut order = of(&path);
     order.fault = "a$(touch /tmp/never)\nb".to_owned();
-    assert_eq!(run(&order), Outcome::Done { detail: "repaired".to_owned(), memo: "row 26".to_owned() });
+    assert_eq!(run(&order), unseen("repaired", "row 26"));
+    // What it says that it saw is what counts; without that nothing was seen.
+    let path = place.hook("echo 'seen: spare row 3 of 4 is in use'; echo repaired");
+    let observed = Observed::Hook { text: "spare row 3 of 4 is in use".to_owned() };
+    assert_eq!(run(&of(&path)), Outcome::Done { observed, remark: "repaired".to_owned(), memo: String::new() });
+    let path = place.hook("echo 'seen: '; echo repaired");
+    assert_eq!(run(&of(&path)), unseen("repaired", ""));
+    order.fault = String::new();
     let seen = fs::read_to_string(out).unwrap();
     assert!(seen.starts_with("run\n"), "{seen}");
     for part in [
@@ -89,7 +102,7 @@ fn a_hook_that_never_ends_or_never_stops_talking_is_ended() {
     }
     assert!(begun.elapsed() < Duration::from_secs(60));
     match run(&of(&place.hook("head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end"))) {
-        Outcome::Done { detail, .. } => assert!(detail.len() < 500, "{}", detail.len()),
+        Outcome::Done { remark, .. } => assert!(remark.len() < 500, "{}", remark.len()),
         other => panic!("{other:?}"),
     }
 }
@@ -113,7 +126,8 @@ fn a_hook_that_was_stopped_half_way_is_done_again_only_where_its_rule_allows_tha
     let repeatable = HookRule { is_repeatable: true, ..HookRule::default() };
     assert!(matches!(stopped(repeatable), Outcome::Failed { is_passing: true, .. }));
     let finding = HookRule { can_find: true, ..HookRule::default() };
-    assert!(matches!(stopped(finding), Outcome::Done { detail, .. } if detail.contains("row 26")));
+    let seen = stopped(finding);
+    assert!(matches!(seen, Outcome::Done { .. }) && seen.words().contains("row 26"), "{seen:?}");
 }
 
 #[test]
@@ -154,7 +168,7 @@ fn after_a_crash_only_a_hook_that_can_bear_it_is_run_again() {
     assert!(matches!(found(HookRule::default()), Found::Unknown { .. }));
     assert_eq!(found(HookRule { is_repeatable: true, ..HookRule::default() }), Found::MayRepeat);
     match found(HookRule { can_find: true, ..HookRule::default() }) {
-        Found::Effect { detail, .. } => assert_eq!(detail, "spare row is set"),
+        Found::Effect { observed, .. } => assert_eq!(observed, Observed::Hook { text: "spare row is set".to_owned() }),
         other => panic!("{other:?}"),
     }
 }
@@ -167,7 +181,7 @@ fn what_a_link_leads_to_is_run_and_not_the_link() {
     let link = place.folder.path().join("link");
     symlink(&path, &link).unwrap();
     match run(&of(&link)) {
-        Outcome::Done { detail, .. } => assert_eq!(PathBuf::from(detail), path.canonicalize().unwrap()),
+        Outcome::Done { remark, .. } => assert_eq!(PathBuf::from(remark), path.canonicalize().unwrap()),
         other => panic!("{other:?}"),
     }
 }

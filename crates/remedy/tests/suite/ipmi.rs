@@ -49,8 +49,8 @@ fn finish(hands: &Hands, mut order: Order) -> Vec<String> {
     let mut said = Vec::new();
     loop {
         match call(hands, &order) {
-            Outcome::Done { detail, .. } => {
-                said.push(detail);
+            done @ Outcome::Done { .. } => {
+                said.push(done.words());
                 return said;
             }
             Outcome::GoesOn { detail, memo, again_in_ns } => {
@@ -100,13 +100,13 @@ fn a_host_is_restarted_by_ipmi_and_a_crash_at_any_part_restarts_it_once() {
     fs::write(simulated.path("deaf"), "").unwrap();
     let said = finish(&hands, self::order("reboot", "n1"));
     assert!(said.iter().any(|words| words.contains("switched off")), "{said:?}");
-    assert!(said.last().unwrap().starts_with("it is back after"), "{said:?}");
+    assert!(said.last().unwrap().starts_with("restarted: power off, then on"), "{said:?}");
 
     // And one whose controller refuses to tell it so at once.
     fs::write(simulated.path("refuses"), "").unwrap();
     let said = finish(&hands, self::order("reboot", "n1"));
     assert!(said.iter().any(|words| words.contains("shutdown cannot be requested")), "{said:?}");
-    assert!(said.last().unwrap().starts_with("it is back after"), "{said:?}");
+    assert!(said.last().unwrap().starts_with("restarted: power off, then on"), "{said:?}");
 }
 
 /// The name service may lead to another host's controller.

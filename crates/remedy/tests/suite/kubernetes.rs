@@ -3,13 +3,16 @@
 use super::order::order;
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
+use surefoot_model::Observed;
 use surefoot_outside::http::{Identity, Trust};
 use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Kubernetes, Order, Outcome};
 use surefoot_testkit::{kubernetes::ApiServer, not_run::not_run};
 
 fn hands(server: &ApiServer, token: &str) -> Hands {
     let identity = Identity::Token(token.to_owned());
-    let cluster = Kubernetes { server: server.url(), identity, trust: Trust::Anything };
+    // The pods of these tests have no controller.
+    let cluster =
+        Kubernetes { server: server.url(), identity, trust: Trust::Anything, force: true, ..Kubernetes::default() };
     let drainers = [("web".to_owned(), Drainer::Kubernetes(cluster))].into();
     Hands::new(HandsConfig { drainers, ..HandsConfig::default() })
 }
@@ -56,8 +59,7 @@ fn a_node_of_a_real_api_server_is_drained_and_comes_back() {
         post(&server, "/api/v1/nodes", &json!({ "metadata": { "name": node }, "spec": { "taints": [taint] } }));
     }
     pod(&server, "web", "n1", &json!({}));
-    let owner =
-        json!({ "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1" }] });
+    let owner = json!({ "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1", "controller": true }] });
     pod(&server, "of-daemon-set", "n1", &owner);
     pod(&server, "guarded", "n1", &json!({}));
     let budget = json!({ "metadata": { "name": "b" },
@@ -89,9 +91,7 @@ fn a_node_of_a_real_api_server_is_drained_and_comes_back() {
     let second = json!({ "metadata": { "name": "b2" }, "spec": budget["spec"].clone() });
     post(&server, "/apis/policy/v1/namespaces/default/poddisruptionbudgets", &second);
     match run(&hands, &order("drain", "n1")) {
-        Outcome::GoesOn { detail, .. } | Outcome::Failed { detail, .. } => {
-            assert!(detail.contains("default/guarded (HTTP 500"), "{detail}");
-        }
+        Outcome::GoesOn { detail, .. } => assert!(detail.contains("default/guarded (HTTP 500"), "{detail}"),
         other => panic!("{other:?}"),
     }
     server.ask("DELETE", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b2", "").unwrap();
@@ -114,6 +114,39 @@ fn a_node_of_a_real_api_server_is_drained_and_comes_back() {
         }
     }
     assert_eq!(pods(), ["of-daemon-set"]);
+
+    // Someone else's cordon says nothing of the pods: they are waited for, none is evicted, and the cordon stays.
+    let patch = json!({ "spec": { "unschedulable": true } }).to_string();
+    let answer = server.patch("/api/v1/nodes/n2", &patch).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    pod(&server, "first", "n2", &json!({}));
+    pod(&server, "second", "n2", &json!({}));
+    match run(&hands, &order("drain", "n2")) {
+        Outcome::GoesOn { detail, memo, .. } => {
+            assert!(
+                detail.contains("cordoned by someone else") && detail.contains("2 pods are still there"),
+                "{detail}"
+            );
+            assert_eq!(memo, "foreign");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(pods().contains(&"first".to_owned()) && pods().contains(&"second".to_owned()));
+    for name in ["first", "second"] {
+        server.ask("DELETE", &format!("/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0"), "").unwrap();
+    }
+    match run(&hands, &order("drain", "n2")) {
+        Outcome::Done { observed: Observed::Empty { work_count: 0, taken_out_by, .. }, .. } => {
+            assert_eq!(taken_out_by, "someone else");
+        }
+        other => panic!("{other:?}"),
+    }
+    match run(&hands, &order("return", "n2")) {
+        Outcome::Done { observed: Observed::LeftOut { .. }, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    let patch = json!({ "spec": { "unschedulable": null } }).to_string();
+    assert_eq!(server.patch("/api/v1/nodes/n2", &patch).unwrap().status, 200);
 
     // Another case, and somebody else, keep their hands off; the node comes back by its own case alone.
     let other = Order { case: 18, ..order("drain", "n1") };
@@ -194,7 +227,7 @@ fn a_real_api_server_takes_the_manifests_and_their_account_drains_a_node() {
         other => panic!("{other:?}"),
     }
     match run(&hands, &order("return", "n1")) {
-        Outcome::Done { detail, .. } => assert!(detail.contains("in service again"), "{detail}"),
+        Outcome::Done { observed: Observed::InService { .. }, .. } => {}
         other => panic!("{other:?}"),
     }
     // It may do nothing else.

@@ -24,12 +24,7 @@ pub fn order(step: &str, host: &str) -> Order {
         },
         token: "17.2.1".to_owned(),
         memo: String::new(),
-        earlier: Vec::new(),
-        errors_since_realtime_ns: 0,
-        repairs: Vec::new(),
-        stress_mebibytes: None,
-        machine: None,
-        is_begun_again: false,
+        ..Order::default()
     }
 }
 

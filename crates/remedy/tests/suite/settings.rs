@@ -28,7 +28,7 @@ fn change(hands: &Hands) -> (Outcome, String) {
 
 fn done(outcome: Outcome) -> String {
     match outcome {
-        Outcome::Done { detail, .. } => detail,
+        done @ Outcome::Done { .. } => done.words(),
         other => panic!("{other:?}"),
     }
 }
@@ -120,9 +120,10 @@ fn a_change_names_the_version_that_was_read_and_one_that_tells_none_is_sent_with
         let service = controller(Odd { tag: Some(tag), ..Odd::default() }, particular(takes));
         let hands = hands(&service);
         let (outcome, memo) = change(&hands);
-        assert!(done(outcome).contains("it takes effect when the host restarts"));
+        assert_eq!(done(outcome), "read back: NodeInterleave = On from the next restart on");
         assert_eq!(service.asked("PATCH").len(), patches);
-        assert!(done(run(&hands, &format!("restore:{STEP}"), &memo)).contains("is set again for the next restart"));
+        let restored = done(run(&hands, &format!("restore:{STEP}"), &memo));
+        assert_eq!(restored, "read back: NodeInterleave = Off");
         let sent = service.asked("PATCH").pop().unwrap();
         assert_eq!((sent.if_match, sent.body.contains("Off")), (Some(takes(2)), true));
     }
@@ -152,7 +153,7 @@ fn a_change_that_is_refused_is_sent_twice_at_most_and_what_was_never_changed_is_
         assert!(why.contains("not so") && is_passing == passes, "{why}");
         assert_eq!(service.asked("PATCH").len(), 2);
         let said = done(run(&hands, &format!("restore:{STEP}"), &memo));
-        assert!(said.contains("still holds: there was nothing to put back"), "{said}");
+        assert!(said.contains("nothing had to be put back"), "{said}");
         assert_eq!(service.asked("PATCH").len(), 2);
     }
     // Every other refusal is final.

@@ -1,7 +1,7 @@
 use super::order::order;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Outcome, Slurm};
+use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Order, Outcome, Slurm};
 use surefoot_testkit::{not_run::not_run, slurm::Cluster};
 
 /// Does a step until it is done.
@@ -9,7 +9,7 @@ fn finish(hands: &Hands, step: &str, host: &str) -> String {
     let begun = Instant::now();
     loop {
         match hands.run(&order(step, host), &AtomicBool::new(false)) {
-            Outcome::Done { detail, .. } => return detail,
+            done @ Outcome::Done { .. } => return done.words(),
             Outcome::GoesOn { .. } if begun.elapsed() < Duration::from_secs(180) => {
                 std::thread::sleep(Duration::from_millis(300));
             }
@@ -33,7 +33,8 @@ fn a_node_of_a_real_slurm_is_drained_and_comes_back() {
         return not_run("a_node_of_a_real_slurm_is_drained_and_comes_back", &why);
     }
     let cluster = Cluster::start().unwrap();
-    let slurm = |requeues_jobs| Slurm { configuration: Some(cluster.configuration()), requeues_jobs };
+    let slurm =
+        |requeues_jobs| Slurm { configuration: Some(cluster.configuration()), requeues_jobs, ..Slurm::default() };
     let with = |slurm| {
         let drainers = [("web".to_owned(), Drainer::Slurm(slurm))].into();
         Hands::new(HandsConfig { drainers, ..HandsConfig::default() })
@@ -52,7 +53,9 @@ fn a_node_of_a_real_slurm_is_drained_and_comes_back() {
     let job = cluster.ask("sbatch", &["--parsable", "--nodelist=n2", "--output=/dev/null", "--wrap=sleep 300"]);
     wait_for("the job", || cluster.ask("squeue", &["--noheader", "--format=%t"]).trim() == "R");
     match waits.run(&order("drain", "n2"), &AtomicBool::new(false)) {
-        Outcome::GoesOn { detail, .. } => assert!(detail.contains("its jobs still run"), "{detail}"),
+        Outcome::GoesOn { detail, .. } => {
+            assert!(detail.contains("not empty yet: 1 jobs") && detail.contains("CPUAlloc 1"), "{detail}");
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(cluster.state("n2"), "draining");
@@ -70,7 +73,7 @@ fn a_node_of_a_real_slurm_is_drained_and_comes_back() {
     wait_for("its suspension", || state().trim() == "S");
     wait_for("the idle node", || cluster.ask("scontrol", &["show", "node", "n1"]).contains("State=IDLE"));
     match waits.run(&order("drain", "n1"), &AtomicBool::new(false)) {
-        Outcome::GoesOn { detail, .. } => assert!(detail.contains("1 jobs still hold it"), "{detail}"),
+        Outcome::GoesOn { detail, .. } => assert!(detail.contains("1 jobs"), "{detail}"),
         other => panic!("{other:?}"),
     }
     cluster.ask("scancel", &[job.trim()]);
@@ -78,11 +81,52 @@ fn a_node_of_a_real_slurm_is_drained_and_comes_back() {
     finish(&waits, "return", "n1");
     wait_for("node n1", || cluster.state("n1") == "idle");
 
-    // What somebody else has drained is not ours to bring back.
+    // Someone else's drain says nothing of the jobs: they are waited for, and nothing is done to the node before.
+    let job = cluster.ask("sbatch", &["--parsable", "--nodelist=n1", "--output=/dev/null", "--wrap=sleep 300"]);
+    let state = || cluster.ask("squeue", &["--noheader", "--format=%t", "--jobs", job.trim()]);
+    wait_for("the third job", || state().trim() == "R");
     cluster.ask("scontrol", &["update", "nodename=n1", "state=drain", "reason=fans"]);
-    assert!(finish(&waits, "drain", "n1").contains("somebody else has drained it"));
-    assert!(finish(&waits, "return", "n1").contains("stays drained"));
+    for hands in [&waits, &requeues] {
+        match hands.run(&order("drain", "n1"), &AtomicBool::new(false)) {
+            Outcome::GoesOn { detail, memo, .. } => {
+                assert!(
+                    detail.starts_with("drained by root ('fans'), not by this case; not empty yet: 1 jobs"),
+                    "{detail}"
+                );
+                assert_eq!(memo, "foreign");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(state().trim(), "R", "the job of a node that is not ours goes on");
+    }
+    let stress = Order { is_after_drain: true, ..order("stress:1s", "n1") };
+    match waits.run(&stress, &AtomicBool::new(false)) {
+        Outcome::Failed { detail, is_passing: true, .. } => {
+            assert!(detail.starts_with("node n1 is not empty any more: 1 jobs"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+    cluster.ask("scancel", &[job.trim()]);
+    let said = finish(&waits, "drain", "n1");
+    assert!(
+        said.contains("0 jobs or pods left, CPUAlloc 0; taken out of service by root ('fans'), not by this case"),
+        "{said}"
+    );
+    let said = finish(&waits, "return", "n1");
+    assert!(said.contains("it stays out of service: taken out by root ('fans'), not by this case"), "{said}");
     assert_eq!(cluster.state("n1"), "drained");
+
+    // Someone resumes a node that this case drained, while it waits and afterwards: it is not drained again, and nothing is begun there.
+    cluster.ask("scontrol", &["update", "nodename=n1", "state=resume"]);
+    wait_for("node n1", || cluster.state("n1") == "idle");
+    let drained = Order { memo: "ours".into(), ..order("drain", "n1") };
+    for order in [drained, stress] {
+        match waits.run(&order, &AtomicBool::new(false)) {
+            Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains("someone"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(cluster.state("n1"), "idle");
 
     for host in ["n[1-2]", "n1 state=down", "nowhere"] {
         match waits.run(&order("drain", host), &AtomicBool::new(false)) {

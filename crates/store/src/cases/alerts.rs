@@ -214,6 +214,22 @@ fn hosts(sql: &mut dyn Sql, hosts: Vec<Vec<Value>>) -> Answer<HashMap<String, Kn
     Ok(known)
 }
 
+/// Alerts of a host that are read at once.
+const HOST_ALERTS_MAX: u64 = 10_000;
+
+/// What is known of a host's alerts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostAlerts {
+    /// The time of the store, `CLOCK_REALTIME`.
+    pub now_ns: u64,
+    /// When its agent was noted last, to within five minutes; 0 where none reports.
+    pub seen_ns: u64,
+    /// The rooms that its watch covers, each with the findings that were left out.
+    pub rooms: BTreeMap<Room, u64>,
+    /// Its alerts as they were told last.
+    pub alerts: Vec<Alert>,
+}
+
 struct KnownHost {
     service: String,
     seen_ns: u64,
@@ -434,6 +450,23 @@ impl CaseStore {
             })
         })?;
         Ok(named.into_iter().filter(|one| !found.contains(one) && !unread.contains(&one.host)).collect())
+    }
+
+    /// What is known of a host's alerts now, those that are over included, at most [`HOST_ALERTS_MAX`] of them.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn alerts_of(&mut self, host: &str) -> Result<HostAlerts> {
+        self.connected.transaction("reading the alerts of a host", false, |sql| {
+            let seen = hosts(sql, vec![vec![host.into()]])?;
+            // Who was noted by hand or by an older agent has no board.
+            let seen_ns = seen.get(host).filter(|known| known.board != 0).map_or(0, |known| known.seen_ns);
+            let words = "SELECT body FROM remedy_alert WHERE host = $1 ORDER BY is_firing DESC, since_ns DESC LIMIT $2";
+            let rows = sql.rows(words, &[host.into(), HOST_ALERTS_MAX.into()])?;
+            let alerts = rows.iter().filter_map(|row| serde_json::from_str::<Alert>(row.text(0)).ok()).collect();
+            let rooms = fleet::view(sql, host)?.rooms;
+            Ok(HostAlerts { now_ns: sql.now_ns()?, seen_ns, rooms, alerts })
+        })
     }
 
     /// What agents find and holds now, the worst first, at most so many.

@@ -120,6 +120,12 @@ fn take(hosts: &mut BTreeMap<String, FleetHost>, alert: Alert) {
     worst.count += 1;
 }
 
+/// What the agent of this host sees; nothing where it was not told.
+pub(super) fn view(sql: &mut dyn Sql, host: &str) -> Answer<HostView> {
+    let rows = sql.rows("SELECT body FROM remedy_view WHERE host = $1", &[host.into()])?;
+    Ok(rows.first().and_then(|row| serde_json::from_str(row.text(0)).ok()).unwrap_or_default())
+}
+
 /// Notes what agents see of their hosts.
 pub(super) fn put_views(sql: &mut dyn Sql, views: BTreeMap<&str, &HostView>) -> Answer<()> {
     let row = |(host, view): (&str, &HostView)| -> Vec<Value> {

@@ -49,7 +49,7 @@ mod sqlite;
 mod trail;
 
 pub use address::Address;
-pub use alerts::{ALERTS_PER_DECISION_MAX, FindingName, HostBoard};
+pub use alerts::{ALERTS_PER_DECISION_MAX, FindingName, HostAlerts, HostBoard};
 pub use fleet::{FLEET_HOSTS_MAX, FleetHost, FleetNow, HostView, Worst};
 pub use machines::{Claim, Claimed, MachineLimits};
 pub use opening::Opening;

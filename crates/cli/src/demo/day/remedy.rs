@@ -4,8 +4,10 @@
 use super::HOST;
 use super::clock::{CASE_OPENS, DRAINED, H, MIN, REPAIRED, RETURNED, S, STRESS_ENDS, at, real};
 use super::memory::LABEL;
-use surefoot_model::{Actor, CheckState, Deed, DeedOutcome, DeedReason, Event, HostCheck, Observed, Room, Subject};
-use surefoot_model::{DeedAction, DeedTarget};
+use surefoot_model::{
+    Actor, AlertReading, AlertSource, CheckState, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, Event,
+    HostCheck, Observed, RepairLasts, Room, Subject,
+};
 
 const CASE: u64 = 17;
 
@@ -32,40 +34,70 @@ fn step(
 }
 
 fn case() -> Vec<(u64, Deed)> {
-    let note = |text: &str| DeedOutcome::Done { observed: Observed::Note { text: text.into() } };
-    let gone = |evidence: &str| DeedOutcome::Done { observed: Observed::FaultGone { evidence: evidence.into() } };
+    let done = |observed| DeedOutcome::Done { observed };
+    let reading = AlertReading { source: AlertSource::Agent, holds: Some(true), age_s: Some(4), why: String::new() };
+    let state = |state: &str| format!("Slurm: {state}");
     let part = || DeedTarget::Part { name: LABEL.into() };
     let steps = [
-        step(DeedAction::Recheck, DeedTarget::Subject, CASE_OPENS, CASE_OPENS + 2 * S, note("memory/rate still holds")),
-        step(DeedAction::Drain, DeedTarget::Subject, CASE_OPENS + 10 * S, DRAINED, note("no job runs on the host")),
+        step(
+            DeedAction::Recheck,
+            DeedTarget::Subject,
+            CASE_OPENS,
+            CASE_OPENS + 2 * S,
+            done(Observed::Alert { readings: vec![reading] }),
+        ),
+        step(
+            DeedAction::Drain,
+            DeedTarget::Subject,
+            CASE_OPENS + 10 * S,
+            DRAINED,
+            done(Observed::Empty {
+                state: state("idle+drain"),
+                work_count: 0,
+                allocated_cpus: Some(0),
+                staying_count: 0,
+                taken_out_by: String::new(),
+            }),
+        ),
         step(
             DeedAction::CollectErrors,
             part(),
             DRAINED + MIN,
             DRAINED + 4 * MIN,
-            note("1 row: rank 0, bank group 1, bank 2, row 0x2f4a"),
+            done(Observed::RowsFound { row_count: 1, unplaced_count: 0 }),
         ),
         step(
             DeedAction::SoftRepair,
             part(),
             DRAINED + 5 * MIN,
             REPAIRED,
-            note("row 0x2f4a is replaced by a spare row until the next loss of power"),
+            done(Observed::RowsRepaired {
+                lasts: RepairLasts::UntilReset,
+                asked_count: 1,
+                accepted_count: 1,
+                spare_count: 3,
+            }),
         ),
-        step(DeedAction::Stress, DeedTarget::Subject, REPAIRED + MIN, STRESS_ENDS, note("31 min under load, 0 errors")),
+        step(
+            DeedAction::Stress,
+            DeedTarget::Subject,
+            REPAIRED + MIN,
+            STRESS_ENDS,
+            done(Observed::Tested { tested_s: 31 * 60, copied_mebibytes: 4_464_000, error_count: 0 }),
+        ),
         step(
             DeedAction::Recheck,
             DeedTarget::Subject,
             STRESS_ENDS + 30 * S,
             STRESS_ENDS + 32 * S,
-            gone("memory/rate is over; no corrected error since the repair"),
+            done(Observed::FaultGone { evidence: "agent: over (6 s ago), store: over (6 s ago)".into() }),
         ),
         step(
             DeedAction::Return,
             DeedTarget::Subject,
             STRESS_ENDS + MIN,
             RETURNED,
-            note("the host takes work again, and a job runs"),
+            done(Observed::InService { state: state("mixed"), work_count: 1 }),
         ),
     ];
     steps.into_iter().flatten().collect()

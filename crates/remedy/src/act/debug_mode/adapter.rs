@@ -3,7 +3,7 @@
 use crate::act::Attributes;
 use crate::{Error, Result};
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The longest adapter's file.
 const FILE_BYTES_MAX: u64 = 64 << 10;
@@ -26,6 +26,9 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// [spares]                              # DDR4: one row of each bank group; DDR5: of each bank
 /// per = "bank_group"
 /// rows = 1
+///
+/// [report]                              # asked after a repair's restart: which rows the firmware accepted
+/// run = "/usr/lib/surefoot/adapters/example-report"
 /// ```
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +47,24 @@ pub struct Adapter {
     /// How many rows can be repaired.
     #[serde(default)]
     pub spares: Spares,
+    /// Who tells what became of a repair; without it nobody does, and the policy has to accept that.
+    #[serde(default)]
+    pub report: Option<ReportBy>,
+}
+
+/// An executable that tells what the firmware reports on a repair.
+///
+/// It is started as a hook is, with the argument `report` and in the environment `SUREFOOT_HOST`, `SUREFOOT_PPR` (`soft` or `hard`) and
+/// `SUREFOOT_ROWS`, the rows as JSON. It ends with 0 and prints one JSON object:
+///
+/// ```json
+/// {"rows_asked": 2, "rows_accepted": 2, "spare_rows_left": 3}
+/// ```
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportBy {
+    /// Its path.
+    pub run: PathBuf,
 }
 
 /// How many spare rows a module has.

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use surefoot_model::Observed;
 use surefoot_sys::program;
 
 /// How long reading the history may take.
@@ -180,27 +181,22 @@ fn not_known(history: &Value) -> Vec<String> {
 /// `collect`: the errors since the case began, with their rows in the memo. It fails if the history does not know all of them.
 pub fn run(reported: Reported, order: &Order) -> Outcome {
     let Reported { mut rows, without_row, unknown, .. } = reported;
+    let observed = Observed::RowsFound { row_count: rows.len() as u64, unplaced_count: without_row };
     let more = rows.len().saturating_sub(ROWS_MAX);
     rows.truncate(ROWS_MAX);
-    let detail = match rows.first() {
-        None if without_row == 0 => "no errors in the history".to_owned(),
-        None => format!("{without_row} errors, none with its row"),
+    let remark = match rows.first() {
+        None => String::new(),
         Some((row, count)) => {
-            let rest = if more > 0 { format!(", {more} more rows left out") } else { String::new() };
-            format!(
-                "{} rows with errors{rest}; the worst is row {:#x} of {} with {count}",
-                rows.len(),
-                row.row,
-                row.dimm
-            )
+            let rest = if more > 0 { format!("; {more} more rows left out") } else { String::new() };
+            format!("the worst is row {:#x} of {} with {count}{rest}", row.row, row.dimm)
         }
     };
     if !unknown.is_empty() {
-        let detail = format!("{detail}, but not all are known: {}", unknown.join("; "));
+        let detail = format!("{observed}, but not all are known: {}", unknown.join("; "));
         return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
     }
     let rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
-    Outcome::Done { detail, memo: serde_json::to_string(&rows).unwrap_or_default() }
+    Outcome::Done { observed, remark, memo: serde_json::to_string(&rows).unwrap_or_default() }
 }
 
 #[cfg(test)]
@@ -240,7 +236,12 @@ mod tests {
         let outcome = |history: &str| run(Reported::of(&format!("{history}\n{error}")), &order);
         let whole = r#"{"type":"history","watched_ns":5,"unknown_count":0,"records_left_out":0}"#;
         match outcome(whole) {
-            Outcome::Done { detail, .. } => assert!(detail.contains("row 0x1a of A1 with 3"), "{detail}"),
+            done @ Outcome::Done { .. } => {
+                assert_eq!(
+                    done.words(),
+                    "1 row with errors, 0 errors without a row; the worst is row 0x1a of A1 with 3"
+                );
+            }
             other => panic!("{other:?}"),
         }
         for (known, unknown, why) in [

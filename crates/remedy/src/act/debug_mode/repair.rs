@@ -1,21 +1,28 @@
 //! Post-package repair, and the books on it: a module has few spare rows, and what is repaired for good cannot be taken back.
 
-use super::adapter::{Part, Spares};
+use super::adapter::{Adapter, Part, Spares};
 use super::collect::Row;
 use super::switch;
 use crate::Step;
 use crate::act::reboot::Times;
-use crate::act::redfish::{Attributes, Bmc};
-use crate::act::{Found, Order, Outcome};
+use crate::act::redfish::Bmc;
+use crate::act::shown::last_words;
+use crate::act::{Found, Order, Outcome, hook};
 use serde::{Deserialize, Serialize};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use surefoot_model::{Case, StepState};
+use std::time::Duration;
+use surefoot_model::{Case, CaseStep, Observed, RepairLasts, StepState};
+use surefoot_sys::program;
+
+/// How long the adapter's report may take.
+const REPORT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a repair lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RepairKind {
-    /// Until the next loss of power.
+    /// Until the next reset or loss of power.
     Soft,
     /// For good.
     Hard,
@@ -43,17 +50,22 @@ struct Memo {
     switch: String,
 }
 
-/// The repairs that these cases have done.
+/// The repairs that these cases have done, or may have done.
 pub fn repairs_of(cases: &[Case]) -> Vec<Repair> {
     let mut repairs = Vec::new();
     for case in cases {
-        for step in case.steps.iter().filter(|step| step.state == StepState::Done) {
+        // One that failed after its settings were set may have used up rows all the same.
+        let may_have_repaired = |step: &&CaseStep| matches!(step.state, StepState::Done | StepState::Failed);
+        for step in case.steps.iter().filter(may_have_repaired) {
             let kind = match step.step.parse() {
                 Ok(Step::SoftRepair(_)) => RepairKind::Soft,
                 Ok(Step::HardRepair(_)) => RepairKind::Hard,
                 _ => continue,
             };
             let Ok(memo) = serde_json::from_str::<Memo>(&step.memo) else { continue };
+            if step.state == StepState::Failed && memo.switch.is_empty() {
+                continue;
+            }
             let at_realtime_ns = step.ended_realtime_ns;
             repairs.extend(memo.rows.into_iter().map(|row| Repair { row, kind, case: case.id, at_realtime_ns }));
         }
@@ -62,15 +74,11 @@ pub fn repairs_of(cases: &[Case]) -> Vec<Repair> {
 }
 
 /// Repairs the rows that an earlier step of the case has collected, as far as the module has spare rows.
-pub fn run(
-    bmc: &Bmc,
-    times: &Times,
-    settings: &Attributes,
-    spares: Spares,
-    order: &Order,
-    stop: &AtomicBool,
-) -> Outcome {
-    let kind = if matches!(order.step, Step::HardRepair(_)) { RepairKind::Hard } else { RepairKind::Soft };
+pub fn run(bmc: &Bmc, times: &Times, adapter: &Adapter, order: &Order, stop: &AtomicBool) -> Outcome {
+    let (kind, settings) = match order.step {
+        Step::HardRepair(_) => (RepairKind::Hard, &adapter.hard_repair),
+        _ => (RepairKind::Soft, &adapter.soft_repair),
+    };
     let failed = |detail: String| Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
     if settings.is_empty() {
         return failed("unsupported: the adapter knows no settings for this repair".into());
@@ -84,7 +92,7 @@ pub fn run(
             if rows.is_empty() {
                 return Outcome::NotNeeded { detail: "there is no row to repair".into() };
             }
-            if let Err(why) = within_budget(&rows, &order.repairs, spares) {
+            if let Err(why) = within_budget(&rows, &order.repairs, adapter.spares) {
                 return failed(why);
             }
             Memo { rows, switch: String::new() }
@@ -93,9 +101,15 @@ pub fn run(
     let inner = Order { memo: memo.switch.clone(), ..order.clone() };
     let of = |switch: String| serde_json::to_string(&Memo { rows: memo.rows.clone(), switch }).unwrap_or_default();
     match switch::debug(bmc, times, settings, &inner, stop) {
-        Outcome::Done { detail, memo: switch } => {
-            let how = if kind == RepairKind::Hard { "for good" } else { "until the next loss of power" };
-            Outcome::Done { detail: format!("{} rows repaired {how}; {detail}", memo.rows.len()), memo: of(switch) }
+        Outcome::Done { observed: settings, remark, memo: switch } => {
+            let remark = if remark.is_empty() { settings.to_string() } else { format!("{settings}; {remark}") };
+            let memo_text = of(switch);
+            match reported(adapter, kind, &memo.rows, order, stop) {
+                Ok(observed) => Outcome::Done { observed, remark, memo: memo_text },
+                Err((why, is_passing)) => {
+                    Outcome::Failed { detail: format!("{why}; {remark}"), memo: memo_text, is_passing }
+                }
+            }
         }
         Outcome::GoesOn { detail, memo: switch, again_in_ns } => {
             Outcome::GoesOn { detail, memo: of(switch), again_in_ns }
@@ -108,6 +122,61 @@ pub fn run(
         }
         other @ (Outcome::Gone { .. } | Outcome::NotNeeded { .. }) => other,
     }
+}
+
+/// What the adapter's report says of these rows.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    rows_asked: u64,
+    rows_accepted: u64,
+    spare_rows_left: u64,
+}
+
+/// What the firmware reports on the repair, through the adapter. That the settings hold says nothing of the rows.
+fn reported(
+    adapter: &Adapter,
+    kind: RepairKind,
+    rows: &[Row],
+    order: &Order,
+    stop: &AtomicBool,
+) -> Result<Observed, (String, bool)> {
+    let Some(report) = &adapter.report else {
+        let why = format!(
+            "the firmware was asked to repair {} rows at this restart; the adapter has no [report], so how many it repaired is unknown",
+            rows.len()
+        );
+        return Ok(Observed::Unobserved { why });
+    };
+    let path = report.run.display();
+    let found = hook::trusted(&report.run).map_err(|why| (why, false))?;
+    let mut command = Command::new(found);
+    command
+        .arg("report")
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C")
+        .env("SUREFOOT_HOST", order.host.replace('\0', ""))
+        .env("SUREFOOT_PPR", if kind == RepairKind::Hard { "hard" } else { "soft" })
+        .env("SUREFOOT_ROWS", serde_json::to_string(rows).unwrap_or_default())
+        .current_dir("/");
+    let ended =
+        program::run(command, b"", REPORT_PATIENCE, stop).map_err(|broken| (format!("{path}: {broken}"), true))?;
+    if ended.code != 0 {
+        return Err((format!("{path} ended with {}: {}", ended.code, last_words(&ended.complaint)), true));
+    }
+    let Report { rows_asked, rows_accepted, spare_rows_left } = serde_json::from_slice(&ended.output)
+        .map_err(|error| (format!("{path}: the report on the repair cannot be read: {error}"), false))?;
+    let asked_count = rows.len() as u64;
+    if rows_asked != asked_count || rows_accepted < asked_count {
+        let why = format!(
+            "{path}: {asked_count} rows were to be repaired, the firmware was asked for {rows_asked} and accepted {rows_accepted}, {spare_rows_left} \
+             spare rows are left"
+        );
+        return Err((why, false));
+    }
+    let lasts = if kind == RepairKind::Hard { RepairLasts::Permanently } else { RepairLasts::UntilReset };
+    Ok(Observed::RowsRepaired { lasts, asked_count, accepted_count: rows_accepted, spare_count: spare_rows_left })
 }
 
 /// What became of a repair whose controller died.
@@ -133,7 +202,7 @@ fn within_budget(rows: &[Row], repairs: &[Repair], spares: Spares) -> Result<(),
         let old = done.iter().filter(|other| may_share(row, other, spares.per)).count();
         if done.contains(&row) {
             return Err(format!(
-                "row {:#x} of {} was repaired permanently and has errors again: replace the DIMM",
+                "row {:#x} of {} was repaired permanently, or was to be, and has errors again: replace the DIMM",
                 row.row, row.dimm
             ));
         }

@@ -6,6 +6,7 @@ use crate::act::{Found, Order, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::atomic::AtomicBool;
+use surefoot_model::Observed;
 use surefoot_outside::http::redfish::System;
 
 /// How far a switch has come, and what is needed to take it back.
@@ -124,7 +125,7 @@ fn go_on(bmc: &Bmc, times: &Times, wanted: &Attributes, memo: Memo, order: &Orde
             Outcome::Waits { waits_for, memo: restart, again_in_ns } => {
                 Ok(Outcome::Waits { waits_for, memo: Memo { restart, ..memo.clone() }.text(), again_in_ns })
             }
-            Outcome::Done { detail, .. } => verified(bmc, wanted, &detail, &memo, stop),
+            done @ Outcome::Done { .. } => verified(bmc, wanted, &done.words(), &memo, stop),
             Outcome::Failed { detail, is_passing, .. } => Err(Refused { why: detail, is_passing }),
             other @ (Outcome::Gone { .. } | Outcome::NotNeeded { .. }) => Ok(other),
         }
@@ -138,10 +139,12 @@ fn verified(bmc: &Bmc, wanted: &Attributes, detail: &str, memo: &Memo, stop: &At
     let (now, _) = bmc.attributes(&machine, stop)?;
     let typed = in_kind(&now, wanted)?;
     if holds(&now, &typed) {
-        return Ok(Outcome::Done { detail: format!("{detail}, with {}", shown(&typed)), memo: memo.text() });
+        let values = typed.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+        let observed = Observed::Settings { values, in_force: true };
+        return Ok(Outcome::Done { observed, remark: detail.to_owned(), memo: memo.text() });
     }
     let has: Attributes = typed.keys().map(|name| (name.clone(), now.get(name).cloned().unwrap_or_default())).collect();
-    let why = format!("{detail}, and the firmware has {} where {} was set", shown(&has), shown(&typed));
+    let why = format!("{detail}; the firmware has {} where {} was set", shown(&has), shown(&typed));
     Err(Refused { why, is_passing: false })
 }
 

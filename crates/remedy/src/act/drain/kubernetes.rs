@@ -1,13 +1,16 @@
 //! Kubernetes: a node is cordoned, tainted and marked with a condition, and its pods are evicted, which respects their disruption budgets.
 //!
-//! The annotation [`OWNER`] names the case: a node that another case or somebody else has cordoned is left to them. What people see is
-//! what other tools for sick nodes show: a condition on the node and an event, besides the cordon.
+//! The annotation [`OWNER`] names the case: a node that another case or someone else has cordoned stays so at the end. Whether it is empty
+//! is asked in either case; of a node that is not ours no pod is evicted. Which pods leave is decided as `kubectl drain` does. What people see
+//! is what other tools for sick nodes show: a condition on the node and an event, besides the cordon.
 
-use super::super::shown::cut;
+use super::super::shown::{cut, remarked};
 use super::super::{Order, Outcome, machine};
+use super::with_memo;
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_model::Observed;
 use surefoot_outside::address::shown;
 use surefoot_outside::host_name::is_other_host;
 use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
@@ -18,6 +21,9 @@ use time::format_description::well_known::Rfc3339;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often pods that still run are looked at.
 const LOOK_AGAIN_NS: u64 = 5_000_000_000;
+/// What a drain remembers: whose cordon it is.
+const OURS: &str = "ours";
+const FOREIGN: &str = "foreign";
 /// The annotation whose value is the number of the case that took the node out.
 const OWNER: &str = "surefoot.io/case";
 /// The key of the taint.
@@ -44,10 +50,17 @@ pub struct Kubernetes {
     pub identity: Identity,
     /// Whom it believes.
     pub trust: Trust,
+    /// Evicts pods that have no controller, too: nothing starts them again (`kubectl drain --force`).
+    pub force: bool,
+    /// Evicts pods with local storage, too, whose data is then lost (`kubectl drain --delete-emptydir-data`).
+    pub delete_emptydir_data: bool,
 }
 
 /// What is known of a node.
 struct Node {
+    uid: String,
+    /// The status of our condition, and since when it is so; `None` where the node has none.
+    condition: Option<(String, String)>,
     is_cordoned: bool,
     /// The case that took it out; empty for none of ours.
     owner: String,
@@ -61,6 +74,19 @@ struct Node {
 }
 
 impl Node {
+    /// Who has cordoned it, if that was not this case.
+    fn other(&self, case: &str) -> Option<String> {
+        match self.owner.as_str() {
+            owner if owner == case => None,
+            "" => self.is_cordoned.then(|| "someone else".to_owned()),
+            owner => Some(format!("case {}", cut(owner))),
+        }
+    }
+
+    fn says(&self) -> String {
+        format!("Kubernetes: {}", if self.is_cordoned { "cordoned" } else { "schedulable" })
+    }
+
     fn taints_of_others(&self) -> Vec<Value> {
         self.taints.iter().filter(|taint| taint["key"] != TAINT).cloned().collect()
     }
@@ -92,6 +118,17 @@ struct Pod {
     name: String,
     uid: String,
     is_leaving: bool,
+    /// Why it is not evicted unless the policy says so.
+    is_kept_for: Option<&'static str>,
+}
+
+/// The pods of a node.
+#[derive(Default)]
+struct Pods {
+    /// Those that are to leave.
+    holding: Vec<Pod>,
+    /// Those that a drain leaves there: of DaemonSets, and static ones.
+    staying_count: u32,
 }
 
 impl Pod {
@@ -131,7 +168,7 @@ impl Kubernetes {
 
     /// Takes the node out, and waits until its pods are gone.
     pub fn drain(&self, order: &Order, stop: &AtomicBool) -> Outcome {
-        self.take_out(order, stop).unwrap_or_else(|failed| failed)
+        self.take_out(order, stop).unwrap_or_else(|failed| with_memo(failed, &order.memo))
     }
 
     /// Brings the node back, where this case took it out.
@@ -143,18 +180,22 @@ impl Kubernetes {
         let path = node_path(&order.host)?;
         let (node, case) = (self.node(&path, stop)?, order.case.to_string());
         let doubt = node.doubt(order)?;
-        if node.owner.is_empty() && node.is_cordoned || !node.owner.is_empty() && node.owner != case {
-            let by =
-                if node.owner.is_empty() { "somebody else".to_owned() } else { format!("case {}", cut(&node.owner)) };
-            let detail = format!("{by} has cordoned it already, and it stays cordoned");
+        if let Some(by) = node.other(&case) {
             let pods = self.pods(&order.host, stop)?;
-            return Ok(match pods.is_empty() {
-                true => Outcome::Done { detail, memo: "foreign".to_owned() },
-                false => goes_on(format!("{detail}; {}", left(&pods, &[])), "foreign"),
+            if !node.is_cordoned {
+                // Its annotation names another case, and new pods may come at any moment.
+                return Err(failed(format!("{by} has cordoned it, and it is not cordoned any more"), true));
+            }
+            return Ok(match pods.holding.is_empty() {
+                true => Outcome::Done { observed: empty(&node, &pods, by), remark: doubt, memo: FOREIGN.to_owned() },
+                false => goes_on(
+                    format!("cordoned by {by}, not by this case, and not evicted; {}", left(&pods.holding, &[])),
+                    FOREIGN,
+                ),
             });
         }
-        if node.owner == case && !node.is_cordoned {
-            let why = "somebody has uncordoned it since this case cordoned it; cordon it again, or end the case";
+        if !node.is_cordoned && (node.owner == case || order.memo == OURS) {
+            let why = "someone uncordoned the node after this case cordoned it. Cordon it again, or cancel the case";
             return Err(failed(why.to_owned(), false));
         }
         if node.owner.is_empty() {
@@ -166,11 +207,16 @@ impl Kubernetes {
             });
             self.patch(&path, &patch, stop)?;
         }
-        self.tell(&path, order, true, stop)?;
-        let pods = self.pods(&order.host, stop)?;
+        self.tell(&path, &node, order, true, stop)?;
+        let found = self.pods(&order.host, stop)?;
+        let pods = &found.holding;
         // Each by itself: one that cannot leave holds back no other.
         let mut held = Vec::new();
         for pod in pods.iter().filter(|pod| !pod.is_leaving) {
+            if let Some(why) = pod.is_kept_for {
+                held.push(Held { name: pod.text(), why: why.to_owned(), is_waited_for: false, is_passing: false });
+                continue;
+            }
             match self.evict(pod, stop)? {
                 Evicted::Leaves => {}
                 Evicted::Stays { why, is_waited_for, is_passing } => {
@@ -179,15 +225,43 @@ impl Kubernetes {
             }
         }
         if pods.is_empty() {
-            let detail = format!("cordoned, and no pod is left{doubt}");
-            return Ok(Outcome::Done { detail, memo: String::new() });
+            // As it is now: the cordon was asked for, and someone may have taken it back.
+            let node = self.node(&path, stop)?;
+            if !node.is_cordoned {
+                return Err(failed("the API server accepted the patch, but the node is not cordoned".into(), true));
+            }
+            let observed = empty(&node, &found, String::new());
+            return Ok(Outcome::Done { observed, remark: doubt, memo: OURS.to_owned() });
         }
-        let detail = format!("cordoned; {}{doubt}", left(&pods, &held));
+        let detail = remarked(&format!("cordoned; {}", left(pods, &held)), &doubt);
         // While others still leave, or what holds one may change by itself, there is something to wait for.
         match held.len() == pods.len() && held.iter().all(|pod| !pod.is_waited_for) {
             true => Err(failed(detail, held.iter().any(|pod| pod.is_passing))),
-            false => Ok(goes_on(detail, "")),
+            false => Ok(goes_on(detail, OURS)),
         }
+    }
+
+    /// Whether the node is still cordoned and no pod is to leave it: asked before each step that would stop its work.
+    ///
+    /// # Errors
+    /// The outcome of that step, with what is on the node.
+    pub fn still_empty(&self, order: &Order, stop: &AtomicBool) -> Result<(), Outcome> {
+        let node = self.node(&node_path(&order.host)?, stop)?;
+        if !node.is_cordoned {
+            return Err(failed(format!("someone put node {} back into service: {}", order.host, node.says()), false));
+        }
+        let pods = self.pods(&order.host, stop)?.holding;
+        if pods.is_empty() {
+            return Ok(());
+        }
+        Err(failed(format!("node {} is not empty any more: {}", order.host, left(&pods, &[])), true))
+    }
+
+    /// The node is not out of service by this case.
+    fn in_service(&self, node: &Node, order: &Order, remark: String, stop: &AtomicBool) -> Result<Outcome, Outcome> {
+        let work_count = self.pods(&order.host, stop)?.holding.len() as u64;
+        let observed = Observed::InService { state: node.says(), work_count };
+        Ok(Outcome::Done { observed, remark, memo: String::new() })
     }
 
     fn bring_back(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
@@ -195,14 +269,14 @@ impl Kubernetes {
         let node = self.node(&path, stop)?;
         let doubt = node.doubt(order)?;
         if node.owner != order.case.to_string() {
-            let detail = match (node.owner.as_str(), node.is_cordoned) {
-                ("", false) => "it is in service already".to_owned(),
-                ("", true) => "it stays cordoned, as somebody else wants it".to_owned(),
-                (other, _) => format!("it stays cordoned by case {}", cut(other)),
+            return match node.other(&order.case.to_string()) {
+                Some(taken_out_by) if node.is_cordoned => {
+                    Ok(Outcome::done(Observed::LeftOut { state: node.says(), taken_out_by }, ""))
+                }
+                _ => self.in_service(&node, order, "it was in service already".to_owned(), stop),
             };
-            return Ok(Outcome::Done { detail, memo: String::new() });
         }
-        self.tell(&path, order, false, stop)?;
+        self.tell(&path, &node, order, false, stop)?;
         // Telling changes the node, and the server adds or takes away taints of its own beside ours.
         let node = self.node(&path, stop)?;
         let patch = json!({
@@ -217,7 +291,7 @@ impl Kubernetes {
         }
         let patch = json!({ "metadata": { "annotations": { OWNER: null }, "resourceVersion": node.version } });
         self.patch(&path, &patch, stop)?;
-        Ok(Outcome::Done { detail: format!("it is in service again{doubt}"), memo: String::new() })
+        self.in_service(&node, order, doubt, stop)
     }
 
     fn node(&self, path: &str, stop: &AtomicBool) -> Result<Node, Outcome> {
@@ -225,18 +299,23 @@ impl Kubernetes {
     }
 
     /// The condition and the event.
-    fn tell(&self, path: &str, order: &Order, is_faulty: bool, stop: &AtomicBool) -> Result<(), Outcome> {
+    fn tell(&self, path: &str, node: &Node, order: &Order, is_faulty: bool, stop: &AtomicBool) -> Result<(), Outcome> {
         let now = now();
         let (status, reason) = if is_faulty { ("True", "TakenOut") } else { ("False", "BroughtBack") };
         let message = format!("surefoot case {}: {}", order.case, cut(&order.fault));
+        // The transition is when the status changed, however often it is told.
+        let since = match &node.condition {
+            Some((before, since)) if before == status && !since.is_empty() => since,
+            _ => &now,
+        };
         let condition = json!({ "type": CONDITION, "status": status, "reason": reason, "message": message,
-            "lastHeartbeatTime": now, "lastTransitionTime": now });
+            "lastHeartbeatTime": now, "lastTransitionTime": since });
         let patch = json!({ "status": { "conditions": [condition] } });
         self.patch(&format!("{path}/status"), &patch, stop)?;
         // By its name there is one event of each kind, however often the step is done.
         let event = json!({
             "metadata": { "name": format!("surefoot-case-{}-{}", order.case, reason.to_lowercase()), "namespace": "default" },
-            "involvedObject": { "kind": "Node", "name": order.host, "apiVersion": "v1" },
+            "involvedObject": { "kind": "Node", "name": order.host, "uid": node.uid, "apiVersion": "v1" },
             "reason": reason, "message": message, "type": if is_faulty { "Warning" } else { "Normal" },
             "source": { "component": "surefoot" }, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
         });
@@ -244,9 +323,9 @@ impl Kubernetes {
         if answer.status == 409 { Ok(()) } else { accepted("the event", &answer) }
     }
 
-    /// Pods that hold the node: those of daemon sets stay with it, and mirrors of the kubelet's own files cannot leave.
-    fn pods(&self, host: &str, stop: &AtomicBool) -> Result<Vec<Pod>, Outcome> {
-        let (mut pods, mut after) = (Vec::new(), String::new());
+    /// The pods of the node: those of DaemonSets stay with it, and mirrors of the kubelet's own files cannot leave.
+    fn pods(&self, host: &str, stop: &AtomicBool) -> Result<Pods, Outcome> {
+        let (mut pods, mut after) = (Pods::default(), String::new());
         for _ in 0..ANSWERS_MAX {
             let said = self
                 .get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{host}&limit={PODS_AT_ONCE}{after}"), stop)?;
@@ -269,7 +348,11 @@ impl Kubernetes {
                         return Err(failed(why, false));
                     }
                 }
-                pods.extend(holding(pod)?);
+                match self.kind_of(pod)? {
+                    Kind::Holds(pod) => pods.holding.push(pod),
+                    Kind::Stays => pods.staying_count += 1,
+                    Kind::Ended => {}
+                }
             }
             let (more, remaining) = (&said["metadata"]["continue"], &said["metadata"]["remainingItemCount"]);
             if !(more.is_null() || more.is_string()) || !(remaining.is_null() || remaining.is_u64()) {
@@ -293,6 +376,39 @@ impl Kubernetes {
         Err(failed(format!("node {host} has more than {} pods", ANSWERS_MAX * PODS_AT_ONCE), false))
     }
 
+    /// What a drain does with a pod, by the rules of `kubectl drain`.
+    fn kind_of(&self, pod: &Value) -> Result<Kind, Outcome> {
+        let about = &pod["metadata"];
+        let owners = about["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+        let controller = owners.iter().find(|owner| owner["controller"] == true);
+        let is_of_daemon_set = controller.is_some_and(|owner| owner["kind"] == "DaemonSet");
+        let is_mirror = !about["annotations"]["kubernetes.io/config.mirror"].is_null();
+        if is_of_daemon_set || is_mirror {
+            return Ok(Kind::Stays);
+        }
+        if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+            return Ok(Kind::Ended);
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (text(&about["namespace"]), text(&about["name"]));
+        if !is_name(&namespace) || !is_name(&name) {
+            return Err(failed(format!("the API server names a pod '{}'", cut(&name)), false));
+        }
+        let volumes = pod["spec"]["volumes"].as_array().map_or(&[][..], Vec::as_slice);
+        let has_local_data = volumes.iter().any(|volume| !volume["emptyDir"].is_null());
+        let is_kept_for = match () {
+            () if controller.is_none() && !self.force => {
+                Some("it has no controller that starts it again: evict it by hand, or set force = true in [kubernetes]")
+            }
+            () if has_local_data && !self.delete_emptydir_data => Some(
+                "it has local storage (emptyDir): evict it by hand, or set delete_emptydir_data = true in [kubernetes]",
+            ),
+            () => None,
+        };
+        let is_leaving = !about["deletionTimestamp"].is_null();
+        Ok(Kind::Holds(Pod { namespace, name, uid: text(&about["uid"]), is_leaving, is_kept_for }))
+    }
+
     /// Has a pod leave.
     fn evict(&self, pod: &Pod, stop: &AtomicBool) -> Result<Evicted, Outcome> {
         let path = format!("/api/v1/namespaces/{}/pods/{}/eviction", pod.namespace, pod.name);
@@ -311,7 +427,8 @@ impl Kubernetes {
             200..300 => Ok(Evicted::Leaves),
             // It is gone, or another has its name: the next list says which.
             404 | 409 => Ok(Evicted::Leaves),
-            429 => stays(true, true),
+            // A budget forbids it now; or two budgets are about it, which the server answers with 500 until one is gone.
+            429 | 500 => stays(true, true),
             403 if goes_with_its_namespace => stays(true, true),
             // No answer about this pod: who asks is unknown, or the service is.
             401 | 502..=504 => accepted(&path, &answer).map(|()| Evicted::Leaves),
@@ -368,6 +485,17 @@ fn left(pods: &[Pod], held: &[Held]) -> String {
     text
 }
 
+/// A node that is cordoned and has no pod that is to leave.
+fn empty(node: &Node, pods: &Pods, taken_out_by: String) -> Observed {
+    Observed::Empty {
+        state: node.says(),
+        work_count: u32::try_from(pods.holding.len()).unwrap_or(u32::MAX),
+        allocated_cpus: None,
+        staying_count: pods.staying_count,
+        taken_out_by,
+    }
+}
+
 fn goes_on(detail: String, memo: &str) -> Outcome {
     Outcome::GoesOn { detail, memo: memo.to_owned(), again_in_ns: LOOK_AGAIN_NS }
 }
@@ -393,7 +521,12 @@ fn node_of(path: &str, said: &Value) -> Result<Node, Outcome> {
         return Err(failed(format!("{path}: its taints are no list, and would be lost with a new one"), false));
     }
     let text = |name: &str| said["status"]["nodeInfo"][name].as_str().unwrap_or_default().to_owned();
+    let conditions = said["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let condition = conditions.iter().find(|condition| condition["type"] == CONDITION);
     Ok(Node {
+        uid: word(&said["metadata"]["uid"]),
+        condition: condition.map(|condition| (word(&condition["status"]), word(&condition["lastTransitionTime"]))),
         is_cordoned: said["spec"]["unschedulable"] == true,
         owner: said["metadata"]["annotations"][OWNER].as_str().unwrap_or_default().to_owned(),
         taints: taints.as_array().cloned().unwrap_or_default(),
@@ -403,23 +536,11 @@ fn node_of(path: &str, said: &Value) -> Result<Node, Outcome> {
     })
 }
 
-/// A pod that holds its node; `None` of one that does not.
-fn holding(pod: &Value) -> Result<Option<Pod>, Outcome> {
-    let about = &pod["metadata"];
-    let owners = about["ownerReferences"].as_array();
-    let is_of_daemon_set = owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DaemonSet"));
-    let is_mirror = !about["annotations"]["kubernetes.io/config.mirror"].is_null();
-    let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    if is_of_daemon_set || is_mirror || has_ended {
-        return Ok(None);
-    }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (namespace, name) = (text(&about["namespace"]), text(&about["name"]));
-    if !is_name(&namespace) || !is_name(&name) {
-        return Err(failed(format!("the API server names a pod '{}'", cut(&name)), false));
-    }
-    let is_leaving = !about["deletionTimestamp"].is_null();
-    Ok(Some(Pod { namespace, name, uid: text(&about["uid"]), is_leaving }))
+/// What a drain does with a pod.
+enum Kind {
+    Holds(Pod),
+    Stays,
+    Ended,
 }
 
 fn failed(detail: String, is_passing: bool) -> Outcome {
@@ -510,7 +631,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
         let serving = std::thread::spawn(move || {
-            let pod = |name: &str, kind: &str| json!({ "spec": { "nodeName": "n1" }, "metadata": { "namespace": "a", "name": name, "uid": name, "ownerReferences": [{ "kind": kind }] } });
+            let pod = |name: &str, kind: &str| json!({ "spec": { "nodeName": "n1" }, "metadata": { "namespace": "a", "name": name, "uid": name, "ownerReferences": [{ "kind": kind, "controller": true }] } });
             let pages = [
                 json!({ "metadata": { "continue": "e30=" }, "items": [pod("p1", "ReplicaSet"), pod("d1", "DaemonSet")] }),
                 json!({ "metadata": {}, "items": [pod("p2", "Job")] }),
@@ -529,7 +650,8 @@ mod tests {
         });
         let cluster = Kubernetes { server, ..Kubernetes::default() };
         let Ok(pods) = cluster.pods("n1", &AtomicBool::new(false)) else { panic!("no pods") };
-        assert_eq!(pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["p1", "p2"]);
+        assert_eq!(pods.holding.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["p1", "p2"]);
+        assert_eq!(pods.staying_count, 1);
         let asked = serving.join().unwrap();
         assert!(
             asked[0].contains("spec.nodeName%3Dn1&limit=20 ") && asked[1].contains("&continue=e30%3D "),

@@ -51,9 +51,29 @@ impl Drainer {
         }
     }
 
+    /// Whether the host is still out of service and empty: asked before a step that would stop what runs there.
+    ///
+    /// # Errors
+    /// The outcome of that step.
+    pub fn still_empty(&self, order: &Order, stop: &AtomicBool) -> Result<(), Outcome> {
+        match self {
+            Drainer::None => Ok(()),
+            Drainer::Slurm(slurm) => slurm.still_empty(order, stop),
+            Drainer::Kubernetes(cluster) => cluster.still_empty(order, stop),
+        }
+    }
+
     /// Both can be done again without harm: each looks first.
     pub fn find(&self) -> Found {
         Found::MayRepeat
+    }
+}
+
+/// A failure that remembers what the step knew before it.
+fn with_memo(outcome: Outcome, before: &str) -> Outcome {
+    match outcome {
+        Outcome::Failed { detail, is_passing, .. } => Outcome::Failed { detail, memo: before.to_owned(), is_passing },
+        other => other,
     }
 }
 

@@ -1,17 +1,22 @@
 //! Slurm: nodes are drained and resumed by `scontrol`; their state is read from `scontrol show node`, and their jobs from `squeue`.
 //!
-//! The reason names the case, `surefoot case 17: memory/rate`, so that `sinfo -R` tells people who did it. A node that somebody else has
-//! drained is left as it is: it is not ours to resume.
+//! The reason names the case, `surefoot case 17: memory/rate`, so that `sinfo -R` tells people who did it. Whose drain it is and whether the
+//! node is empty are two questions: a node that someone else has drained is waited for like any other, and is not ours to resume. A node that
+//! someone resumed after this case drained it is not drained again.
 
 mod states;
 
-use super::super::shown::{cut, last_words};
+use super::super::shown::{cut, last_words, remarked};
 use super::super::{Order, Outcome};
+use super::with_memo;
 use states::State;
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_model::Observed;
 use surefoot_outside::host_name::is_other_host;
 use surefoot_sys::program;
 
@@ -19,6 +24,9 @@ use surefoot_sys::program;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a node that still has work is looked at.
 const LOOK_AGAIN_NS: u64 = 5_000_000_000;
+/// What a drain remembers: whose it is.
+const OURS: &str = "ours";
+const FOREIGN: &str = "foreign";
 /// What every reason of ours begins with.
 const REASON: &str = "surefoot case ";
 /// What squeue writes first: without it nothing was listed, not even no job.
@@ -26,9 +34,42 @@ const HEADER: &str = "JOBID|STATE";
 /// Jobs that are requeued at once; the others follow with the next look.
 const REQUEUED_MAX: usize = 1_000;
 
+/// What runs Slurm's commands: a command and its words, and what it prints, or why not and whether that may pass.
+type Answers = dyn Fn(&str, &[&str]) -> Result<String, (String, bool)> + Send + Sync;
+
+/// How Slurm's commands are run.
+#[derive(Clone, Default)]
+pub struct Commands(Option<Arc<Answers>>);
+
+impl Commands {
+    /// Those of a made-up cluster.
+    pub fn made_up(answers: impl Fn(&str, &[&str]) -> Result<String, (String, bool)> + Send + Sync + 'static) -> Self {
+        Commands(Some(Arc::new(answers)))
+    }
+}
+
+impl fmt::Debug for Commands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "made up" } else { "installed" })
+    }
+}
+
+impl PartialEq for Commands {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for Commands {}
+
 /// A cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Slurm {
+    /// How it is asked: by the installed commands, or by those of a test.
+    pub commands: Commands,
     /// Its slurm.conf; `None` for the default.
     pub configuration: Option<PathBuf>,
     /// Jobs that run on the node are requeued, not waited for.
@@ -39,10 +80,23 @@ pub struct Slurm {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Node {
     state: State,
+    allocated_cpus: u32,
     reason: String,
+    /// Who set the reason, and when, as Slurm writes it: `root@2026-11-25T15:00:00`.
+    set_by: String,
 }
 
 impl Node {
+    fn says(&self) -> String {
+        format!("Slurm: {}", self.state.words())
+    }
+
+    /// Who drained it, by the reason.
+    fn who(&self) -> String {
+        let user = self.set_by.split('@').next().filter(|user| !user.is_empty()).unwrap_or("an unknown user");
+        format!("{} ('{}')", cut(user), cut(&self.reason))
+    }
+
     fn is_ours(&self) -> bool {
         self.reason.starts_with(REASON)
     }
@@ -63,7 +117,7 @@ impl Slurm {
 
     /// Drains the node, and waits until nothing runs there.
     pub fn drain(&self, order: &Order, stop: &AtomicBool) -> Outcome {
-        self.take_out(order, stop).unwrap_or_else(|failed| failed)
+        self.take_out(order, stop).unwrap_or_else(|failed| with_memo(failed, &order.memo))
     }
 
     /// Resumes the node, where this case drained it.
@@ -71,8 +125,28 @@ impl Slurm {
         self.bring_back(order, stop).unwrap_or_else(|failed| failed)
     }
 
+    /// Whether the node is still drained and nothing runs there: asked before each step that would stop its work.
+    ///
+    /// # Errors
+    /// The outcome of that step, with what is on the node.
+    pub fn still_empty(&self, order: &Order, stop: &AtomicBool) -> Result<(), Outcome> {
+        let node = self.node(&order.host, stop)?;
+        if !node.state.is_drained {
+            return Err(failed(format!("someone put node {} back into service: {}", order.host, node.says()), false));
+        }
+        match self.work(&node, &order.host, stop)? {
+            None => Ok(()),
+            Some(work) => Err(failed(format!("node {} is not empty any more: {work}", order.host), true)),
+        }
+    }
+
     fn take_out(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
         let (found, why) = (self.node(&order.host, stop)?, reason(order));
+        if !found.state.is_drained && order.memo == OURS {
+            let why = format!("someone resumed the node after this case drained it: {}", found.says());
+            return Err(failed(format!("{why}. Drain it by hand and approve the case, or cancel the case"), false));
+        }
+        // Whose drain it is, and whether the node is empty, are two questions.
         let is_foreign = found.state.is_drained && !found.is_ours();
         if !found.state.is_drained || (!is_foreign && found.reason != why) {
             let update = [format!("nodename={}", order.host), "state=drain".to_owned(), format!("reason={why}")];
@@ -84,43 +158,66 @@ impl Slurm {
         };
         let node = self.node(&order.host, stop)?;
         if !node.state.is_drained {
-            return Err(failed(format!("Slurm took the order, and the node is {}", node.state.words()), true));
+            return Err(failed(format!("scontrol accepted the drain, and the node is {}", node.says()), true));
         }
-        let by = match is_foreign {
-            true => format!("somebody else has drained it already ('{}'), and it stays drained", cut(&found.reason)),
-            false => "drained".to_owned(),
+        let memo = if is_foreign { FOREIGN } else { OURS }.to_owned();
+        if let Some(work) = self.work(&node, &order.host, stop)? {
+            let by = match is_foreign {
+                true => format!("drained by {}, not by this case", node.who()),
+                false => "drained".to_owned(),
+            };
+            let detail = remarked(&format!("{by}; not empty yet: {work}"), &requeued);
+            return Ok(Outcome::GoesOn { detail, memo, again_in_ns: LOOK_AGAIN_NS });
+        }
+        let observed = Observed::Empty {
+            state: node.says(),
+            work_count: 0,
+            allocated_cpus: Some(node.allocated_cpus),
+            staying_count: 0,
+            taken_out_by: if is_foreign { node.who() } else { String::new() },
         };
-        let memo = if is_foreign { "foreign" } else { "" }.to_owned();
-        let goes_on = |detail: String| Outcome::GoesOn { detail, memo: memo.clone(), again_in_ns: LOOK_AGAIN_NS };
-        let words = node.state.words();
-        if node.state.is_busy {
-            return Ok(goes_on(format!("{by}, and its jobs still run ({words}){requeued}")));
+        Ok(Outcome::Done { observed, remark: requeued, memo })
+    }
+
+    /// What is on the node; `None` where Slurm shows that nothing is: no state of work, no CPU allocated, and no job that holds it. A
+    /// suspended job has no CPU, and its processes are still there.
+    fn work(&self, node: &Node, host: &str, stop: &AtomicBool) -> Result<Option<String>, Outcome> {
+        let jobs = self.jobs(host, stop)?;
+        if !node.state.is_busy && node.allocated_cpus == 0 && jobs.is_empty() {
+            return Ok(None);
         }
-        // The state counts the processors of a suspended job as free; its processes are still there.
-        let jobs = self.jobs(&order.host, stop)?;
-        if let Some(first) = jobs.first() {
-            let first = format!("job {} is {}", first.id, first.state.to_lowercase());
-            return Ok(goes_on(format!("{by}, and {} jobs still hold it ({first}){requeued}", jobs.len())));
-        }
-        let detail = if is_foreign { by } else { format!("Slurm says {words}, and lists no job there{requeued}") };
-        Ok(Outcome::Done { detail, memo })
+        let first = jobs.first().map_or_else(String::new, |job| {
+            let more = if jobs.len() > 1 { ", ..." } else { "" };
+            format!(" ({} {}{more})", job.id, job.state.to_lowercase())
+        });
+        Ok(Some(format!("{} jobs{first}, CPUAlloc {}, {}", jobs.len(), node.allocated_cpus, node.says())))
     }
 
     fn bring_back(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
         let found = self.node(&order.host, stop)?;
         if !found.state.is_drained {
-            return in_service(&found, "Slurm has it in service already, and says");
+            return self.in_service(&found, order, "it was in service already", stop);
         }
         if found.reason != reason(order) {
-            let detail = format!("it stays drained, as somebody else wants it: '{}'", cut(&found.reason));
-            return Ok(Outcome::Done { detail, memo: String::new() });
+            return Ok(Outcome::done(Observed::LeftOut { state: found.says(), taken_out_by: found.who() }, ""));
         }
         self.scontrol("update", &[format!("nodename={}", order.host), "state=resume".to_owned()], stop)?;
         let node = self.node(&order.host, stop)?;
         if node.state.is_drained {
-            return Err(failed(format!("Slurm took the order, and the node is {}", node.state.words()), true));
+            return Err(failed(format!("scontrol accepted the resume, and the node is {}", node.says()), true));
         }
-        in_service(&node, "Slurm says")
+        self.in_service(&node, order, "", stop)
+    }
+
+    /// A node that is not drained, and whether it is in service: one that is down is neither.
+    fn in_service(&self, node: &Node, order: &Order, remark: &str, stop: &AtomicBool) -> Result<Outcome, Outcome> {
+        if node.state.is_faulty {
+            let why = format!("the node is not drained, and takes no jobs until it is repaired: {}", node.says());
+            return Err(failed(why, true));
+        }
+        let work_count = self.jobs(&order.host, stop)?.len() as u64;
+        let observed = Observed::InService { state: node.says(), work_count };
+        Ok(Outcome::Done { observed, remark: remark.to_owned(), memo: String::new() })
     }
 
     /// Requeues what runs on the node; what happened, in words.
@@ -132,8 +229,8 @@ impl Slurm {
             return Ok(String::new());
         }
         Ok(match self.scontrol("requeue", &[jobs.join(",")], stop) {
-            Ok(()) => format!("; {} jobs requeued", jobs.len()),
-            Err(Outcome::Failed { detail, .. }) => format!("; jobs were not requeued: {detail}"),
+            Ok(()) => format!("{} jobs requeued", jobs.len()),
+            Err(Outcome::Failed { detail, .. }) => format!("jobs were not requeued: {detail}"),
             Err(_) => String::new(),
         })
     }
@@ -186,6 +283,9 @@ impl Slurm {
     fn said(&self, name: &str, words: &[&str], stop: &AtomicBool) -> Result<String, Outcome> {
         let what = format!("{name} {}", words.iter().find(|word| !word.starts_with('-')).unwrap_or(&""));
         let what = what.trim_end();
+        if let Some(answers) = &self.commands.0 {
+            return answers(name, words).map_err(|(why, is_passing)| failed(format!("{what}: {why}"), is_passing));
+        }
         // Where it is not installed, starting it says so.
         let mut command = Command::new(program::find(name).unwrap_or_else(|| PathBuf::from(name)));
         command
@@ -212,17 +312,6 @@ impl Slurm {
     }
 }
 
-/// A node that is not drained, and whether it is in service: one that is down is neither.
-fn in_service(node: &Node, how: &str) -> Result<Outcome, Outcome> {
-    let words = node.state.words();
-    match node.state.is_faulty {
-        true => {
-            Err(failed(format!("the node is not drained, and {words}: it takes no jobs until it is repaired"), true))
-        }
-        false => Ok(Outcome::Done { detail: format!("{how} {words}"), memo: String::new() }),
-    }
-}
-
 /// It must come back from Slurm as it went there, or the node would be taken for one that somebody else has drained: Slurm cuts quotes at its
 /// end, for instance. So it has nothing that any reader of it could take for more than a letter.
 fn reason(order: &Order) -> String {
@@ -230,6 +319,11 @@ fn reason(order: &Order) -> String {
     let fault: String =
         order.fault.chars().map(|letter| if is_plain(letter) { letter } else { '?' }).take(80).collect();
     format!("{REASON}{}: {fault}", order.case)
+}
+
+fn whole_number(text: &str) -> Option<u32> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 fn failed(detail: String, is_passing: bool) -> Outcome {
@@ -277,11 +371,15 @@ fn parse(host: &str, text: &str) -> Result<Node, Outcome> {
         );
         failed(why, is_passing)
     })?;
-    let reason = text
-        .lines()
-        .find_map(|line| line.trim_start().strip_prefix("Reason="))
-        .map(|line| line.rsplit_once(" [").map_or(line, |(reason, _)| reason).trim().to_owned());
-    Ok(Node { state, reason: reason.unwrap_or_default() })
+    let cpus = values("CPUAlloc");
+    let Some(allocated_cpus) = cpus.first().and_then(|cpus| whole_number(cpus)).filter(|_| cpus.len() == 1) else {
+        let why = format!("scontrol does not show how many CPUs of node {host} are allocated (CPUAlloc)");
+        return Err(failed(why, true));
+    };
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix("Reason=")).unwrap_or_default();
+    let (reason, set_by) = line.rsplit_once(" [").unwrap_or((line, ""));
+    let (reason, set_by) = (reason.trim().to_owned(), set_by.trim().trim_end_matches(']').to_owned());
+    Ok(Node { state, allocated_cpus, reason, set_by })
 }
 
 #[cfg(test)]
@@ -303,7 +401,8 @@ mod tests {
             (node.state.words().as_str(), node.reason.as_str()),
             ("mixed+drain*", "surefoot case 17: memory/rate")
         );
-        assert!(node.state.is_drained && node.state.is_busy && node.is_ours());
+        assert!(node.state.is_drained && node.state.is_busy && node.is_ours() && node.allocated_cpus == 1);
+        assert_eq!(node.who(), "root ('surefoot case 17: memory/rate')");
         let why = |text: &str| match parse("n1", text) {
             Err(Outcome::Failed { detail, is_passing, .. }) => (detail, is_passing),
             other => panic!("{other:?}"),
@@ -314,6 +413,9 @@ mod tests {
             ("NodeName=n2 State=IDLE", "shows node 'n2', not n1", true),
             ("NodeName=n1 State=IDLE NodeName=n2 State=IDLE", "not n1", true),
             ("NodeName=n1 Arch=x86_64", "no state", true),
+            ("NodeName=n1 State=IDLE+DRAIN", "how many CPUs of node n1 are allocated", true),
+            ("NodeName=n1 State=IDLE+DRAIN CPUAlloc=N/A", "how many CPUs of node n1 are allocated", true),
+            ("NodeName=n1 State=IDLE+DRAIN CPUAlloc=0 CPUAlloc=1", "how many CPUs of node n1 are allocated", true),
             ("NodeName=n1 State=IDLE+BURNING", "what 'BURNING' means", false),
             ("NodeName=n1 State=UNKNOWN*", "what 'UNKNOWN' means", true),
         ] {
@@ -321,7 +423,7 @@ mod tests {
             assert!(detail.contains(words), "{text}: {detail}");
             assert_eq!(is_passing, passes, "{text}");
         }
-        assert!(!parse("n1", "NodeName=alias NodeAddr=n1 State=IDLE").unwrap().state.is_drained);
+        assert!(!parse("n1", "NodeName=alias NodeAddr=n1 State=IDLE CPUAlloc=0").unwrap().state.is_drained);
         for text in [
             "NodeName=n1 NodeAddr=n1 NodeHostName=db7 State=IDLE",
             "NodeName=n7 NodeAddr=n1 NodeHostName=n7.example State=IDLE",
@@ -333,7 +435,7 @@ mod tests {
             );
         }
         for name in ["n1", "N1.example", "localhost", "192.0.2.7"] {
-            parse("n1", &format!("NodeName=n1 NodeAddr=db7 NodeHostName={name} State=IDLE")).unwrap();
+            parse("n1", &format!("NodeName=n1 NodeAddr=db7 NodeHostName={name} State=IDLE CPUAlloc=0")).unwrap();
         }
     }
 

@@ -85,7 +85,7 @@ impl Trial {
         } else {
             self.truth.effect(order);
             let memo = if order.step.has_way_back() { order.memo.clone() } else { String::new() };
-            Outcome::Done { detail: "done".into(), memo }
+            Outcome::done(crate::suite::hands::seen("done"), memo)
         })
     }
 

@@ -4,7 +4,7 @@ use super::flaky::Flaky;
 use super::policies;
 use super::random::Random;
 use super::truth::{HALF_WAY, Held, Truth};
-use crate::suite::hands::alert;
+use crate::suite::hands::{alert, seen};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -410,7 +410,7 @@ impl Fleet {
                 let memo = if order.step.has_way_back() { order.memo.clone() } else { String::new() };
                 Ended::Outcome(match is_gone {
                     true => Outcome::Gone { detail: "gone".into() },
-                    false => Outcome::Done { detail: "done".into(), memo },
+                    false => Outcome::done(seen("done"), memo),
                 })
             }
         };

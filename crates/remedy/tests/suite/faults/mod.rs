@@ -10,7 +10,7 @@ mod every_call;
 pub(super) mod flaky;
 mod fleet;
 mod policies;
-mod random;
+pub(super) mod random;
 mod sums;
 mod truth;
 

@@ -1,6 +1,7 @@
 //! What really happened to the hosts, whatever the store says; and what must hold of it.
 
 use super::sums::Sums;
+use crate::suite::hands::seen;
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Case, CaseState, StepState};
 use surefoot_remedy::Step;
@@ -75,7 +76,7 @@ impl Truth {
     pub fn find(&mut self, order: &Order) -> Found {
         if self.tokens.contains(&order.token) && !order.step.has_way_back() {
             self.sums.count("attempt in doubt taken over, effect found");
-            return Found::Effect { detail: "found".into(), memo: order.memo.clone() };
+            return Found::Effect { observed: seen("found"), memo: order.memo.clone() };
         }
         self.sums.count("attempt in doubt taken over, no effect found");
         Found::MayRepeat

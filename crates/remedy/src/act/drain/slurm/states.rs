@@ -114,6 +114,11 @@ impl State {
     /// The first word that is unknown.
     pub fn read(text: &str) -> Result<State, String> {
         let mut state = State { text: text.to_owned(), ..State::default() };
+        // Behind these words alone a `+` says that jobs are completing besides those that run.
+        let text = match text.strip_suffix('+') {
+            Some(word @ ("ALLOCATED" | "ALLOC" | "MIXED" | "MIX")) => word,
+            _ => text,
+        };
         for word in text.split('+').map(|word| word.trim_end_matches(MARKS)) {
             let known = NODE_WORDS.iter().find(|(_, words)| words.contains(&word));
             match known.map(|(says, _)| *says).ok_or_else(|| word.to_owned())? {
@@ -169,6 +174,8 @@ mod tests {
             ("MIXED+DRAIN+MAINTENANCE+REBOOT_REQUESTED+PLANNED", true, true),
             ("DRAINING", true, true),
             ("DRAINED*", false, true),
+            ("ALLOCATED+", true, false),
+            ("ALLOCATED-+DRAIN", true, true),
             ("DOWN*+DRAIN", false, true),
             ("IDLE+DRAIN+INVALID_REG", false, true),
         ] {
@@ -181,6 +188,8 @@ mod tests {
             ("IDLE?+DRAIN", "IDLE?"),
             ("BUSY", "BUSY"),
             ("IDLE+", ""),
+            ("DRAINED+", ""),
+            ("ALLOCATED++", ""),
             ("", ""),
             ("idle", "idle"),
             ("IDLE+DRAIN+BURNING", "BURNING"),
