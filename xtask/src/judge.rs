@@ -74,7 +74,7 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/memory/src/follow/instance.rs", 1, KERNEL),
     ("crates/memory/src/follow/decode/cxl.rs", 1, KERNEL),
     ("crates/memory/src/follow/decode/memory_controller.rs", 1, KERNEL),
-    ("crates/memory/src/import/kernel_log.rs", 20, LOG),
+    ("crates/memory/src/import/kernel_log.rs", 21, LOG),
     ("crates/memory/src/import/kernel_time.rs", 2, LOG),
     ("crates/memory/src/import/mcelog.rs", 3, LOG),
     ("crates/memory/src/import/sel.rs", 14, LOG),

@@ -1,6 +1,6 @@
 //! Memory errors: modules, controllers, what was reported of them, and the fault that it points to.
 
-use crate::{Certainty, DeedAction, Happened, HappenedBody, Room, Severity, Subject, SubjectKind};
+use crate::{Certainty, Happened, HappenedBody, Room, Severity, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
 /// How much of what happened a count holds.
@@ -315,21 +315,6 @@ impl FaultClosing {
             FaultClosing::Replaced => "replaced",
             FaultClosing::Cleared => "cleared",
         }
-    }
-
-    /// The action of the deed that records it.
-    pub fn action(self) -> DeedAction {
-        match self {
-            FaultClosing::Repaired => DeedAction::FaultRepaired,
-            FaultClosing::Replaced => DeedAction::FaultReplaced,
-            FaultClosing::Cleared => DeedAction::FaultCleared,
-        }
-    }
-
-    /// The one that an action records; `None` for all other actions.
-    pub fn of(action: DeedAction) -> Option<FaultClosing> {
-        let all = [FaultClosing::Repaired, FaultClosing::Replaced, FaultClosing::Cleared];
-        all.into_iter().find(|closing| closing.action() == action)
     }
 }
 

@@ -15,7 +15,7 @@ use surefoot_console::table::paragraph;
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, clock};
 use surefoot_journal::deeds::Record;
-use surefoot_memory::closing::{Plan, Planned, REASON_BYTES_MAX, Wanted, close, plan, reason, wanted};
+use surefoot_memory::closing::{Plan, Planned, REASON_BYTES_MAX, Wanted, close, plan, reason, recorded_by, wanted};
 use surefoot_memory::look::Looker;
 use surefoot_memory::rate::Limit;
 use surefoot_model::{ClosedModule, Deed, DeedOutcome, DeedTarget, Dimm, FaultClosing, MemoryLook, one_line};
@@ -58,7 +58,7 @@ fn reason_of(text: &str) -> Result<String, String> {
     Ok(reason(text))
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "ClosingOutcome"))]
@@ -123,7 +123,7 @@ pub fn run(options: &CloseOptions, closing: FaultClosing) -> anyhow::Result<Outc
     for deed in unfinished.iter().flatten().filter(|deed| deed.subject.name == name_of(&found)) {
         surefoot_console::tell!(
             "surefoot: an earlier `memory {}` of {} was cut short before it took effect; it closed nothing",
-            FaultClosing::of(deed.action).map_or("repaired", FaultClosing::as_str),
+            recorded_by(deed.action).map_or("repaired", FaultClosing::as_str),
             one_line(&deed.subject.name)
         );
     }
@@ -209,7 +209,7 @@ fn look(options: &CloseOptions, root: &Root) -> Seen {
 
 /// Closings that a killed process began and did not end. Where the journal cannot be read, that is told by what writes it.
 fn unfinished(record: &Record) -> Option<Vec<Deed>> {
-    let deeds = record.find(|deed| FaultClosing::of(deed.action).is_some()).ok()?.deeds;
+    let deeds = record.find(|deed| recorded_by(deed.action).is_some()).ok()?.deeds;
     let has_ended = |begun: &Deed| {
         deeds.iter().any(|deed| {
             deed.outcome != DeedOutcome::Begun
@@ -262,7 +262,9 @@ fn tell(
     }
     match outcome {
         What::Planned => writeln!(out, "Nothing was recorded; --yes does it.")?,
-        What::Closed => writeln!(out, "Errors from now on are judged anew. A running watch takes it over at once.")?,
+        What::Closed => {
+            writeln!(out, "Errors from now on are new ones. A running watch takes the closing over within seconds.")?
+        }
         What::NotNeeded => {}
     }
     out.flush()

@@ -207,7 +207,8 @@ impl Screen {
 
 /// Whether somebody should be told: the rate alone changes with every look.
 fn is_other(before: &Dimm, now: &Dimm) -> bool {
-    let counts = |dimm: &Dimm| (dimm.corrected(), dimm.uncorrected(), dimm.fidelity, dimm.unread.clone());
+    let counts =
+        |dimm: &Dimm| (dimm.corrected(), dimm.uncorrected(), dimm.fidelity, dimm.unread.clone(), dimm.closed.clone());
     let of = |dimm: &Dimm| (dimm.is_over_rate, dimm.fault_mode);
     counts(before) != counts(now) || of(before) != of(now) || before.label != now.label
 }

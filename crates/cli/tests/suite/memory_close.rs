@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
+use std::io::BufRead;
 use std::path::Path;
 use std::process::{Command, Output};
 use surefoot_testkit::HostTree;
@@ -140,6 +141,37 @@ fn two_closings_at_once_are_one() {
         all.into_iter().map(|one| line(&one.wait_with_output().unwrap())["outcome"].clone()).collect();
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == "closed").count(), 1, "{outcomes:?}");
     assert_eq!(deeds(&tree).len(), 2);
+}
+
+/// The watch alone writes the counts, the command alone the journal; and the watch takes the closing over while it runs.
+#[test]
+fn a_running_watch_takes_a_closing_over() {
+    let tree = fixture();
+    let state = tree.path().join("counts");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+    command.args(["memory", "watch", "--json", "--duration", "10min", "--state"]).arg(&state);
+    command.arg("--host-root").arg(tree.path()).stdout(std::process::Stdio::piped());
+    let mut watch = command.spawn().unwrap();
+    let mut lines = std::io::BufReader::new(watch.stdout.take().unwrap()).lines();
+    // A line of the module; the watch ends by itself where none comes.
+    let mut next = || {
+        let line = lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        line.into_iter().find(|line| line["id"] == "03A10004").unwrap()
+    };
+    assert!(next()["closed"].is_null());
+    closes(&tree, &["cleared", "DIMM_C1", "--yes"]);
+    let taken = next();
+    assert_eq!(taken["closed"]["closing"], "cleared", "{taken}");
+    assert_eq!((&taken["corrected_count"], &taken["closed"]["corrected_since"]), (&48211.into(), &0.into()));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    // What it kept knows the closing, also without the journal.
+    std::fs::remove_file(tree.path().join(JOURNAL)).unwrap();
+    let json = memory(&tree, &["status", "--json", "--state", &state.display().to_string()]);
+    let text = String::from_utf8(json.stdout).unwrap();
+    let dimm =
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).find(|line| line["id"] == "03A10004");
+    assert_eq!(dimm.unwrap()["closed"]["closed_count"], 1);
 }
 
 #[test]

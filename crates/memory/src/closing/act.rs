@@ -1,6 +1,6 @@
 //! Closing a fault: two lines in the journal of deeds, and nothing else.
 
-use super::Wanted;
+use super::{Wanted, action};
 use crate::counted;
 use surefoot_journal::deeds::{Record, Unusable};
 use surefoot_model::{
@@ -96,7 +96,7 @@ pub fn plan(ask: &Plan<'_>) -> Planned {
         room: Room::Memory,
         subject: Subject::new(SubjectKind::Dimm, name.clone()),
         actor: Actor::Command { uid: ask.uid },
-        action: ask.closing.action(),
+        action: action(ask.closing),
         target: DeedTarget::Module(Box::new(ask.found.clone())),
         reason: DeedReason::Stated { text: reason(ask.reason) },
         outcome: DeedOutcome::Begun,

@@ -1,11 +1,11 @@
 //! The closings in a host's journal of deeds.
 
-use super::Closing;
+use super::{Closing, recorded_by};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use surefoot_hostfs::Root;
 use surefoot_journal::deeds::{self, Record, Unusable};
-use surefoot_model::{FaultClosing, MemoryProblem, MemorySource};
+use surefoot_model::{MemoryProblem, MemorySource};
 
 /// What tells a file from the same file later.
 type Stamp = Option<(u64, u64, u64, i64, i64)>;
@@ -54,7 +54,7 @@ impl Journal {
 }
 
 fn closings(root: &Path) -> Result<Vec<Closing>, Unusable> {
-    let found = Record::OfHost(root.to_owned()).find(|deed| FaultClosing::of(deed.action).is_some())?;
+    let found = Record::OfHost(root.to_owned()).find(|deed| recorded_by(deed.action).is_some())?;
     let mut closings: Vec<Closing> = found.deeds.iter().filter_map(Closing::of).collect();
     closings.sort_by_key(|closing| closing.at_realtime_ns);
     Ok(closings)

@@ -13,7 +13,24 @@ pub use find::{NotFound, Wanted, wanted};
 pub use journal::Journal;
 
 use serde::{Deserialize, Serialize};
-use surefoot_model::{ClosedModule, Deed, DeedOutcome, DeedReason, DeedTarget, FaultClosing, Room, SubjectKind};
+use surefoot_model::{
+    ClosedModule, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, FaultClosing, Room, SubjectKind,
+};
+
+/// The action of the deed that records a closing.
+pub fn action(closing: FaultClosing) -> DeedAction {
+    match closing {
+        FaultClosing::Repaired => DeedAction::FaultRepaired,
+        FaultClosing::Replaced => DeedAction::FaultReplaced,
+        FaultClosing::Cleared => DeedAction::FaultCleared,
+    }
+}
+
+/// The closing that an action records; `None` for every other action.
+pub fn recorded_by(recorded: DeedAction) -> Option<FaultClosing> {
+    let all = [FaultClosing::Repaired, FaultClosing::Replaced, FaultClosing::Cleared];
+    all.into_iter().find(|closing| action(*closing) == recorded)
+}
 
 /// A closing that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +50,7 @@ pub struct Closing {
 impl Closing {
     /// The closing that a deed records; `None` for every other deed, and for one that was not done.
     pub fn of(deed: &Deed) -> Option<Closing> {
-        let closing = FaultClosing::of(deed.action)?;
+        let closing = recorded_by(deed.action)?;
         let DeedTarget::Module(found) = &deed.target else { return None };
         let DeedReason::Stated { text } = &deed.reason else { return None };
         let is_it = deed.room == Room::Memory && deed.subject.kind == SubjectKind::Dimm;

@@ -286,7 +286,7 @@ fn a_slot_ends_a_stay_only_where_something_says_so() {
     assert_eq!(ended, [false, true, true, true]);
     machine.look(&mut kept, true);
     kept.seen_at(8);
-    assert_eq!(kept.slots().0.len(), 2 * SLOTS - 1, "a module that is put back begins a stay of its own");
+    assert_eq!(kept.slots().0.len(), 2 * SLOTS - 1, "a module that is put back begins a new stay");
 }
 
 /// Beyond the limit the stays that ended first go, and are counted.

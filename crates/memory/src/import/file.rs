@@ -176,7 +176,7 @@ fn read_export(
         ));
     }
     if let Some(why) = export.ended {
-        let why = format!("The export is damaged: {why}. Export the journal anew, or use `journalctl -k -o json`.");
+        let why = format!("The export is damaged: {why}. Export the journal again, or use `journalctl -k -o json`.");
         reading.totals.note(&why);
     }
     Ok(reading)

@@ -54,11 +54,11 @@ fn begin(tree: &HostTree, id: &str, closing: FaultClosing) -> Deed {
 
 /// What a watch says of a module now; where it looks again is its own.
 fn finish(watch: &mut Watch) -> MemoryLook {
-    let looks = watch.finish().into_iter().filter_map(|event| match event {
+    let mut looks = watch.finish().into_iter().filter_map(|event| match event {
         MemoryEvent::Look(look) => Some(look),
         _ => None,
     });
-    looks.last().unwrap()
+    looks.next_back().unwrap()
 }
 
 fn since(dimm: &Dimm) -> (u64, u64, u32, bool) {

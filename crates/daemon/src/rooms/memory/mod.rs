@@ -1,5 +1,6 @@
 //! Memory errors: every module, the fault that its errors point to, whether the accounting works, and what it costs.
 
+mod closed;
 mod counts_file;
 pub mod findings;
 mod interval;
