@@ -121,8 +121,14 @@ fn told(address: &Address, error: surefoot_store::Error) -> Error {
         surefoot_store::Error::CaseUnread { case, says } => Error::UnreadCase { case, says },
         surefoot_store::Error::NoStore { store, why } => Error::NoStore { store, why },
         surefoot_store::Error::Cases { doing, why, .. } => Error::Store { store, why: format!("{doing}: {why}") },
-        other => Error::Store { store, why: other.to_string() },
+        other => Error::Store { why: without_its_name(&other.to_string(), &store), store },
     }
+}
+
+/// What an error says of a store whose name is told already.
+fn without_its_name(says: &str, store: &str) -> String {
+    let path = store.strip_prefix("sqlite:").unwrap_or(store);
+    [store, path].iter().find_map(|name| says.strip_prefix(name)?.strip_prefix(": ")).unwrap_or(says).to_owned()
 }
 
 impl Casebook for Book {

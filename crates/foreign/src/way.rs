@@ -6,10 +6,11 @@
 
 use crate::held::{About, denied, open_at, path_of};
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -114,6 +115,28 @@ pub(crate) fn enter(plain: &Path) -> io::Result<File> {
 /// A name in a directory that is held, as a path that leads there whatever becomes of the directory's own name.
 pub fn within(directory: &File, name: &OsStr) -> PathBuf {
     path_of(directory.as_fd()).join(name)
+}
+
+/// Renames within a directory that is held, where nothing has the new name: otherwise the error is
+/// [`io::ErrorKind::AlreadyExists`], and both stay as they are.
+///
+/// # Errors
+/// What the kernel says.
+pub fn rename_new(directory: &File, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    let names = [CString::new(from.as_bytes())?, CString::new(to.as_bytes())?];
+    let [old, new] = [names[0].as_ptr(), names[1].as_ptr()];
+    let at = directory.as_fd().as_raw_fd();
+    // SAFETY: both names end in a zero; the kernel keeps nothing of them.
+    if unsafe { libc::renameat2(at, old, at, new, libc::RENAME_NOREPLACE) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    // A file system without this, such as some of FUSE and of networks: a link takes no place of a file either.
+    if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP)) {
+        return Err(error);
+    }
+    let [old, new] = [from, to].map(|name| within(directory, name));
+    fs::hard_link(&old, &new).and_then(|()| fs::remove_file(&old))
 }
 
 /// Waits until the names in a directory that is held are on the medium, so that a new or renamed file is still there after a

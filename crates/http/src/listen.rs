@@ -59,6 +59,8 @@ impl FromStr for Listen {
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() { Err("unix:PATH names no path".into()) } else { Ok(Listen::Unix(path.into())) };
         }
+        // As a client writes it.
+        let text = text.strip_prefix("http://").map_or(text, |rest| rest.strip_suffix('/').unwrap_or(rest));
         let named = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
         let address = named.as_deref().unwrap_or(text).parse();
         address
@@ -495,8 +497,21 @@ mod tests {
         for text in ["127.0.0.1:7078", "[::1]:1", "unix:/run/surefoot/remedy.sock"] {
             assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
         }
-        assert_eq!("localhost:5".parse::<Listen>().unwrap().to_string(), "127.0.0.1:5");
-        for wrong in ["", "7078", "unix:", "example.org:80", "127.0.0.1"] {
+        for (written, place) in
+            [("localhost:5", "127.0.0.1:5"), ("http://127.0.0.1:5", "127.0.0.1:5"), ("http://[::1]:5/", "[::1]:5")]
+        {
+            assert_eq!(written.parse::<Listen>().unwrap().to_string(), place);
+        }
+        for wrong in [
+            "",
+            "7078",
+            "unix:",
+            "example.org:80",
+            "127.0.0.1",
+            "https://127.0.0.1:5",
+            "http://127.0.0.1:5/x",
+            "http://unix:/x",
+        ] {
             assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
         }
         let error = |place: &str, has_tls| Door::open(&place.parse().unwrap(), has_tls).err().unwrap().to_string();

@@ -7,6 +7,7 @@ use crate::address::shown;
 use crate::http::{self, Identity, NoAnswer, Trust};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -83,6 +84,12 @@ fn is_trusted(uid: u32, place: &str) -> Result<(), Error> {
     Err(Error::Refused(format!("{place} belongs to user {uid}, who is neither you nor root: refused")))
 }
 
+/// Whether an address without a scheme is a port of this machine.
+fn is_here(address: &str) -> bool {
+    let has_port = address.parse::<SocketAddr>().is_ok() || address.starts_with("localhost:");
+    has_port && listening::loopback(&format!("http://{address}")).is_some()
+}
+
 /// Whether the connection to a URL is private: to this machine itself, or by TLS.
 pub fn is_private(url: &str) -> bool {
     !url.starts_with("http://") || listening::loopback(url).is_some()
@@ -99,7 +106,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server at `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`, as whom it is asked, and the authority that signed its
+    /// The server at `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`, or on this machine at `127.0.0.1:PORT`, as whom it is asked, and the authority that signed its
     /// certificate if that is not one of the system's.
     ///
     /// # Errors
@@ -108,6 +115,8 @@ impl Server {
         let address = address.trim_end_matches('/');
         let (base, socket) = match address.strip_prefix("unix:") {
             Some(path) => ("http://localhost".to_owned(), Some(PathBuf::from(path))),
+            // As where a server listens.
+            None if is_here(address) => (format!("http://{address}"), None),
             None => (address.to_owned(), None),
         };
         let refused = |why: &str| Err(Error::Refused(format!("--server {}: {why}", shown(address))));
@@ -232,6 +241,17 @@ mod tests {
         assert!(why.contains("in the clear"), "{why}");
         for private in ["http://127.0.0.1:7078/", "https://example.org", "unix:/run/x"] {
             Server::new(private, secret(), None).unwrap().obeyed().unwrap();
+        }
+        // As `--listen` takes it.
+        for (written, base) in [
+            ("127.0.0.1:7078", "http://127.0.0.1:7078"),
+            ("[::1]:1/", "http://[::1]:1"),
+            ("localhost:5", "http://localhost:5"),
+        ] {
+            assert_eq!(Server::new(written, secret(), None).unwrap().base, base);
+        }
+        for other in ["127.0.0.1", "localhost:x", "127.0.0.2:7078", "example.org:7078", "7078", ""] {
+            assert!(Server::new(other, Identity::None, None).err().unwrap().to_string().contains("write "), "{other}");
         }
         let clear = Server::new("http://example.org:7078", Identity::None, None).unwrap();
         assert!(clear.obeyed().is_err(), "orders would be forged on the way");

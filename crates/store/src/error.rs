@@ -161,8 +161,8 @@ pub enum Error {
     },
     /// SQLite found the history damaged.
     #[error(
-        "{}: the history is damaged ({what}); it was left as it is: move it aside to start a new one, \
-         `sqlite3 FILE .recover` saves what can be read",
+        "{0}: the history is damaged ({what}), and was left as it is: move it aside with its -wal and -shm to start a new one. \
+         `sqlite3 {0} .recover` prints what can still be read, with a sqlite3 that has .recover",
         path.display()
     )]
     Corrupt {
@@ -255,6 +255,27 @@ pub enum Error {
         /// What it is instead.
         why: String,
     },
+    /// A store of cases whose file, or log, is damaged; both are left as they are.
+    #[error(
+        "{0}: the store of cases is damaged ({what}), and was left as it is. If `dmesg` has read errors of its disk, replace that first. Stop all \
+         controllers of the store, then put a backup back, or move the file aside with its -wal and -shm: `surefoot remedy serve` then makes a \
+         new store. `sqlite3 {0} .recover` prints what can still be read, with a sqlite3 that has .recover",
+        path.display()
+    )]
+    CasesDamaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A new store of cases cannot be made; nothing of it is left.
+    #[error("{}: no new store can be made here: {}", path.display(), said(source))]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// There is no store of cases where one is to be read; none is made.
     #[error("no store at {store}: {why}")]
     NoStore {
@@ -281,13 +302,14 @@ pub enum Error {
     },
     /// The file of an open store of cases was written over in place: it is another store's now, or an older state.
     #[error(
-        "{} was overwritten by another program while the controller had it open: what it held is gone, and nothing more is written to it; \
-         restart `surefoot remedy serve` to use what is there now, or put the right file there first",
-        path.display()
+        "{} was overwritten by another program while the controller had it open: what it held is gone, and nothing more is written to it; {}",
+        path.display(), after_overwriting(*is_empty)
     )]
     Overwritten {
         /// The file.
         path: PathBuf,
+        /// Whether nothing is in it now.
+        is_empty: bool,
     },
     /// The store of cases cannot be asked or written to now; the same may work later.
     #[error("{store}: {doing}: {why}")]
@@ -347,6 +369,15 @@ fn saved_to(saved: &Option<std::result::Result<PathBuf, String>>) -> String {
             ", and what it held could not be saved ({why}): stop `surefoot remedy serve`, put the store back from a backup, and start it again"
         ),
         None => String::new(),
+    }
+}
+
+fn after_overwriting(is_empty: bool) -> &'static str {
+    if is_empty {
+        "the file is empty now, and `surefoot remedy serve` does not start with an empty file: stop it, then put a backup in its place, or \
+         remove it, and start it again. Without the file it makes a new store"
+    } else {
+        "restart `surefoot remedy serve` to use what is there now, or put the right file there first"
     }
 }
 

@@ -16,7 +16,7 @@ pub const LISTEN: &str = "127.0.0.1:7078";
 /// Which server.
 #[derive(Args, Clone)]
 pub struct ServerOptions {
-    /// The server: http://127.0.0.1:PORT, https://HOST:PORT or unix:PATH
+    /// The server: 127.0.0.1:PORT, https://HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value_t = format!("http://{LISTEN}"))]
     pub server: String,
     /// The file with the bearer token that is shown to the server

@@ -116,7 +116,8 @@ impl CaseStore {
             }
         };
         let mut connected = Connected { name: address.to_string(), sql };
-        schema::lay(&mut connected, opening)?;
+        let may_create = matches!(address, Address::Postgres(_)) && opening.may_create()?;
+        schema::lay(&mut connected, may_create)?;
         connected.ask("looking at its files", |sql| sql.is_laid())?;
         Ok(CaseStore {
             connected,
@@ -195,11 +196,15 @@ impl Connected {
     }
 
     fn failed(&self, doing: &'static str, trouble: Trouble) -> Error {
-        let why = match trouble {
-            Trouble::Twice => "a unique row already exists".to_owned(),
-            Trouble::Other(why) => why,
-            Trouble::Ours(error) => return error,
-        };
-        Error::Cases { store: self.name.clone(), doing, why }
+        error_of(self.name.clone(), doing, trouble)
     }
+}
+
+fn error_of(store: String, doing: &'static str, trouble: Trouble) -> Error {
+    let why = match trouble {
+        Trouble::Twice => "a unique row already exists".to_owned(),
+        Trouble::Other(why) => why,
+        Trouble::Ours(error) => return error,
+    };
+    Error::Cases { store, doing, why }
 }

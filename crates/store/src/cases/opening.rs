@@ -99,7 +99,10 @@ impl Shared {
     /// Refuses a file that is gone from its place, or was written over there. The log of one that was written over fits nothing that is there
     /// now: it is removed, and is then gone from its place, too.
     fn refuse(&mut self, moved: Option<Moved>, save: Option<Save<'_>>, forget_log: &dyn Fn()) -> Result<()> {
-        let overwritten = |content: &Content| Err(Error::Overwritten { path: content.path().to_owned() });
+        let overwritten = |content: &Content| {
+            let is_empty = std::fs::metadata(content.path()).is_ok_and(|about| about.len() == 0);
+            Err(Error::Overwritten { path: content.path().to_owned(), is_empty })
+        };
         match (&mut self.content, moved) {
             (Some(content), _) if content.is_foreign() => overwritten(content),
             (_, Some(moved)) => {
@@ -121,8 +124,4 @@ impl Shared {
             (None, None) => Ok(()),
         }
     }
-}
-
-pub(super) fn no_store(store: String, what: &str) -> Error {
-    Error::NoStore { store, why: format!("{what}; `surefoot remedy serve --store` makes a new one") }
 }

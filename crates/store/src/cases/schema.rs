@@ -1,8 +1,7 @@
 //! The tables, the same in both databases.
 
 use super::Connected;
-use super::opening::{self, Opening};
-use super::sql::{Answer, Sql, Trouble};
+use super::sql::{Answer, Sql};
 use crate::{Error, Result};
 
 /// The version of the tables that this release makes and knows.
@@ -65,22 +64,23 @@ const VIEWS: &str = "
 CREATE TABLE remedy_view (host TEXT PRIMARY KEY, body TEXT NOT NULL);
 ";
 
-/// Makes the tables where there are none and `opening` says so, and refuses those of another release.
-pub(super) fn lay(connected: &mut Connected, opening: &Opening) -> Result<()> {
-    let may_create = opening.may_create()?;
-    let name = connected.name.clone();
-    // Two controllers that start at one time both look; one of them makes the tables.
-    connected.transaction("laying its tables", true, |sql| {
-        if is_there(sql, "remedy_meta")? {
-            return Ok(());
-        }
+/// Makes the tables where there are none and they may be made, and refuses those of another release.
+pub(super) fn lay(connected: &mut Connected, may_create: bool) -> Result<()> {
+    // Who only reads waits for nobody who writes.
+    if !connected.ask("looking for its tables", |sql| is_there(sql, "remedy_meta"))? {
         if !may_create {
-            return Err(Trouble::Ours(opening::no_store(name, "the database has no cases of Surefoot")));
+            return Err(connected.sql.without_tables(&connected.name));
         }
-        let tables = TABLES.replace("{own_number}", sql.own_number()).replace("{version}", &VERSION.to_string());
-        sql.batch(&tables)?;
-        sql.batch(sql.only_added_to())
-    })?;
+        // Two controllers that start at one time both look; one of them makes the tables.
+        connected.transaction("laying its tables", true, |sql| {
+            if is_there(sql, "remedy_meta")? {
+                return Ok(());
+            }
+            let tables = TABLES.replace("{own_number}", sql.own_number()).replace("{version}", &VERSION.to_string());
+            sql.batch(&tables)?;
+            sql.batch(sql.only_added_to())
+        })?;
+    }
     let found = connected.ask("reading its version", |sql| {
         let rows = sql.rows("SELECT number FROM remedy_meta WHERE name = 'version'", &[])?;
         Ok(rows.first().map_or(0, |row| row.number(0)))

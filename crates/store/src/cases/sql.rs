@@ -81,6 +81,14 @@ pub(super) trait Sql: Send {
     /// The words that keep the audit trail from being changed.
     fn only_added_to(&self) -> &'static str;
 
+    /// The error of a database that lacks our tables, where none may be made.
+    fn without_tables(&self, store: &str) -> Error {
+        Error::NoStore {
+            store: store.to_owned(),
+            why: "the database has no cases of Surefoot; `surefoot remedy serve --store` makes a new one".to_owned(),
+        }
+    }
+
     /// The tables are there; from now on it is noticed when the files of the database are deleted or replaced.
     fn is_laid(&mut self) -> Answer<()> {
         Ok(())

@@ -2,16 +2,20 @@
 
 use super::opening::Opening;
 use super::sql::{Answer, Row, Sql, Trouble, Value};
-use crate::database::{self, Content, InPlace, Marks};
+use super::{Connected, schema};
+use crate::database::{self, Content, Fitness, InPlace, Marks};
 use crate::history::schema::{check_existing, create_private};
+use crate::output::Replaced;
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// `SFCA` in ASCII, in `application_id`: tells a file of cases from any other database.
 const APPLICATION_ID: i64 = 0x5346_4341;
@@ -20,13 +24,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The log of writes is folded into the file when it has this many pages.
 const LOG_PAGES_MAX: i64 = 1_000;
 
-/// Of a store that is there and has nothing in it, and what to do.
-const EMPTY: &str = "the file is empty: the cases that it held are gone; restore it, or remove it and start `surefoot remedy serve` for a new store";
-/// Of a store whose pages SQLite cannot make sense of, and what to do. It says the same where the disk fails to read them.
-const DAMAGED: &str = "the store is damaged, or its disk gives read errors (see `dmesg`): stop all controllers of it, then put a backup back, or move \
-                       the file aside with its -wal and -shm; `sqlite3 FILE .recover` saves what can be read";
-/// A file that stays empty for so long is not being made by another process.
-const EMPTY_FOR: Duration = Duration::from_secs(2);
+/// What to do with a store that has lost its cases.
+const LOST: &str = "any cases that it held are gone. Stop all controllers of it, then put a backup back, or move it aside with its -wal and -shm: \
+                    `surefoot remedy serve` then makes a new store";
 
 /// Where the file says which store it is.
 const MARKS: Marks = Marks { table: "remedy_meta", number: "number" };
@@ -38,53 +38,62 @@ pub(super) struct Sqlite {
     /// Set once its tables are there: then its log is there, too.
     in_place: Option<Arc<InPlace>>,
     opening: Opening,
+    /// Whether SQLite found it damaged: its log then stays apart from it.
+    is_damaged: Cell<bool>,
 }
 
 impl Sqlite {
-    /// Opens the file. Where `opening` says so it is created first, readable by its owner alone.
+    /// Opens the file, once it was judged to be a whole store. Where there is none and `opening` says so it is created first, with its
+    /// tables, readable by its owner alone.
     pub(super) fn open(path: &Path, opening: &Opening) -> Result<Sqlite> {
-        check_existing(path).map_err(no_history)?;
-        if opening.may_create()? {
+        check_existing(path).map_err(|error| in_words_of_cases(path, error))?;
+        let may_create = opening.may_create()?;
+        if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             refuse_loss(path)?;
-            create_private(path).map_err(no_history)?;
-        } else if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            return Err(no_store(path, "there is no such file"));
-        }
-        let failed = |doing: &'static str| {
-            move |source: rusqlite::Error| match source.sqlite_error_code() {
-                Some(ErrorCode::NotADatabase) => not_cases(path, "it is no SQLite database"),
-                Some(ErrorCode::DatabaseCorrupt) => not_cases(path, &format!("{source}: {DAMAGED}")),
-                _ => Error::Sqlite { path: path.to_owned(), doing, source },
+            if !may_create {
+                return Err(no_store(path, "there is no such file; `surefoot remedy serve --store` makes a new one"));
             }
-        };
-        let connection = database::to_write(path).map_err(failed("opening it"))?;
-        connection.busy_timeout(BUSY_TIMEOUT).map_err(failed("setting the time to wait"))?;
-        let ask = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
-        let tables = ask("SELECT count(*) FROM sqlite_schema").map_err(failed("reading its header"))?;
-        let application = ask("PRAGMA application_id").map_err(failed("reading its header"))?;
-        if tables > 0 && application != APPLICATION_ID {
-            return Err(not_cases(path, "it is the database of another program"));
+            create(path)?;
         }
-        if tables == 0 && !opening.may_create()? {
-            // Where the file is not made of pages yet, `remedy serve` refuses it as well.
-            return Err(Error::NoStore { store: format!("sqlite:{}", path.display()), why: EMPTY.into() });
-        }
-        let prepare = || -> rusqlite::Result<String> {
-            if tables == 0 {
-                connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-            }
-            let journal = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-            // A step that is written down as begun must be so after a loss of power, too.
-            connection.pragma_update(None, "synchronous", "FULL")?;
-            connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX)?;
-            Ok(journal)
-        };
-        let journal = prepare().map_err(failed("preparing it"))?;
+        judge(path)?;
+        let failed = |trouble| trouble_of(path, "opening it", trouble);
+        let connection = database::to_write(path).map_err(|error| failed(Trouble::Other(said(&error))))?;
+        let sqlite = Sqlite::of(path, connection, opening);
+        let journal = sqlite.prepare().map_err(|error| failed(sqlite.trouble(error)))?;
         if journal != "wal" {
             let why = format!("its file system has no shared memory for SQLite's log (journal mode {journal})");
             return Err(Error::Unsupported { path: path.to_owned(), why });
         }
-        Ok(Sqlite { path: path.to_owned(), connection, in_place: None, opening: opening.clone() })
+        Ok(sqlite)
+    }
+
+    fn of(path: &Path, connection: Connection, opening: &Opening) -> Sqlite {
+        let opening = opening.clone();
+        Sqlite { path: path.to_owned(), connection, in_place: None, opening, is_damaged: Cell::new(false) }
+    }
+
+    fn prepare(&self) -> rusqlite::Result<String> {
+        self.connection.busy_timeout(BUSY_TIMEOUT)?;
+        let journal = self.connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        // A step that is written down as begun must be so after a loss of power, too.
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
+        self.connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX)?;
+        Ok(journal)
+    }
+
+    fn trouble(&self, error: rusqlite::Error) -> Trouble {
+        match error.sqlite_error().map(|error| error.extended_code) {
+            Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE | rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY) => {
+                Trouble::Twice
+            }
+            _ => match error.sqlite_error_code() {
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                    self.is_damaged.set(true);
+                    Trouble::Ours(damaged(&self.path, &error.to_string()))
+                }
+                _ => Trouble::Other(said(&error)),
+            },
+        }
     }
 
     /// Leaves a file that was written over as it is: what is in the log belongs to the one before, and SQLite would write it there.
@@ -115,6 +124,9 @@ impl Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
+        if self.is_damaged.get() {
+            let _ = database::leave_log(&self.path, &self.connection);
+        }
         let Some(in_place) = self.in_place.clone() else { return };
         if self.opening.is_overwritten(&in_place) {
             self.let_go();
@@ -125,21 +137,42 @@ impl Drop for Sqlite {
     }
 }
 
-/// Refuses to create a store where one was lost: its file is empty, or is gone while a copy of what it held lies beside it.
-fn refuse_loss(path: &Path) -> Result<()> {
-    let store = || format!("sqlite:{}", path.display());
-    let length = || std::fs::metadata(path).map(|about| about.len());
-    let begun = Instant::now();
-    // Another process may be making it just now.
-    while length().is_ok_and(|length| length == 0) {
-        if begun.elapsed() > EMPTY_FOR {
-            return Err(Error::NoStore { store: store(), why: EMPTY.into() });
+/// Refuses a file that is no whole store, before SQLite opens it for writing: nothing of it or beside it is changed.
+fn judge(path: &Path) -> Result<()> {
+    let about = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    if about.len() == 0 {
+        return Err(no_store(path, &format!("the file is empty: {LOST}")));
+    }
+    match database::judge(path).map_err(|error| in_words_of_cases(path, error))? {
+        Fitness::NoDatabase => Err(not_cases(path, "it is no SQLite database")),
+        Fitness::Damaged(what) => Err(damaged(path, &what)),
+        // A database that never had a table says nothing of whose it is.
+        Fitness::Fit { application: 0 | APPLICATION_ID, has_tables: false } => {
+            Err(no_store(path, &format!("the file has no tables: {LOST}")))
         }
-        std::thread::sleep(Duration::from_millis(50));
+        Fitness::Fit { application: APPLICATION_ID, .. } => Ok(()),
+        Fitness::Fit { .. } => Err(not_cases(path, "it is the database of another program")),
     }
-    if length().is_ok() {
-        return Ok(());
-    }
+}
+
+/// Makes the file as a whole, with its tables: killed at any moment, it leaves a store or none. Another process may make it first.
+fn create(path: &Path) -> Result<()> {
+    let failed = |source: rusqlite::Error| Error::Sqlite { path: path.to_owned(), doing: "making it", source };
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("cases-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let mut made = database::in_memory(&name, true).map_err(failed)?;
+    made.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+    let laying = database::in_memory(&name, true).map_err(failed)?;
+    let sql = Box::new(Sqlite::of(path, laying, &Opening::create()));
+    schema::lay(&mut Connected { name: address(path), sql }, true)?;
+    let mut bytes = made.serialize("main").map_err(failed)?.to_vec();
+    database::with_log(&mut bytes);
+    let created = Replaced::open(path).and_then(|file| file.create(&bytes));
+    created.map(drop).map_err(|source| Error::Create { path: path.to_owned(), source })
+}
+
+/// Refuses where a store was lost: its file is gone while its log, or a copy of what it held, lies beside it.
+fn refuse_loss(path: &Path) -> Result<()> {
     let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Ok(()) };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let failed = |source| Error::Open { path: folder.to_owned(), source };
@@ -147,40 +180,78 @@ fn refuse_loss(path: &Path) -> Result<()> {
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         let why = format!(
             "there is no such file, and its log {} is there: the store was moved or deleted. Put it back beside its log, or put a backup \
-             in its place and move the log and its -shm away; with both away, a new store is begun",
+             in its place and move the log and its -shm away; with both away, `surefoot remedy serve` makes a new store",
             log.display()
         );
-        return Err(Error::NoStore { store: store(), why });
+        return Err(no_store(path, &why));
     }
     let prefix = format!("{}.saved-", name.to_string_lossy());
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
         let entry = entry.map_err(failed)?;
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            let saved = entry.path();
+        let holds_something = || entry.metadata().is_ok_and(|about| about.is_file() && about.len() > 0);
+        if entry.file_name().to_string_lossy().starts_with(&prefix) && holds_something() {
             let why = format!(
-                "there is no such file, and {} holds what was in it: copy it back, or move it away to begin a new store",
-                saved.display()
+                "there is no such file, and {} holds what was in it: copy it back, or move it away so that `surefoot remedy serve` makes \
+                 a new store",
+                entry.path().display()
             );
-            return Err(Error::NoStore { store: store(), why });
+            return Err(no_store(path, &why));
         }
     }
     Ok(())
 }
 
-fn no_store(path: &Path, what: &str) -> Error {
-    super::opening::no_store(format!("sqlite:{}", path.display()), what)
+fn address(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}
+
+fn no_store(path: &Path, why: &str) -> Error {
+    Error::NoStore { store: address(path), why: why.to_owned() }
 }
 
 /// The same refusal in the words of cases.
-fn no_history(error: Error) -> Error {
+fn in_words_of_cases(path: &Path, error: Error) -> Error {
     match error {
-        Error::NotAHistory { path, why } | Error::OfOthers { path, why } => not_cases(&path, &why),
+        Error::NotAHistory { why, .. } | Error::OfOthers { why, .. } => not_cases(path, &why),
+        Error::Corrupt { what, .. } => damaged(path, &what),
+        Error::Sqlite { doing, source, .. } => trouble_of(path, doing, Trouble::Other(said(&source))),
         other => other,
     }
 }
 
 fn not_cases(path: &Path, why: &str) -> Error {
-    Error::NotCases { store: format!("sqlite:{}", path.display()), why: why.to_owned() }
+    Error::NotCases { store: address(path), why: why.to_owned() }
+}
+
+fn damaged(path: &Path, what: &str) -> Error {
+    Error::CasesDamaged { path: path.to_owned(), what: what.to_owned() }
+}
+
+fn trouble_of(path: &Path, doing: &'static str, trouble: Trouble) -> Error {
+    super::error_of(address(path), doing, trouble)
+}
+
+/// What SQLite said, and what to do.
+fn said(error: &rusqlite::Error) -> String {
+    let todo = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another program holds its lock: a controller, a backup or a `sqlite3` in a transaction. Try again, or stop that program; \
+             `fuser -v` of the file names it"
+        }
+        Some(ErrorCode::DiskFull) => "its disk is full, or a quota is used up: free space there (see `df`)",
+        Some(ErrorCode::SystemIoFailure) => {
+            "its disk is full or gives errors: free space there (see `df`), or look for errors of the disk (`dmesg`)"
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            "make the file, its -wal and -shm, and their directory writable for the user who runs this command"
+        }
+        _ => return error.to_string(),
+    };
+    format!("{error}: {todo}")
 }
 
 impl Sql for Sqlite {
@@ -196,8 +267,12 @@ impl Sql for Sqlite {
            BEGIN SELECT RAISE(ABORT, 'the audit trail is only added to'); END;"
     }
 
+    fn without_tables(&self, _store: &str) -> Error {
+        damaged(&self.path, "it has no table remedy_meta")
+    }
+
     fn is_laid(&mut self) -> Answer<()> {
-        let id = MARKS.id(&self.connection).map_err(trouble)?;
+        let id = MARKS.id(&self.connection).map_err(|error| self.trouble(error))?;
         self.opening.marked(|| Content::of(&self.path, &MARKS, id));
         self.in_place = Some(self.opening.opened(&self.path).map_err(Trouble::Ours)?);
         Ok(())
@@ -214,14 +289,14 @@ impl Sql for Sqlite {
 
     fn begin(&mut self, _alone: bool) -> Answer<()> {
         // There is one writer at a time anyway.
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(trouble)
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| self.trouble(error))
     }
 
     fn commit(&mut self) -> Answer<()> {
         if self.in_place.is_some() {
-            MARKS.count(&self.connection).map_err(trouble)?;
+            MARKS.count(&self.connection).map_err(|error| self.trouble(error))?;
         }
-        self.connection.execute_batch("COMMIT").map_err(trouble)
+        self.connection.execute_batch("COMMIT").map_err(|error| self.trouble(error))
     }
 
     fn roll_back(&mut self) {
@@ -231,21 +306,21 @@ impl Sql for Sqlite {
     }
 
     fn run(&mut self, words: &str, values: &[Value]) -> Answer<u64> {
-        let mut statement = self.connection.prepare(&numbered(words)).map_err(trouble)?;
-        statement.execute(given(values).as_slice()).map(|count| count as u64).map_err(trouble)
+        let mut statement = self.connection.prepare(&numbered(words)).map_err(|error| self.trouble(error))?;
+        statement.execute(given(values).as_slice()).map(|count| count as u64).map_err(|error| self.trouble(error))
     }
 
     fn rows(&mut self, words: &str, values: &[Value]) -> Answer<Vec<Row>> {
-        let mut statement = self.connection.prepare(&numbered(words)).map_err(trouble)?;
-        all(&mut statement, values)
+        let mut statement = self.connection.prepare(&numbered(words)).map_err(|error| self.trouble(error))?;
+        all(&mut statement, values).map_err(|error| self.trouble(error))
     }
 
     fn rows_once(&mut self, words: &str) -> Answer<Vec<Row>> {
-        all(&mut self.connection.prepare(words).map_err(trouble)?, &[])
+        self.connection.prepare(words).and_then(|mut asked| all(&mut asked, &[])).map_err(|error| self.trouble(error))
     }
 
     fn batch(&mut self, words: &str) -> Answer<()> {
-        self.connection.execute_batch(words).map_err(trouble)
+        self.connection.execute_batch(words).map_err(|error| self.trouble(error))
     }
 
     fn now_ns(&mut self) -> Answer<u64> {
@@ -259,13 +334,13 @@ fn numbered(words: &str) -> String {
     words.replace('$', "?")
 }
 
-fn all(statement: &mut Statement<'_>, values: &[Value]) -> Answer<Vec<Row>> {
+fn all(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
     let columns = statement.column_count();
     let row = |row: &rusqlite::Row<'_>| {
         (0..columns).map(|place| row.get_ref(place).map(taken)).collect::<Result<_, _>>().map(Row)
     };
-    let rows = statement.query_map(given(values).as_slice(), row).map_err(trouble)?;
-    rows.collect::<rusqlite::Result<_>>().map_err(trouble)
+    let rows = statement.query_map(given(values).as_slice(), row)?;
+    rows.collect()
 }
 
 fn given(values: &[Value]) -> Vec<&dyn ToSql> {
@@ -283,15 +358,5 @@ fn taken(value: ValueRef<'_>) -> Value {
         ValueRef::Integer(number) => Value::Number(number),
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
         _ => Value::Number(0),
-    }
-}
-
-fn trouble(error: rusqlite::Error) -> Trouble {
-    match error.sqlite_error().map(|error| error.extended_code) {
-        Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE | rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY) => Trouble::Twice,
-        _ => match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Trouble::Other(format!("{error}: {DAMAGED}")),
-            _ => Trouble::Other(error.to_string()),
-        },
     }
 }

@@ -25,8 +25,8 @@ const SMALL_BYTES: u64 = 16 << 20;
 const ROOM_PART_MIN: u64 = 16;
 
 /// How often, and how far apart, a file that is being written is read again.
-const TRIES: usize = 40;
-const WAIT: Duration = Duration::from_millis(50);
+pub(super) const TRIES: usize = 40;
+pub(super) const WAIT: Duration = Duration::from_millis(50);
 
 /// Two changes within this time may bear the same time stamp.
 const STAMP: Duration = Duration::from_millis(20);
@@ -203,7 +203,7 @@ fn whole(file: &File, taken: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn is_unchanged(before: &Metadata, after: &Metadata) -> bool {
+pub(super) fn is_unchanged(before: &Metadata, after: &Metadata) -> bool {
     let stamp = |of: &Metadata| (of.len(), of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec());
     let age = after.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     // A clock that was set back makes no file new for ever.

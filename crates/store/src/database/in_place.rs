@@ -122,6 +122,13 @@ impl Marks {
     /// reads there just now.
     pub(crate) fn id(&self, connection: &Connection) -> rusqlite::Result<i64> {
         let Marks { table, number } = self;
+        let ask = || {
+            let words = format!("SELECT {number} FROM {table} WHERE name = 'file'");
+            connection.query_row(&words, [], |row| row.get::<_, i64>(0)).optional()
+        };
+        if let Some(id) = ask()? {
+            return Ok(id);
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let new = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         let made = connection
@@ -129,7 +136,7 @@ impl Marks {
         if made > 0 {
             connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
         }
-        connection.query_row(&format!("SELECT {number} FROM {table} WHERE name = 'file'"), [], |row| row.get(0))
+        ask()?.ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
     /// What the file says without its log; `None` where it has no such table or row.

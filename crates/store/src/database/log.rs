@@ -5,6 +5,7 @@
 //! reaches to the last frame that ends a commit.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 
 pub(super) const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
@@ -21,28 +22,26 @@ pub(super) fn without_log(database: &mut [u8]) {
     }
 }
 
+/// Says that the database is written through a log.
+pub(super) fn with_log(database: &mut [u8]) {
+    if let Some(versions) = database.get_mut(VERSIONS_AT).filter(|versions| **versions == [1, 1]) {
+        versions.copy_from_slice(&[2, 2]);
+    }
+}
+
 /// Writes the committed pages of a log into the bytes of its database. A log that was never written to has none.
 ///
 /// # Errors
 /// What is wrong with it, where its pages do not fit.
 pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result<(), String> {
-    let Some(header) = Header::read(log) else { return Ok(()) };
-    let page_bytes = header.page_bytes;
-    let (mut sums, mut pending, mut committed, mut pages) = (header.sums, Vec::new(), BTreeMap::new(), None);
-    let mut at = HEADER_BYTES;
-    while let Some(frame) = log.get(at..at + FRAME_HEADER_BYTES + page_bytes) {
-        let page = &frame[FRAME_HEADER_BYTES..];
-        sums = header.sum(header.sum(sums, &frame[..8]), page);
-        if [word(frame, 8), word(frame, 12)] != header.salt || [word(frame, 16), word(frame, 20)] != sums {
-            break;
-        }
-        pending.push((word(frame, 0), at + FRAME_HEADER_BYTES));
-        match word(frame, 4) {
-            0 => {}
-            pages_now => {
-                committed.extend(pending.drain(..));
-                pages = Some(pages_now);
-            }
+    let Some(mut frames) = Frames::of(log).map_err(|error| error.to_string())? else { return Ok(()) };
+    let page_bytes = frames.page_bytes();
+    let (mut pending, mut committed, mut pages, mut at) = (Vec::new(), BTreeMap::new(), None, HEADER_BYTES);
+    while let Some(frame) = frames.next().map_err(|error| error.to_string())? {
+        pending.push((frame.number, at + FRAME_HEADER_BYTES));
+        if let Some(pages_now) = frame.commits {
+            committed.extend(pending.drain(..));
+            pages = Some(pages_now);
         }
         at += FRAME_HEADER_BYTES + page_bytes;
     }
@@ -63,6 +62,68 @@ pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result
         }
     }
     Ok(())
+}
+
+/// A page that the log holds.
+pub(super) struct Frame {
+    /// The number of the page, from 1.
+    pub(super) number: u32,
+    /// The pages of the database from here on, where the frame ends a commit.
+    pub(super) commits: Option<u32>,
+}
+
+/// The frames of a log that count, one after the other, also those of a commit that was never ended.
+pub(super) struct Frames<R> {
+    log: R,
+    header: Header,
+    sums: [u32; 2],
+    frame: Vec<u8>,
+}
+
+impl<R: Read> Frames<R> {
+    /// `None` where it does not begin as a log does.
+    pub(super) fn of(mut log: R) -> io::Result<Option<Self>> {
+        let mut bytes = [0; HEADER_BYTES];
+        if !fill(&mut log, &mut bytes)? {
+            return Ok(None);
+        }
+        Ok(Header::read(&bytes).map(|header| Frames {
+            frame: vec![0; FRAME_HEADER_BYTES + header.page_bytes],
+            sums: header.sums,
+            log,
+            header,
+        }))
+    }
+
+    pub(super) fn page_bytes(&self) -> usize {
+        self.header.page_bytes
+    }
+
+    /// The page of the frame that came last.
+    pub(super) fn page(&self) -> &[u8] {
+        &self.frame[FRAME_HEADER_BYTES..]
+    }
+
+    pub(super) fn next(&mut self) -> io::Result<Option<Frame>> {
+        if !fill(&mut self.log, &mut self.frame)? {
+            return Ok(None);
+        }
+        let (header, frame) = (&self.header, &self.frame);
+        self.sums = header.sum(header.sum(self.sums, &frame[..8]), &frame[FRAME_HEADER_BYTES..]);
+        if [word(frame, 8), word(frame, 12)] != header.salt || [word(frame, 16), word(frame, 20)] != self.sums {
+            return Ok(None);
+        }
+        let commits = Some(word(frame, 4)).filter(|&pages| pages > 0);
+        Ok(Some(Frame { number: word(frame, 0), commits }))
+    }
+}
+
+/// Whether so many bytes were left.
+fn fill(log: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
+    match log.read_exact(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        filled => filled.map(|()| true),
+    }
 }
 
 struct Header {

@@ -7,9 +7,11 @@
 
 mod copy;
 mod in_place;
+mod judge;
 mod log;
 
 pub(crate) use in_place::{Content, InPlace, Marks, Moved};
+pub(crate) use judge::{Fitness, judge};
 
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
@@ -42,6 +44,19 @@ const STEPS_PER_LOOK: i32 = 10_000;
 /// Opens a file that this process writes. The caller has made sure that it and its directory are this user's.
 pub(crate) fn to_write(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+/// Of a database that was found damaged: closing this connection then leaves the log as it is, if anything is in it. SQLite would fold it
+/// into the file and delete it.
+pub(crate) fn leave_log(path: &Path, connection: &Connection) -> rusqlite::Result<()> {
+    let log = std::fs::canonicalize(path).map(|path| beside(&path, "-wal"));
+    let is_empty = log.and_then(std::fs::metadata).is_ok_and(|log| log.len() == 0);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !is_empty).map(drop)
+}
+
+/// Says in the bytes of a database that it is written through a log.
+pub(crate) fn with_log(database: &mut [u8]) {
+    log::with_log(database);
 }
 
 /// Opens a database of this process's own in its memory, by a name; connections to the same name share it.

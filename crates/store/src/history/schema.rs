@@ -3,7 +3,7 @@
 use super::lock::LeftBehind;
 use super::migration::{self, SCHEMA_VERSION};
 use super::{Limits, sqlite_error};
-use crate::database::{self, MAGIC, Shape};
+use crate::database::{self, Fitness, MAGIC, Shape};
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode};
 use std::fs::OpenOptions;
@@ -31,6 +31,7 @@ const SQLITE_BYTES_MIN: u64 = 512;
 /// A file that it created and could lay no tables in, on a full disk for instance, is taken away again: the caller holds
 /// the lock.
 pub(super) fn open(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Result<Connection> {
+    refuse_unfit(path)?;
     let is_new = create_private(path)?;
     let opened = open_found(path, limits, left_behind);
     if opened.is_err() && is_new {
@@ -55,22 +56,44 @@ pub(super) fn open_in_memory(name: &str, path: &Path, limits: &Limits) -> Result
 fn open_found(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Result<Connection> {
     let mut connection = database::to_write(path).map_err(sqlite_error(path, "opening it"))?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
-    let version = match identify(&connection, path)? {
-        Content::Nothing => 0,
-        Content::History { version } => {
-            check_tables(&connection, path, version)?;
-            // A file of an earlier version is about to be changed for good: it is read from end to end once.
-            if left_behind == LeftBehind::InDoubt || version < SCHEMA_VERSION {
-                check(&connection, path)?;
-            }
-            version
-        }
-    };
+    let version = checked(&connection, path, left_behind).inspect_err(|_| {
+        let _ = database::leave_log(path, &connection);
+    })?;
     prepare(&connection, path)?;
     migration::migrate(&mut connection, version).map_err(sqlite_error(path, "laying its tables"))?;
     // After the tables are laid: a file that is at its limit must not be kept from having new ones.
     limit(&connection, limits).map_err(sqlite_error(path, "setting its limits"))?;
     Ok(connection)
+}
+
+/// The version of a history that may be written to; 0 where it has no tables yet.
+fn checked(connection: &Connection, path: &Path, left_behind: LeftBehind) -> Result<i64> {
+    let Content::History { version } = identify(connection, path)? else { return Ok(0) };
+    check_tables(connection, path, version)?;
+    // A file of an earlier version is about to be changed for good: it is read from end to end once.
+    if left_behind == LeftBehind::InDoubt || version < SCHEMA_VERSION {
+        check(connection, path)?;
+    }
+    Ok(version)
+}
+
+/// Refuses a file that is no whole history, before SQLite opens it for writing and folds its log in or deletes it.
+fn refuse_unfit(path: &Path) -> Result<()> {
+    let corrupt = |what: String| Err(Error::Corrupt { path: path.to_path_buf(), what });
+    let not_a_history = |why: &str| Err(Error::NotAHistory { path: path.to_path_buf(), why: why.to_owned() });
+    if std::fs::metadata(path).map_or(0, |about| about.len()) == 0 {
+        let log = database::beside(&std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()), "-wal");
+        if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            return corrupt(format!("it is gone or empty, and its log {} is not", log.display()));
+        }
+        return Ok(());
+    }
+    match database::judge(path)? {
+        Fitness::NoDatabase => not_a_history("it is no SQLite database"),
+        Fitness::Damaged(what) => corrupt(what),
+        Fitness::Fit { application: APPLICATION_ID, .. } | Fitness::Fit { application: 0, has_tables: false } => Ok(()),
+        Fitness::Fit { .. } => not_a_history("it is the database of another program"),
+    }
 }
 
 /// What a database holds.

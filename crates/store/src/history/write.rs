@@ -77,6 +77,9 @@ impl History {
     /// Closes a history whose file is another one by now, and leaves that one as it is: what is in the log belongs to the one before.
     pub(super) fn let_go(&mut self) {
         if !self.is_gone {
+            if self.in_doubt {
+                let _ = crate::database::leave_log(&self.path, &self.connection);
+            }
             return;
         }
         // Whoever opens it next looks at it closely.

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use surefoot_foreign::way::{sync, within};
+use surefoot_foreign::way::{self, sync, within};
 use surefoot_model::Digits;
 
 /// Names that are tried for the new file, beside the one that it replaces.
@@ -120,11 +120,24 @@ impl Replaced {
     /// What the kernel says, and what [`Replaced::open`] refuses; what was there before then stays. After an error of the last step
     /// the new file is in place, and a power failure may bring back the old one.
     pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes, |new| self.is_fit(&self.name).and_then(|()| fs::rename(self.at(new), self.at(&self.name))))
+    }
+
+    /// The same where there is no file yet: whoever finds one finds it whole. `false` where there is one by now, which stays as it is.
+    ///
+    /// # Errors
+    /// As [`Replaced::replace`].
+    pub fn create(&self, bytes: &[u8]) -> io::Result<bool> {
+        match self.write(bytes, |new| way::rename_new(&self.directory, new, &self.name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            created => created.map(|()| true),
+        }
+    }
+
+    fn write(&self, bytes: &[u8], place: impl FnOnce(&OsStr) -> io::Result<()>) -> io::Result<()> {
         let (new, mut file) = self.new_file()?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
-        let placed = written
-            .and_then(|()| self.is_fit(&self.name))
-            .and_then(|()| fs::rename(self.at(&new), self.at(&self.name)));
+        let placed = written.and_then(|()| place(&new));
         if placed.is_err() {
             // It is ours and new; where even this fails, the message has said what did.
             let _ = fs::remove_file(self.at(&new));

@@ -88,7 +88,9 @@ fn a_store_that_was_lost_is_not_begun_anew() {
     std::fs::write(&path, "").unwrap();
     let why = refused();
     assert!(
-        why.contains("the file is empty") && why.contains("remove it") && std::fs::metadata(&path).unwrap().len() == 0,
+        why.contains("the file is empty")
+            && why.contains("move it aside")
+            && std::fs::metadata(&path).unwrap().len() == 0,
         "{why}"
     );
     std::fs::remove_file(&path).unwrap();
@@ -255,6 +257,7 @@ fn a_store_that_is_overwritten_in_place_takes_nothing_more_and_what_was_put_ther
         if what == "empty" {
             let lost = CaseStore::open(&address(&path), None).unwrap_err();
             assert!(matches!(lost, Error::NoStore { .. }), "nobody emptied it on purpose: {lost}");
+            assert!(refused.to_string().contains("does not start with an empty file"), "{refused}");
             continue;
         }
         let mut anew = CaseStore::open(&address(&path), None).unwrap();
@@ -288,7 +291,7 @@ fn a_store_that_is_touched_or_tidied_by_others_is_used_on() {
 /// Longer than any test.
 const LOOK_BACK_NS: u64 = 3_600_000_000_000;
 
-fn alert(host: &str, key: &str, since_ns: u64, is_firing: bool) -> Alert {
+pub fn alert(host: &str, key: &str, since_ns: u64, is_firing: bool) -> Alert {
     Alert {
         host: host.into(),
         key: key.into(),

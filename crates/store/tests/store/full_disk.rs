@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use surefoot_model::{Cause, CauseKind, Event, Notice};
 use surefoot_store::Error;
+use surefoot_store::cases::{Address, CaseStore};
 use surefoot_store::history::{History, Limits, Resolution};
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
@@ -199,4 +200,28 @@ fn fill_again(filler: &Path) {
 #[test]
 fn a_full_disk_leaves_a_history_of_an_earlier_version_whole() {
     run_on_small_disk("full_disk::child_that_has_no_room_to_migrate");
+}
+
+#[test]
+#[ignore = "runs in a child process on a small disk"]
+fn child_that_has_no_room_for_a_new_store() {
+    let path = child::file();
+    let address: Address = format!("sqlite:{}", path.display()).parse().unwrap();
+    let filler = fill(path.parent().unwrap());
+    for room_bytes in [0, 4 << 10, 64 << 10] {
+        let length = fs::metadata(&filler).unwrap().len();
+        File::options().write(true).open(&filler).unwrap().set_len(length - room_bytes).unwrap();
+        let error = CaseStore::open(&address, None).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()) && error.contains("No space left"), "{room_bytes}: {error}");
+        let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left, [filler.as_path()], "{room_bytes}");
+    }
+    fs::remove_file(&filler).unwrap();
+    assert_eq!(CaseStore::open(&address, None).unwrap().counts().unwrap().alerts, 0);
+    println!("\n{}", child::DONE);
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_of_a_new_store_of_cases() {
+    run_on_small_disk("full_disk::child_that_has_no_room_for_a_new_store");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod any_event;
+mod case_files;
 mod cases;
 mod child;
 mod full_disk;
