@@ -173,7 +173,7 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/placement", uses: &["model"], externals: Externals::Only(&[]), silent_on: PURE },
     Layer {
         folder: "crates/checkpoint",
-        uses: &["ecc", "foreign", "heal", "journal", "model", "placement"],
+        uses: &["ecc", "foreign", "heal", "journal", "model", "placement", "random"],
         externals: LIBRARY,
         silent_on: QUIET,
     },
