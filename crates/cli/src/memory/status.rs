@@ -14,7 +14,7 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::{self, counted};
-use surefoot_daemon::rooms::memory::{CountsFile, State, findings};
+use surefoot_daemon::rooms::memory::CountsFile;
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_memory::bmc::join_all;
 use surefoot_memory::counts::KeptFile;
@@ -25,6 +25,7 @@ use surefoot_model::{
     Certainty, Dimm, ErrorSeverity, Fidelity, Finding, MemoryController, MemoryEvent, MemoryLook, MemoryProblem,
     MemorySource, Severity, one_line,
 };
+use surefoot_rooms::memory::{State, findings};
 
 #[derive(Args)]
 pub struct StatusOptions {
