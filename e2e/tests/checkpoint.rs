@@ -9,6 +9,7 @@ use surefoot_checkpoint::{Alone, Checkpointer, Config, Disk, Manifest, Place, Po
 use surefoot_e2e::command::{Finished, Surefoot, surefoot};
 use surefoot_e2e::disk::TinyDisk;
 use surefoot_e2e::machine::{Need, turn};
+use surefoot_random::Random;
 use surefoot_testkit::not_run::not_run;
 
 const BYTES: usize = 300_000;
@@ -19,12 +20,8 @@ fn checkpoint(words: &str) -> Surefoot {
 
 /// Bytes that are no pattern.
 fn content(seed: u32, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
-    let next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
+    let mut random = Random::new(u64::from(seed));
+    std::iter::repeat_with(|| random.word().to_le_bytes()).flatten().take(bytes).collect()
 }
 
 /// A job with checkpoints 1 to 4, of which 2 and 4 are on the SSD.

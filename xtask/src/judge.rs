@@ -63,7 +63,7 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/cli/src/stall/audit.rs", 1, WORDING),
     ("bench/src/checkpoint/program.rs", 1, "what mpirun says of itself"),
     ("crates/memory/src/import/rasdaemon.rs", 1, "rasdaemon's database"),
-    ("crates/daemon/src/rooms/stall/phrase.rs", 2, CAUSE),
+    ("crates/rooms/src/stall/phrase.rs", 2, CAUSE),
     ("crates/disturb/src/disturbance/guest/mod.rs", 1, "QEMU's names of threads"),
     ("crates/outside/src/http.rs", 1, "answers of other servers"),
     ("crates/foreign/src/words.rs", 1, "the standard library's text of an error"),
@@ -92,12 +92,12 @@ const READERS: &[(&str, usize, &str)] = &[
 ];
 
 /// The files that make findings: elsewhere one would be missing in docs/findings.md.
-const MAKERS: &[&str] = &["crates/daemon/src/rooms/rules.rs", "crates/model/src/check.rs"];
+const MAKERS: &[&str] = &["crates/rooms/src/rules.rs", "crates/model/src/check.rs"];
 
 fn without_rule(file: &Path, text: &str) -> Option<String> {
     let is_maker = MAKERS.iter().any(|name| file == Path::new(name));
     (!is_maker && text.contains("Finding::new("))
-        .then(|| format!("{}: makes a finding without a rule of crates/daemon/src/rooms/rules.rs", file.display()))
+        .then(|| format!("{}: makes a finding without a rule of crates/rooms/src/rules.rs", file.display()))
 }
 
 /// What breaks any of them.
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_finding_without_a_rule_is_a_fault() {
         let text = "fn of() -> Finding { Finding::new(Room::Nic, \"new\", subject, severity, sentence) }";
-        assert!(without_rule(Path::new("crates/daemon/src/rooms/nic/findings.rs"), text).is_some());
+        assert!(without_rule(Path::new("crates/rooms/src/nic/findings.rs"), text).is_some());
         assert_eq!(without_rule(Path::new(MAKERS[0]), text), None);
         assert_eq!(without_rule(Path::new("crates/cli/src/a.rs"), "rules::NEW.finding(subject)"), None);
     }

@@ -65,6 +65,14 @@ const WORLD: Words = Words {
     why: "this crate has no I/O, clock or thread",
 };
 
+const SERVING: Words =
+    Words { any_of: &["axum", "StatusCode", "Uri"], why: "a room answers with plain data; the daemon serves it" };
+
+/// The one folder where what a viewer may see is taken out of `Seen`: there an answer leaves the server.
+const OPENED_IN: &str = "crates/daemon/src/http";
+/// How it is taken out.
+const OPENING: &str = ".into_answer()";
+
 /// Each of these goes by a name and follows links, so that whoever owns the directory chooses the file.
 const BY_NAME: Words = Words {
     any_of: &["fs::write(", "fs::chown(", "File::create("],
@@ -173,7 +181,7 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/placement", uses: &["model"], externals: Externals::Only(&[]), silent_on: PURE },
     Layer {
         folder: "crates/checkpoint",
-        uses: &["ecc", "foreign", "heal", "journal", "model", "placement"],
+        uses: &["ecc", "foreign", "heal", "journal", "model", "placement", "random"],
         externals: LIBRARY,
         silent_on: QUIET,
     },
@@ -206,6 +214,13 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[COMMAND]),
         silent_on: &[PRINTING, BY_NAME],
     },
+    // What is known, found and said of a host. Of ours also the features whose words it has. Who looks at a machine or serves a page is elsewhere.
+    Layer {
+        folder: "crates/rooms",
+        uses: &["model", "settings", "memory", "nic"],
+        externals: Externals::Only(&["ring", "schemars", "serde", "serde_json", "thiserror"]),
+        silent_on: &[PRINTING, ASYNC_CODE, WORLD, SERVING],
+    },
     Layer {
         folder: "crates/daemon",
         uses: &[
@@ -225,6 +240,7 @@ const LAYERS: &[Layer] = &[
             "checkpoint",
             "nic",
             "remedy",
+            "rooms",
             "settings",
             "store",
         ],
@@ -245,10 +261,10 @@ const LAYERS: &[Layer] = &[
         externals: Externals::Only(&["ratatui-core", "unicode-width"]),
         silent_on: QUIET,
     },
-    // Experiments that are kept. Of ours also the store of recordings, and the room whose state the page of HTML shows.
+    // Experiments that are kept. Of ours also the store of recordings, and the rooms, whose state the page of HTML shows.
     Layer {
         folder: "crates/experiment",
-        uses: &["foreign", "journal", "model", "hostfs", "disturb", "store", "console", "daemon", "random"],
+        uses: &["foreign", "journal", "model", "hostfs", "disturb", "store", "console", "random", "rooms"],
         externals: Externals::AllBut(&[ASYNC, DATABASE, &["clap"]]),
         silent_on: QUIET,
     },
@@ -274,6 +290,7 @@ const LAYERS: &[Layer] = &[
             "checkpoint",
             "nic",
             "remedy",
+            "rooms",
             "settings",
             "store",
             "terminal",
@@ -319,6 +336,7 @@ const TOOLS: &[&str] = &[
     "checkpoint",
     "nic",
     "remedy",
+    "rooms",
     "store",
     "http",
     "controller",
@@ -401,6 +419,9 @@ fn faults_in_source(file: &Path, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let code = rust_text::code_only(&rust_text::without_tests(text));
     for (number, line) in code.lines().enumerate() {
+        if line.contains(OPENING) && !file.starts_with(OPENED_IN) {
+            faults.push(format!("{}:{}: '{OPENING}' belongs to {OPENED_IN}", file.display(), number + 1));
+        }
         for words in layer.silent_on {
             if let Some(word) = words.any_of.iter().find(|word| contains_word(line, word)) {
                 faults.push(format!("{}:{}: '{word}': {}", file.display(), number + 1, words.why));
@@ -452,6 +473,23 @@ mod tests {
         assert!(faults("crates/sys", "surefoot-sys", &[("surefoot-hostfs", None)]).is_empty());
         let found = faults("crates/hostfs", "surefoot-hostfs", &[("surefoot-sys", Some("dev"))]);
         assert_eq!(found, ["crates/hostfs must not use surefoot-sys even in its tests"]);
+    }
+
+    #[test]
+    fn a_room_reads_nothing_serves_nothing_and_opens_no_filtered_answer() {
+        let of = |folder: &str, line: &str| faults_in_source(&Path::new(folder).join("nic/state.rs"), line).len();
+        for line in
+            ["std::fs::read(path)", "let now = Instant::now();", "fn of(uri: &Uri)", "println!()", "seen.into_answer()"]
+        {
+            assert_eq!(of("crates/rooms/src", line), 1, "{line}");
+        }
+        assert_eq!(of("crates/rooms/src", "let now_ns = moment.now_ns;"), 0);
+        let opening = "seen.into_answer()";
+        assert_eq!((of("crates/daemon/src/rooms", opening), of("crates/daemon/src/http", opening)), (1, 0));
+        for user in ["surefoot-hostfs", "surefoot-http", "surefoot-daemon", "axum"] {
+            assert_eq!(faults("crates/rooms", "surefoot-rooms", &[(user, None)]).len(), 1, "{user}");
+        }
+        assert!(faults("crates/rooms", "surefoot-rooms", &[("surefoot-memory", None)]).is_empty());
     }
 
     #[test]

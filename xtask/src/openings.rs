@@ -57,7 +57,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ),
     ("crates/cli/src/remedy/mod.rs", 1, KERNEL),
     ("crates/controller/src/agent.rs", 2, NEW),
-    ("crates/daemon/src/rooms/checkpoint/ids.rs", 2, NEW),
+    ("crates/daemon/src/rooms/checkpoint/key_file.rs", 2, NEW),
     ("crates/daemon/src/rooms/disturb/source/look.rs", 1, "holds a directory (O_PATH), and opens nothing"),
     ("crates/daemon/src/http/access.rs", 1, KERNEL),
     ("crates/daemon/src/keep/run_directory.rs", 2, LOCK),

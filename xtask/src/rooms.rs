@@ -1,4 +1,4 @@
-//! What a new room touches outside its own folders: ten files or fewer, which ARCHITECTURE.md lists.
+//! What a new room touches outside its own folders: eleven files or fewer, which ARCHITECTURE.md lists.
 //!
 //! The proof is the room that moved in last. Every shipped file that names it is counted, and the list must be that of the
 //! document, so that neither grows unseen.
@@ -30,11 +30,19 @@ const NAMES: &[&str] = &[
 ];
 
 /// The most files outside of its own folders.
-const FILES_MAX: usize = 10;
+const FILES_MAX: usize = 11;
 
 /// Where rooms are wired: elsewhere stand the libraries that know no rooms, tests, documents, and the developer's commands.
-const WIRED: &[&str] =
-    &["Cargo.toml", "crates/cli", "crates/daemon", "crates/model", "crates/store", "ui/src", "xtask/src/layers.rs"];
+const WIRED: &[&str] = &[
+    "Cargo.toml",
+    "crates/cli",
+    "crates/daemon",
+    "crates/model",
+    "crates/rooms",
+    "crates/store",
+    "ui/src",
+    "xtask/src/layers.rs",
+];
 
 /// The room's own types, in files with names of their own.
 const OWN: &[&str] = &["crates/model/src/disturb.rs"];
@@ -138,7 +146,7 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("c.rs names") && found[1].contains("lists b.rs"), "{found:?}");
         let many: BTreeSet<String> = (0..=FILES_MAX).map(|number| format!("{number}.rs")).collect();
-        assert!(faults(&many, LIST)[0].starts_with("11 files name the room disturb, over 10: 0.rs, 1.rs, 10.rs"));
+        assert!(faults(&many, LIST)[0].starts_with("12 files name the room disturb, over 11: 0.rs, 1.rs, 10.rs"));
     }
 
     #[test]
@@ -154,6 +162,7 @@ mod tests {
         for own in [
             "crates/disturb/src/lib.rs",
             "crates/daemon/src/rooms/disturb/mod.rs",
+            "crates/rooms/src/disturb/state.rs",
             "crates/cli/src/rooms/disturb.rs",
             "crates/daemon/tests/daemon/disturb.rs",
             "crates/model/src/disturb.rs",

@@ -39,12 +39,14 @@ const FORBIDDEN_WORDS: &[(&str, &str)] = &[
     (concat!("FIX", "ME"), "fix it"),
 ];
 
-/// Factors of well-known generators of random numbers, without underscores and in lower case.
+/// Factors of well-known generators of random numbers, without underscores and in lower case; the last two of linear congruential ones.
 const GENERATORS: &[&str] = &[
     concat!("bf58476d", "1ce4e5b9"),
     concat!("94d049bb", "133111eb"),
     concat!("2545f491", "4f6cdd1d"),
     concat!("5851f42d", "4c957f2d"),
+    concat!("63641362238", "46793005"),
+    concat!("166", "4525"),
 ];
 
 /// The folders whose code may be `unsafe`; every other library crate forbids it to itself.
@@ -217,6 +219,9 @@ mod tests {
         let code = concat!("z = (z ^ (z >> 30)).wrapping_mul(0xbf58_47", "6D_1ce4_e5b9);");
         assert_eq!(faults("crates/stall/tests/a.rs", code).len(), 1);
         assert_eq!(faults("crates/stall/tests/a.rs", "z.wrapping_mul(0x9e37_79b9_7f4a_7c15)").len(), 0);
+        for factor in [concat!("6_364_136_223", "_846_793_005"), concat!("1_66", "4_525")] {
+            assert_eq!(faults("e2e/tests/a.rs", &format!("s = s.wrapping_mul({factor});")).len(), 1, "{factor}");
+        }
     }
 
     #[test]

@@ -13,12 +13,12 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::table::Table;
 use surefoot_console::units::{duration, parse_time, percent};
 use surefoot_console::{output, words};
-use surefoot_daemon::rooms::rules::Next;
 use surefoot_daemon::running;
 use surefoot_daemon::why::{Unwatched, Why};
 use surefoot_daemon::{Config, Server};
 use surefoot_hostfs::{Root, clock, cpus};
 use surefoot_model::{Event, Finding, HostDescription, Lost, Report};
+use surefoot_rooms::rules::Next;
 use surefoot_stall::WINDOW_RANGE;
 use surefoot_stall::victim::{Account, Counts, Course, Took, of_unit};
 
@@ -501,7 +501,7 @@ mod tests {
     fn every_next_command_is_one_of_ours() {
         use clap::Parser;
         let mut seen = 0;
-        for rule in surefoot_daemon::rooms::rules::all() {
+        for rule in surefoot_rooms::rules::all() {
             let Some((command, effect)) = rule.next else { continue };
             let command = command.replace("{cores}", "0-1").replace("{name}", "eth0");
             let parsed = crate::args::Arguments::try_parse_from(command.split(' '));

@@ -5,7 +5,6 @@
 
 use crate::keep::board::Findings;
 use crate::keep::shared::Shared;
-use crate::keep::stream::Moment;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use surefoot_http::own_files::secret;
 use surefoot_model::{Finding, Severity, one_line};
 use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 use surefoot_remedy::alerts::{alert_name, runbook_anchor};
+use surefoot_rooms::moment::Moment;
 use surefoot_settings::Alerts;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

@@ -3,61 +3,16 @@ use crate::http::far::Far;
 use crate::http::series::Extent;
 use crate::rooms;
 use crate::sources::Statistics;
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::path::PathBuf;
 use surefoot_http::listen::Listen;
 use surefoot_http::tls::TlsFiles;
-use surefoot_model::{Finding, Headline};
+pub use surefoot_rooms::moment::{Mode, Stop};
 
 /// Windows kept in memory unless said otherwise: a quarter of an hour of windows of one second.
 pub const KEEP_WINDOWS_DEFAULT: usize = 900;
 
 /// Gaps kept in memory unless said otherwise.
 pub const KEEP_GAPS_DEFAULT: usize = 2000;
-
-/// Where the events come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mode {
-    /// This host, now.
-    Live,
-    /// A recording. The age of the data is counted from its end.
-    Replay {
-        /// The recording's name, as the page shows it.
-        file: String,
-    },
-    /// A made-up day that goes on as it is published. Its headline, page and answers say that it is made up, everybody may see all of
-    /// it, and its history is in memory alone.
-    Demo {
-        /// Where to look on the page, and why.
-        tour: Vec<Stop>,
-    },
-}
-
-impl Mode {
-    /// The headline of these findings; of made-up ones it says so.
-    pub(crate) fn headline_of(&self, findings: &[Finding]) -> Headline {
-        self.worded(Headline::of(findings))
-    }
-
-    /// The headline as it is shown in this mode.
-    pub(crate) fn worded(&self, headline: Headline) -> Headline {
-        match self {
-            Mode::Demo { .. } => Headline { sentence: format!("Demo data: {}", headline.sentence), ..headline },
-            Mode::Live | Mode::Replay { .. } => headline,
-        }
-    }
-}
-
-/// Something to look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "TourStop")]
-pub struct Stop {
-    /// The view of the page, as in its address.
-    pub view: &'static str,
-    /// One sentence.
-    pub sentence: &'static str,
-}
 
 /// Where a server listens beside 127.0.0.1, and who may see what there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,14 +3,13 @@ use crate::config::{Config, Mode};
 use crate::error::Error;
 use crate::http::far::{self, Far};
 use crate::http::router;
-use crate::keep::drops::Seldom;
 use crate::keep::health::{self, HealthFile, Published};
 use crate::keep::history::History;
 use crate::keep::queue::{Popped, Queue};
 use crate::keep::run_directory::{Readers, RunDirectory};
+use crate::keep::seldom::Seldom;
 use crate::keep::shared::Shared;
-use crate::rooms::watch::settings;
-use crate::rooms::{self, stall};
+use crate::rooms::stall;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -25,6 +24,7 @@ use surefoot_http::listen::{self, Door, Listen};
 use surefoot_http::serving::{self, spawn};
 use surefoot_http::socket::{SOCKET_NAME, SocketFile};
 use surefoot_model::{Event, Finding, Headline, Health, Notice};
+use surefoot_rooms::watch::settings;
 use surefoot_settings::{Effective, Reload};
 use surefoot_store::history::View;
 use tokio::sync::watch;
@@ -337,7 +337,8 @@ impl Server {
                 shared.alerts.offer(&moment, &findings, &shared.trusted);
                 shared.folded_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
                 if let Some(history) = &shared.history {
-                    let kept = findings.all.iter().filter(|finding| !rooms::watch::is_of_the_start(finding, &moment));
+                    let kept =
+                        findings.all.iter().filter(|finding| !surefoot_rooms::watch::is_of_the_start(finding, &moment));
                     history.offer_findings(moment.now_realtime_ns, &kept.cloned().collect::<Vec<_>>());
                 }
                 shared.access.heed_removal();

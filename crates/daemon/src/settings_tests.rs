@@ -22,7 +22,7 @@ const S: u64 = 1_000_000_000;
 enum Proof {
     /// What comes of it differs between the ends of its range, or between no text and one.
     Effect(fn(&Live) -> String),
-    /// A test that runs the command, and what of the setting stands in it.
+    /// A test that shows it, and what of it stands there.
     Test(&'static str, &'static str),
     /// The code that uses it, where nothing but time shows it.
     Code(&'static str, &'static str),
@@ -47,7 +47,7 @@ fn proof(key: &str) -> Option<Proof> {
         "memory.bmc_interval" => Effect(|live| format!("{:?}", memory::source::settings_of(live).bmc_period)),
         "checkpoint.interval" => Effect(|live| rest(|root| checkpoint::source(root, Vec::new(), live))),
         "checkpoint.worn_notice_percent" | "checkpoint.worn_warning_percent" | "checkpoint.spare_warning_percent" => {
-            Effect(|live| checkpoint::findings::effect(&live.now().settings.checkpoint))
+            Test("../rooms/src/checkpoint/findings.rs", "fn each_setting_changes_what_is_found")
         }
         "nic.interval" => Effect(|live| rest(|root| nic::source(root, live))),
         "nic.damaged_packets" | "nic.damaged_share" | "nic.link_changes" => {
@@ -56,7 +56,7 @@ fn proof(key: &str) -> Option<Proof> {
         "nic.use_interval" => Code("src/rooms/nic/source.rs", "set_carried_for(of.use_interval)"),
         "disturb.interval" => Effect(|live| rest(|_| disturb::source(&disturb::Options::default(), live))),
         "disturb.failed_for" | "disturb.running_of_user" => {
-            Effect(|live| disturb::findings::effect(&live.now().settings.disturb))
+            Test("../rooms/src/disturb/findings.rs", "fn each_setting_changes_what_is_found")
         }
         "watch.deeds_interval" => Effect(|live| rest(|root| watch::deeds_source(root, live))),
         "watch.findings_interval" => Code("src/server.rs", "settings.watch.findings_interval"),

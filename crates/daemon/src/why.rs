@@ -1,8 +1,8 @@
 //! What matters most on a host now: one finding, the command that goes on from it, and what nobody looked at.
 
-use crate::rooms::rules::{self, Next};
 use serde::{Deserialize, Serialize};
 use surefoot_model::{Finding, Room, Severity, by_urgency};
+use surefoot_rooms::rules::{self, Next};
 
 /// What matters most now.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,8 +12,8 @@ use std::io::Write as _;
 use surefoot_console::destination::Destination;
 use surefoot_console::units::{counted, duration};
 use surefoot_console::words::utc;
-use surefoot_daemon::rooms::disturb::{Experiment, PredictionView, State};
 use surefoot_model::{ExperimentBegan, ExperimentEffect, one_line};
+use surefoot_rooms::disturb::{Experiment, PredictionView, State};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#d0d7de;--faint:#57606a;--bad:#a40e26}\

@@ -7,13 +7,13 @@ use crate::html;
 use journal::Journal;
 use std::path::{Path, PathBuf};
 use surefoot_console::destination::Destination;
-use surefoot_daemon::rooms::disturb::State;
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::{Root, clock, privilege};
 use surefoot_model::{
     DisturbEvent, Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentOutcome, ExperimentRow,
     ExperimentRun, HostDescription, InjectedStall,
 };
+use surefoot_rooms::disturb::State;
 use surefoot_store::recording::{Existing, Writer};
 
 pub use journal::directory;

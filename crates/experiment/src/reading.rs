@@ -9,11 +9,11 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use surefoot_console::exit::Outcome;
-use surefoot_daemon::rooms::disturb::{PredictionView, State};
 use surefoot_model::{
     CpuId, DisturbEvent, Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentOutcome, ExperimentRow,
     StreamClock,
 };
+use surefoot_rooms::disturb::{PredictionView, State};
 
 /// No file of lines is longer.
 const FILE_BYTES_MAX: u64 = 256 << 20;

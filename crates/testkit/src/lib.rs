@@ -16,6 +16,7 @@ pub mod alertmanager;
 mod archive;
 pub mod certificates;
 pub mod durable;
+pub mod experiments;
 pub mod guest;
 pub mod hanging;
 mod host_tree;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_e2e::command::{PATIENCE, binary, surefoot};
 use surefoot_e2e::machine::{self, Need, turn};
+use surefoot_random::Random;
 use surefoot_testkit::not_run::not_run;
 
 /// A run by the clock that goes on, and the directory in which its parts find each other.
@@ -226,30 +227,23 @@ fn a_host_that_is_frozen_is_not_taken_for_an_interface_that_hangs() {
 }
 
 /// Kills, stops and wakes processes of a run at random, from a seed.
-struct Storm(u64);
+struct Storm(Random);
 
 impl Storm {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 8
-    }
-
     /// One blow; what it was.
     fn strike(&mut self, running: &Running) -> Option<&'static str> {
-        let (kind, signal) = match self.next() % 5 {
+        let (kind, signal) = match self.0.below(5) {
             0 => ("daemon", "KILL"),
             1 | 2 => ("interface", "KILL"),
             _ => ("interface", "STOP"),
         };
         let parts = running.parts(kind);
-        let id = *parts.get(self.next() as usize % parts.len().max(1))?;
+        let id = *parts.get(self.0.below(parts.len() as u64) as usize)?;
         // It may have ended since.
         let send = |signal: &str| Command::new("kill").args([&format!("-{signal}"), &id.to_string()]).output().unwrap();
         send(signal);
-        if signal == "STOP" && self.next().is_multiple_of(2) {
-            std::thread::sleep(Duration::from_micros(self.next() % 20_000));
+        if signal == "STOP" && self.0.below(2) == 0 {
+            std::thread::sleep(Duration::from_micros(self.0.below(20_000)));
             send("CONT");
         }
         Some(if kind == "daemon" {
@@ -278,7 +272,7 @@ fn processes_that_are_killed_and_stopped_between_namespaces_lose_and_double_noth
     let length = seconds("SUREFOOT_NIC_STORM_S", 4);
     let seed = std::env::var("SUREFOOT_NIC_STORM_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_071);
     println!("seed {seed}");
-    let mut storm = Storm(seed);
+    let mut storm = Storm(Random::new(seed));
     let count = 4_000 * length.as_secs().max(1);
     let mut running = Running::start(&format!("--messages {count} --size 1500 --link veth"));
     let begun = Instant::now();
@@ -297,7 +291,7 @@ fn processes_that_are_killed_and_stopped_between_namespaces_lose_and_double_noth
         if let Some(blow) = storm.strike(&running) {
             *blows.entry(blow).or_insert(0) += 1;
         }
-        std::thread::sleep(Duration::from_millis(5 + storm.next() % 60));
+        std::thread::sleep(Duration::from_millis(5 + storm.0.below(60)));
     }
     println!("{blows:?}");
     assert!(blows.len() == 3, "each kind of blow was struck");

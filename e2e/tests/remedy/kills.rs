@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use surefoot_e2e::command::PATIENCE;
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
+use surefoot_random::Random;
 
 const HOOKS: [&str; 3] = ["a", "b", "c"];
 /// New hosts in trouble before each kill.
@@ -54,7 +55,7 @@ fn killed_at_any_moment_the_server_goes_on_and_doubles_no_step() {
     const TEST: &str = "remedy::kills::killed_at_any_moment_the_server_goes_on_and_doubles_no_step";
     let Some(_turn) = turn(TEST, Need::Nothing) else { return };
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse::<u64>().unwrap());
-    let (kills, mut random) = (number("SUREFOOT_KILLS", KILLS), number("SUREFOOT_SEED", 1));
+    let (kills, mut random) = (number("SUREFOOT_KILLS", KILLS), Random::new(number("SUREFOOT_SEED", 1)));
     let folder = folder();
     let folder = folder.path();
     fs::write(folder.join("policy.toml"), policy(folder)).unwrap();
@@ -62,8 +63,7 @@ fn killed_at_any_moment_the_server_goes_on_and_doubles_no_step() {
     let mut server = start();
     for kill in 1..=kills {
         tell(&server, kill * HOSTS);
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        std::thread::sleep(Duration::from_millis((random >> 33) % 1_500));
+        std::thread::sleep(Duration::from_millis(random.below(1_500)));
         server.running.signal("KILL");
         drop(server);
         server = start();

@@ -1,8 +1,9 @@
 use crate::scratch;
 use serde_json::Value;
-use surefoot_daemon::rooms::disturb::{Answer, PredictionView, State, events_of};
+use surefoot_daemon::rooms::disturb::events_of;
 use surefoot_disturb::predict::shard;
 use surefoot_model::{DisturbEvent, ExperimentBegan, is_harmful};
+use surefoot_rooms::disturb::{Answer, PredictionView, State};
 
 /// A name that a journal may have.
 const NAME: &str = "20261125T120000-7-0";

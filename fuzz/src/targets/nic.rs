@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use surefoot_daemon::rooms::nic::campaign::lines::{FaultLine, TableLine};
 use surefoot_nic::campaign::experiment::FAULTS_MAX;
 use surefoot_nic::campaign::fault::FaultId;
 use surefoot_nic::campaign::table::Table;
@@ -15,6 +14,7 @@ use surefoot_nic::host::memory::HostMemory;
 use surefoot_nic::host::port::{Message, Port, PortConfig, Service};
 use surefoot_nic::host::streams::Peer;
 use surefoot_nic::live::wire;
+use surefoot_rooms::nic::campaign::lines::{FaultLine, TableLine};
 
 /// Instructions after each frame: enough to take a packet in, write it to the host and answer.
 const INSTRUCTIONS: u64 = 6_000;

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
+use surefoot_random::Random;
 
 /// Seconds that each took, over the rounds; a tier's own numbers stand beside the plain ones of the same rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -118,13 +119,8 @@ fn open(directory: &Path, fixed: Fixed, state: &mut [u8]) -> Result<Checkpointer
 
 /// Bytes that are no pattern, so that no file system and no drive makes less of them.
 fn content(bytes: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33).to_le_bytes()
-    };
-    let mut content: Vec<u8> =
-        std::iter::repeat_with(next).flat_map(|word| [word[0], word[1], word[2]]).take(bytes).collect();
+    let mut random = Random::new(1);
+    let mut content: Vec<u8> = std::iter::repeat_with(|| random.word().to_le_bytes()).flatten().take(bytes).collect();
     content.shrink_to_fit();
     content
 }

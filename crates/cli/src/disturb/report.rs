@@ -11,10 +11,10 @@ use surefoot_console::destination::Destination;
 use surefoot_console::exit::Outcome;
 use surefoot_console::units::counted;
 use surefoot_console::{output, people};
-use surefoot_daemon::rooms::disturb::PredictionView;
 use surefoot_experiment::html;
 use surefoot_experiment::reading::Reading;
 use surefoot_model::one_line;
+use surefoot_rooms::disturb::PredictionView;
 
 #[derive(Args)]
 pub struct ReportOptions {

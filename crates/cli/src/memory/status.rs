@@ -15,7 +15,7 @@ use surefoot_console::output;
 use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::{self, counted};
 use surefoot_console::words::utc;
-use surefoot_daemon::rooms::memory::{CountsFile, State, findings};
+use surefoot_daemon::rooms::memory::CountsFile;
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_memory::bmc::join_all;
 use surefoot_memory::counts::KeptFile;
@@ -26,6 +26,7 @@ use surefoot_model::{
     Certainty, ClosedFault, Dimm, ErrorSeverity, Fidelity, Finding, MemoryController, MemoryEvent, MemoryLook,
     MemoryProblem, MemorySource, Severity, SlotStay, one_line,
 };
+use surefoot_rooms::memory::{State, findings};
 
 #[derive(Args)]
 pub struct StatusOptions {

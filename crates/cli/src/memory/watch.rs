@@ -14,8 +14,6 @@ use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::{self, duration};
 use surefoot_console::words::utc;
-use surefoot_daemon::rooms::memory::State;
-use surefoot_daemon::rooms::memory::findings;
 use surefoot_hostfs::Unsupported;
 use surefoot_memory::counts::KeptFile;
 use surefoot_memory::presence;
@@ -25,6 +23,8 @@ use surefoot_model::{
     Dimm, DimmFault, ErrorReport, Finding, LossKind, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
     ReportingCost, Severity,
 };
+use surefoot_rooms::memory::State;
+use surefoot_rooms::memory::findings;
 use surefoot_sys::signals;
 
 /// How often reports are taken.

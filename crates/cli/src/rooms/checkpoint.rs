@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::words::{size, utc};
-use surefoot_daemon::rooms::checkpoint::{Answer, JobView, State, findings};
 use surefoot_model::{Severity, one_line};
+use surefoot_rooms::checkpoint::{Answer, JobView, State, findings};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -8,8 +8,8 @@ use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::counted;
 use surefoot_console::words::utc;
-use surefoot_daemon::rooms::disturb::{Answer, Experiment, ExperimentView, State, findings};
 use surefoot_model::{ExperimentRow, Severity, one_line};
+use surefoot_rooms::disturb::{Answer, Experiment, ExperimentView, State, findings};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

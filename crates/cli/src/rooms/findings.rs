@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 use surefoot_console::output;
 use surefoot_daemon::Server;
-use surefoot_daemon::rooms::rules;
 use surefoot_model::{Finding, Severity};
+use surefoot_rooms::rules;
 
 /// How long the judge may take nothing in before the findings are those of a part.
 const PATIENCE: Duration = Duration::from_secs(60);

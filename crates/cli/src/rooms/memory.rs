@@ -9,8 +9,8 @@ use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::{counted, duration};
 use surefoot_console::words::utc;
-use surefoot_daemon::rooms::memory::{Answer, State, findings};
 use surefoot_model::{CostBasis, Dimm, Severity, one_line};
+use surefoot_rooms::memory::{Answer, State, findings};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -285,15 +285,15 @@ pub struct Summary {
     /// Lost time.
     pub stall: Report,
     /// Checkpoints.
-    pub checkpoint: checkpoints::State,
+    pub checkpoint: surefoot_rooms::checkpoint::State,
     /// Memory errors.
-    pub memory: memory_errors::State,
+    pub memory: surefoot_rooms::memory::State,
     /// Network interfaces.
-    pub nic: interfaces::State,
+    pub nic: surefoot_rooms::nic::State,
     /// Experiments.
-    pub disturb: experiments::State,
+    pub disturb: surefoot_rooms::disturb::State,
     /// Periodic checks.
-    pub remedy: remedies::State,
+    pub remedy: surefoot_rooms::remedy::State,
     clock: StreamClock,
     /// The rooms of which there was anything.
     seen: BTreeSet<Room>,

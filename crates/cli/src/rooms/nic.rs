@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::words::utc;
-use surefoot_daemon::rooms::nic::{Answer, State, findings};
 use surefoot_model::Severity;
+use surefoot_rooms::nic::{Answer, State, findings};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use surefoot_console::output;
 use surefoot_console::table::Table;
 use surefoot_console::units::duration;
-use surefoot_daemon::rooms::remedy::{Answer, State};
 use surefoot_model::{HostCheck, one_line};
+use surefoot_rooms::remedy::{Answer, State};
 use surefoot_store::history::KeptRecord;
 
 #[derive(Serialize)]

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
-use surefoot_daemon::rooms::disturb::Discreet;
 use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{CpuId, Event, GapCorrection};
+use surefoot_rooms::disturb::Discreet;
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
 pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {

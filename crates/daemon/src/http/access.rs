@@ -20,7 +20,7 @@ use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, clock};
 use surefoot_http::connections::Peer;
 use surefoot_http::{is_same, lock};
-use surefoot_model::Finding;
+use surefoot_rooms::viewer::Viewer;
 use surefoot_sys::peer;
 use surefoot_sys::peer::Holder;
 
@@ -34,17 +34,6 @@ const SESSIONS_MAX: usize = 16;
 pub(crate) const SESSION_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Random bytes of a key.
 const KEY_BYTES: usize = 32;
-
-/// One who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Viewer {
-    /// The user; `None` where the kernel does not say.
-    pub(crate) uid: Option<u32>,
-    /// Whether everything is shown.
-    pub(crate) sees_all: bool,
-    /// Stands for the name of one of another machine.
-    pub(crate) named: Option<u64>,
-}
 
 /// Asks again what the one who asks may see; `None` where that is nothing any more. For answers that go on: a token, a certificate, a
 /// role, a group or a cookie may be taken back meanwhile.
@@ -61,27 +50,13 @@ impl Again {
     }
 }
 
-impl Viewer {
-    /// One who may see everything.
-    #[cfg(test)]
-    pub(crate) const ALL: Viewer = Viewer { uid: None, sees_all: true, named: None };
+/// One who may see everything.
+#[cfg(test)]
+pub(crate) const SEES_ALL: Viewer = Viewer { uid: None, sees_all: true, named: None };
 
-    /// With whom it shares what there is little of.
-    pub(crate) fn holder(&self) -> Holder {
-        self.named.map_or_else(|| Holder::of(&Root::host(), self.uid), Holder::Named)
-    }
-
-    /// Whether what rests on this user's files may be shown; `None` is the host's own.
-    pub(crate) fn may_see(&self, uid: Option<u32>) -> bool {
-        self.sees_all || uid.is_none_or(|uid| self.uid == Some(uid))
-    }
-
-    /// The findings that may be shown, in the words that may be: a user's own jobs keep their names.
-    pub(crate) fn seen(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
-        findings.retain(|finding| self.may_see(finding.uid));
-        let is_own = |finding: &Finding| self.sees_all || (finding.uid.is_some() && finding.uid == self.uid);
-        findings.into_iter().map(|one| if is_own(&one) { one } else { one.for_everybody() }).collect()
-    }
+/// With whom a viewer shares what there is little of.
+pub(crate) fn holder(viewer: &Viewer) -> Holder {
+    viewer.named.map_or_else(|| Holder::of(&Root::host(), viewer.uid), Holder::Named)
 }
 
 /// What the one who asks may see.
@@ -271,33 +246,6 @@ mod tests {
     fn with_cookie(cookie: &str) -> HeaderMap {
         let value = HeaderValue::from_str(&format!("a=b; surefoot-7171={cookie}")).unwrap();
         HeaderMap::from_iter([(header::COOKIE, value)])
-    }
-
-    #[test]
-    fn a_user_sees_the_names_of_their_own_jobs_and_of_nobody_else_s() {
-        use surefoot_model::{Room, Severity, Subject, SubjectKind};
-        let of = |uid: Option<u32>| {
-            let said = |name: &str| {
-                let subject = Subject::new(SubjectKind::Job, name);
-                Finding::new(Room::Checkpoint, "durable", subject, Severity::Notice, format!("Job {name} waits."))
-            };
-            said("train").with_public(&said("job-1")).of_user(uid)
-        };
-        let seen = |viewer: Viewer| {
-            let all = viewer.seen(vec![of(None), of(Some(1000)), of(Some(1001))]);
-            all.into_iter().map(|finding| (finding.uid, finding.subject.name, finding.key)).collect::<Vec<_>>()
-        };
-        let (named, bare) = (
-            ("train".to_owned(), "checkpoint/durable/job/train".to_owned()),
-            ("job-1".to_owned(), "checkpoint/durable/job/job-1".to_owned()),
-        );
-        let one = |uid, of: &(String, String)| (uid, of.0.clone(), of.1.clone());
-        assert_eq!(seen(Viewer::ALL), [one(None, &named), one(Some(1000), &named), one(Some(1001), &named)]);
-        assert_eq!(
-            seen(Viewer { uid: Some(1000), sees_all: false, named: None }),
-            [one(None, &bare), one(Some(1000), &named)]
-        );
-        assert_eq!(seen(Viewer { uid: None, sees_all: false, named: None }), [one(None, &bare)]);
     }
 
     #[test]

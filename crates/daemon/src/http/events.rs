@@ -1,4 +1,4 @@
-use super::access::{Again, Viewer};
+use super::access::{self, Again};
 use crate::keep::shared::{LIVE_CLIENTS, LiveEvent, News, Shared};
 use crate::rooms::stall::WindowView;
 use axum::http::{HeaderMap, StatusCode};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use surefoot_http::shares::{Limits, Place};
 use surefoot_http::{ApiError, json};
 use surefoot_model::{ClockChange, Event, Gap, GapCorrection, Headline, Notice};
+use surefoot_rooms::viewer::Viewer;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
@@ -28,7 +29,7 @@ const BELIEVED: Duration = Duration::from_secs(1);
 
 /// The events from now on, for as long as the client may see the same. One that comes back is told how many it missed in between.
 pub(crate) fn events(shared: &Arc<Shared>, viewer: Viewer, again: Again, headers: &HeaderMap) -> Response {
-    let Some(place) = shared.live_clients.place_of(viewer.holder()) else {
+    let Some(place) = shared.live_clients.place_of(access::holder(&viewer)) else {
         let Limits { all, of_user, .. } = LIVE_CLIENTS;
         let text = format!(
             "too many clients listen already ({of_user} of one user, {all} in all is the limit); close one of them and \
@@ -100,7 +101,7 @@ impl Stream for LiveStream {
                 Some(Ok(_)) if self.is_over() => return Poll::Ready(None),
                 Some(Ok(live)) => {
                     let missed = self.missed_before(live.sequence);
-                    let message = self.viewer.show(live, message).open();
+                    let message = self.viewer.show(live, message).into_answer();
                     if missed > 0 {
                         self.shared.drops.live.fetch_add(missed, Ordering::Relaxed);
                         self.waiting = message;
@@ -224,7 +225,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _inside = runtime.enter();
         let shared = Arc::new(Shared::new(&Config::default(), None));
-        let response = events(&shared, Viewer::ALL, always(Viewer::ALL), &HeaderMap::new());
+        let response = events(&shared, access::SEES_ALL, always(access::SEES_ALL), &HeaderMap::new());
         // The client reads nothing while more comes than is kept for it.
         for at_ns in 0..1_000 {
             shared.fold(Event::Notice(Notice { at_ns, text: String::new() }));

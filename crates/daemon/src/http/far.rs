@@ -2,7 +2,7 @@
 //! there is a matter of roles: the `[[who]]` tables of a file give them to tokens, certificates and users of this machine. Without a file
 //! a certificate of the authority may scrape the metrics, and nothing else.
 
-use super::access::{Again, Viewer};
+use super::access::Again;
 use super::routes::addresses;
 use crate::config::Listening;
 use crate::keep::shared::Shared;
@@ -24,6 +24,7 @@ use surefoot_http::refused::{Refused, Why};
 use surefoot_http::tls::Tls;
 use surefoot_http::who::{self, Wrong};
 use surefoot_http::{ApiError, Error, basic, lock};
+use surefoot_rooms::viewer::Viewer;
 
 /// What one may ask: so many requests at once, and so many per second. A page that opens asks some ten.
 const REQUESTS: (u32, u32) = (600, 60);

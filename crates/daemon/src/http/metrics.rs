@@ -1,12 +1,9 @@
 //! /metrics: the families of all rooms.
 
-use super::access::Viewer;
-use super::seen::Private;
 use super::series::{Claim, Series, Value};
 use crate::config::Mode;
 use crate::keep::board::Findings;
 use crate::keep::shared::{Now, Shared};
-use crate::keep::stream::Moment;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use prometheus_client::registry::Registry;
@@ -14,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use surefoot_http::ApiError;
 use surefoot_http::metrics::{self, Label};
 use surefoot_model::{Finding, Room, Severity};
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::viewer::Private;
+use surefoot_rooms::viewer::Viewer;
 
 /// Findings that have a series of their own: the most urgent.
 const FINDINGS_MAX: usize = 40;

@@ -9,7 +9,6 @@ mod overview;
 mod page;
 mod past;
 mod routes;
-pub(crate) mod seen;
 #[cfg(test)]
 mod seen_tests;
 pub(crate) mod series;

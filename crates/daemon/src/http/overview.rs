@@ -1,10 +1,8 @@
 //! `/api/v1/overview`: what all rooms find, a card for each.
 
-use super::access::{AccessView, Viewer};
-use super::seen::{Public, Seen};
+use super::access::AccessView;
 use crate::config::{Mode, Stop};
 use crate::keep::shared::{Now, Shared};
-use crate::rooms::rules::{self, Next};
 use crate::rooms::stall::{Origin, OriginMode};
 use crate::rooms::{Chart, Room};
 use schemars::JsonSchema;
@@ -12,6 +10,9 @@ use serde::Serialize;
 use std::sync::Arc;
 use surefoot_hostfs::cpus;
 use surefoot_model::{Finding, Headline, HostDescription, SCHEMA, Severity};
+use surefoot_rooms::rules::{self, Next};
+use surefoot_rooms::viewer::Viewer;
+use surefoot_rooms::viewer::{Public, Seen};
 
 /// Findings of one card: the most urgent.
 const FINDINGS_PER_ROOM_MAX: usize = 100;
@@ -102,7 +103,7 @@ impl Overview {
                 why: why.unwrap_or_default(),
                 findings: own.into_iter().map(told).collect(),
                 findings_left_out: left_out,
-                chart: chart.open(),
+                chart: chart.into_answer(),
             }
         };
         let origin = Origin::of(&moment.mode);

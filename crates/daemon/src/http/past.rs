@@ -1,7 +1,5 @@
 //! `/api/v1/history`: what the history kept of a stretch of the past.
 
-use super::access::Viewer;
-use super::seen::{Confidential, Public, Seen};
 use crate::config::Mode;
 use crate::keep::shared::Shared;
 use crate::rooms::stall::{PastGapView, PastWindowView};
@@ -14,6 +12,8 @@ use std::ops::{ControlFlow, Range};
 use surefoot_hostfs::clock;
 use surefoot_http::{ApiError, json, parameters};
 use surefoot_model::{ClockChange, Finding, Headline, JournalEntry, Room, SCHEMA, Severity, Subject};
+use surefoot_rooms::viewer::Viewer;
+use surefoot_rooms::viewer::{Confidential, Public, Seen};
 use surefoot_store::history::{GapFilter, KeptClockChange, KeptFinding, KeptRecord, Resolution, View};
 
 /// The windows of one answer, as JSON.

@@ -1,4 +1,4 @@
-use super::access::{self, Again, Viewer};
+use super::access::{self, Again};
 use super::guard::guard;
 use super::overview::Overview;
 use super::page::ASSETS;
@@ -20,6 +20,7 @@ use surefoot_http::connections::Peer;
 use surefoot_http::unconnected::Unconnected;
 use surefoot_http::{ApiError, echo, json_text, page, parameters, reply};
 use surefoot_model::{Capability, SCHEMA, did_you_mean};
+use surefoot_rooms::viewer::Viewer;
 use tokio::sync::OwnedSemaphorePermit;
 
 type Answer = Result<Response, ApiError>;
@@ -97,7 +98,7 @@ pub(super) fn all(shared: &Shared) -> Vec<Route> {
         Route::light("/api/v1/overview", "What all rooms find, a card for each.", |shared, viewer, uri| {
             parameters(uri, &[])?;
             let overview = Overview::of(shared, viewer);
-            Ok(viewer.show(overview, |overview| json_text(&overview.open())))
+            Ok(viewer.show(overview, |overview| json_text(&overview.into_answer())))
         }),
         Route::light("/api/v1/capabilities", "What works on this host.", |shared, viewer, uri| {
             parameters(uri, &[])?;
@@ -121,7 +122,7 @@ fn with(router: Router<Arc<Shared>>, route: Route) -> Router<Arc<Shared>> {
         } else {
             answer(&shared, viewer, &uri)?
         };
-        Ok::<Response, ApiError>(reply::with_type(StatusCode::OK, reply::JSON, reply::held(seen.open(), turn)))
+        Ok::<Response, ApiError>(reply::with_type(StatusCode::OK, reply::JSON, reply::held(seen.into_answer(), turn)))
     };
     router.route(route.path, get(handler))
 }
@@ -171,7 +172,7 @@ const TURN_TIME: Duration = Duration::from_secs(5);
 impl Shared {
     /// Waits a moment until one more large answer may be in memory; those of one user are never all of them.
     pub(crate) async fn large_answer(&self, viewer: Viewer) -> Result<Turn, ApiError> {
-        let of_user = self.turns_of(viewer.holder());
+        let of_user = self.turns_of(access::holder(&viewer));
         let both = async {
             let own = of_user.acquire_owned().await.ok()?;
             let all = Arc::clone(&self.large_answers).acquire_owned().await.ok()?;

@@ -3,7 +3,7 @@
 //! reaches an answer is a difference, in the one list or the other.
 #![allow(clippy::unwrap_used)]
 
-use super::access::{Again, Viewer};
+use super::access::Again;
 use super::routes::{OWN, all};
 use super::{access, events, metrics, routes};
 use crate::config::{Config, Mode};
@@ -18,6 +18,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use surefoot_model::Event;
+use surefoot_rooms::viewer::Viewer;
 
 const STRANGER: Viewer = Viewer { uid: Some(1001), sees_all: false, named: None };
 /// To whom everything belongs that says whose it is.
@@ -190,7 +191,7 @@ fn answers(shared: &Arc<Shared>, viewer: Viewer, live: Response, round: usize) -
         let query = if route.path == "/api/v1/disturb" { "?experiment=mark0~" } else { "" };
         let uri: Uri = format!("{}{query}", route.path).parse().unwrap();
         let answer = match (route.answer)(shared, viewer, &uri) {
-            Ok(seen) => String::from_utf8(seen.into_inner().to_vec()).unwrap(),
+            Ok(seen) => String::from_utf8(seen.into_answer().to_vec()).unwrap(),
             Err(refused) => format!("{refused:?}"),
         };
         answers.insert(route.path, answer);
@@ -222,11 +223,11 @@ fn a_user_sees_of_every_address_the_fields_that_are_for_everybody() {
             let _inside = runtime.enter();
             events::events(&shared, viewer, Again::new(move || Some(viewer)), &HeaderMap::new())
         };
-        let (of_all, of_stranger) = (live(Viewer::ALL), live(STRANGER));
+        let (of_all, of_stranger) = (live(access::SEES_ALL), live(STRANGER));
         events_made.into_iter().for_each(|event| shared.fold(event));
         shared.tell_of(&shared.now().findings);
         shared.close_live();
-        let whole = answers(&shared, Viewer::ALL, of_all, round);
+        let whole = answers(&shared, access::SEES_ALL, of_all, round);
         let part = answers(&shared, STRANGER, of_stranger, round);
         for (path, answer) in &part {
             let seen = found(answer, &maker.fields);

@@ -7,16 +7,17 @@
 // The store's errors carry what a person needs to act on; they are made once a second at most.
 #![allow(clippy::result_large_err)]
 
-use crate::keep::drops::{Drops, Seldom};
 use crate::keep::queue::{Popped, Queue};
+use crate::keep::seldom::Seldom;
 use crate::keep::shared::Shared;
-use crate::keep::stream::Moment;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use surefoot_http::lock;
 use surefoot_model::{Event, Finding, HostDescription};
+use surefoot_rooms::drops::Drops;
+use surefoot_rooms::moment::Moment;
 use surefoot_settings::Live;
 use surefoot_store::history::{self as store, Limits, View};
 

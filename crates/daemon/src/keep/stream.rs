@@ -1,13 +1,11 @@
 //! What is true of the stream of events as a whole: the host, what works on it, notices, and how far it has come.
 
-use crate::config::Mode;
-use crate::http::access::Viewer;
-use crate::http::seen::Private;
-use crate::keep::ring::Ring;
 use std::sync::Arc;
 use surefoot_hostfs::clock;
-use surefoot_model::{Capability, CpuId, Event, HostDescription, Notice, Room, StreamClock};
-use surefoot_settings::{Effective, Live, Reload, SETTINGS};
+use surefoot_model::{Capability, Event, HostDescription, StreamClock};
+use surefoot_rooms::moment::{Mode, Moment};
+use surefoot_rooms::ring::Ring;
+use surefoot_settings::Live;
 
 /// Notices that are kept, and memory for them.
 const NOTICES_MAX: usize = 100;
@@ -25,33 +23,6 @@ pub(crate) struct Stream {
     window: Option<(u64, u64)>,
     /// Events that were told to the live clients.
     pub(crate) sequence: u64,
-}
-
-/// The stream at one moment.
-#[derive(Clone)]
-pub(crate) struct Moment {
-    pub(crate) mode: Mode,
-    /// What is set.
-    pub(crate) settings: Arc<Effective>,
-    /// How the last reload of the settings went.
-    pub(crate) reload: Reload,
-    /// Why the history cannot be written now; `None` where it can, and where none is kept.
-    pub(crate) history_fails: Option<String>,
-    /// The number of the newest live event before this moment.
-    pub(crate) sequence: u64,
-    /// Now on the clock of the events; in a replay the end of the data.
-    pub(crate) now_ns: u64,
-    /// The same on the clock of the world.
-    pub(crate) now_realtime_ns: u64,
-    /// How old the newest data are; `None` before the first.
-    pub(crate) age_ns: Option<u64>,
-    /// Older data say nothing about now.
-    pub(crate) stale_ns: u64,
-    pub(crate) host: Option<HostDescription>,
-    pub(crate) capabilities: Vec<Capability>,
-    /// What times of the stream are on the clock of the world.
-    pub(crate) clock: StreamClock,
-    notices: Vec<Arc<Event>>,
 }
 
 impl Stream {
@@ -122,7 +93,7 @@ impl Stream {
             host: self.host.clone(),
             capabilities: self.capabilities.clone(),
             clock: self.clock.clone(),
-            notices: self.notices.events().cloned().collect(),
+            notice_events: self.notices.events().cloned().collect(),
         }
     }
 
@@ -132,43 +103,5 @@ impl Stream {
             Mode::Live if self.clock.first_offset_ns().is_none() => clock::realtime_ns(),
             _ => self.clock.realtime_ns(monotonic_ns),
         }
-    }
-}
-
-impl Moment {
-    /// Why a room is not watched, where it is switched off.
-    pub(crate) fn switched_off(&self, room: Room) -> Option<String> {
-        let switch = SETTINGS.iter().find(|one| one.key.strip_suffix(".watched") == Some(room.as_str()))?;
-        let (key, is_watched) = (switch.key, switch.value_in(&self.settings.settings)? == "true");
-        let is_off = !is_watched && !self.is_replay();
-        is_off.then(|| format!("switched off in {} ({key} = false)", self.settings.origin(key)))
-    }
-
-    /// The notices, oldest first.
-    pub(crate) fn notices(&self) -> impl DoubleEndedIterator<Item = &Notice> {
-        self.notices.iter().filter_map(|event| if let Event::Notice(notice) = &**event { Some(notice) } else { None })
-    }
-
-    /// The cores that are watched; empty as long as the host is unknown.
-    pub(crate) fn watched(&self) -> &[CpuId] {
-        self.host.as_ref().map_or(&[], |host| &host.cpus)
-    }
-
-    /// Whether this is a recording, of a host or made up.
-    pub(crate) fn is_replay(&self) -> bool {
-        self.mode != Mode::Live
-    }
-}
-
-/// Notices may name what others run, and so may the workload.
-impl Private for Moment {
-    fn seen_by(mut self, viewer: Viewer) -> Self {
-        if !viewer.sees_all {
-            self.notices.clear();
-            if let Some(host) = &mut self.host {
-                host.workload.clear();
-            }
-        }
-        self
     }
 }

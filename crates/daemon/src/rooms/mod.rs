@@ -1,8 +1,7 @@
-//! One room per capability. Each folds the events that are its own into a state, and says what that comes to in the same
-//! four ways: findings, series for /metrics, the answers of its routes, and one small chart for the overview.
+//! What the watch adds to each room of `surefoot-rooms`, which folds events, judges and answers: a lock, the sources that read the machine
+//! (`source.rs` or `source/`), the routes, the series for /metrics (`series.rs`) and one small chart for the overview.
 //!
-//! A room's folder holds `state.rs` (the fold), `findings.rs` (pure), `series.rs` (metrics), `view.rs` (the JSON of the
-//! page and the API) and, where it reads the machine, `source.rs` or `source/`. A new room is one line in `all`.
+//! A new room is one line in `all`.
 
 pub mod answer;
 pub mod apart;
@@ -11,19 +10,14 @@ pub mod disturb;
 pub mod memory;
 pub mod nic;
 pub mod remedy;
-pub mod rules;
 pub mod shown;
 pub mod stall;
 pub(crate) mod turns;
 pub mod watch;
 
 use crate::config::Config;
-use crate::http::access::Viewer;
 use crate::http::metrics::Scrape;
-use crate::http::seen::{Public, Seen};
-use crate::keep::drops::Drops;
 use crate::keep::shared::Shared;
-use crate::keep::stream::Moment;
 use axum::body::Bytes;
 use axum::http::Uri;
 use schemars::JsonSchema;
@@ -32,6 +26,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use surefoot_http::ApiError;
 use surefoot_model::{Event, Finding, LostRate, Part};
+use surefoot_rooms::Taken;
+use surefoot_rooms::drops::Drops;
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::viewer::Viewer;
+use surefoot_rooms::viewer::{Public, Seen};
 use surefoot_settings::Live;
 
 /// What the rooms are told at the start, each a field of its own where it needs one.
@@ -117,20 +116,6 @@ pub(crate) trait Room: Send + Sync {
     }
 }
 
-/// What a room did with an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// The event is of another room, or nothing of it is kept one by one.
-    NotMine,
-    /// It is kept; live clients are told of it or not.
-    Kept {
-        /// Whether they are.
-        is_news: bool,
-    },
-    /// It is too large to be kept.
-    Oversized,
-}
-
 /// An address below the root.
 pub(crate) struct Route {
     /// Below the root, such as `/api/v1/who`.
@@ -207,6 +192,3 @@ pub(crate) enum NowValue {
     /// There is no value now.
     None,
 }
-
-/// Points of a chart: the newest.
-pub(crate) const CHART_POINTS_MAX: usize = 120;

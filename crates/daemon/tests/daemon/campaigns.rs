@@ -4,7 +4,6 @@ use crate::client::{address, get, get_json};
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
-use surefoot_daemon::rooms::nic::campaign::lines::FaultLine;
 use surefoot_daemon::rooms::nic::campaign::{CampaignFile, Options};
 use surefoot_daemon::{Config, Server, rooms};
 use surefoot_nic::campaign::golden::Golden;
@@ -12,6 +11,7 @@ use surefoot_nic::campaign::trial::Lab;
 use surefoot_nic::campaign::whole::Place;
 use surefoot_nic::campaign::{Experiment, Preset};
 use surefoot_nic::firmware::{Build, Firmware};
+use surefoot_rooms::nic::campaign::lines::FaultLine;
 
 /// Lines of the preset of the DMA registers, as `surefoot nic campaign` writes them.
 fn lines(count: u64) -> Vec<String> {

@@ -1,6 +1,6 @@
 use crate::data::{SECOND_NS, core, gap, lost, untraced_gap, window};
-use surefoot_daemon::rooms::stall::findings;
 use surefoot_model::{Cause, CauseKind, Certainty, CoreLedger, CpuId, Gap, Lost, Severity, Verdict, Waiting, Window};
+use surefoot_rooms::stall::findings;
 
 fn check(cores: Vec<CoreLedger>, gaps: &[Gap], severity: Severity, sentence: &str) {
     check_windows(&[window(10 * SECOND_NS, cores)], gaps, severity, sentence);

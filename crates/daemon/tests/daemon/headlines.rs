@@ -2,8 +2,8 @@
 
 use crate::data::{SECOND_NS, core, gap, lost, untraced_gap, window};
 use std::path::Path;
-use surefoot_daemon::rooms::stall::findings;
 use surefoot_model::{Cause, CauseKind, Certainty, CoreLedger, Gap, Lost, Verdict, Waiting};
+use surefoot_rooms::stall::findings;
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;

@@ -4,8 +4,8 @@ use super::text;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use surefoot_console::chart::{Line, Panel, Scale, svg};
-use surefoot_daemon::rooms::disturb::Experiment;
 use surefoot_model::{CpuId, ExperimentRow};
+use surefoot_rooms::disturb::Experiment;
 
 /// Stalls that are drawn of one core, evenly taken.
 const STALLS_DRAWN: usize = 400;

@@ -5,8 +5,8 @@ use crate::run::text::CONFIDENCE_ENOUGH;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use surefoot_console::units::{counted, duration};
-use surefoot_daemon::rooms::disturb::{CoreStalls, Experiment};
 use surefoot_model::{ExperimentEffect, ExperimentRow, ExperimentRun};
+use surefoot_rooms::disturb::{CoreStalls, Experiment};
 
 pub fn section(one: &Experiment) -> String {
     let done = one.began.what().replacen("holds", "held", 1).replacen("disturbs", "disturbed", 1);

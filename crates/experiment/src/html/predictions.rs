@@ -4,7 +4,7 @@ use super::text;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use surefoot_console::units::duration;
-use surefoot_daemon::rooms::disturb::PredictionView;
+use surefoot_rooms::disturb::PredictionView;
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 60.0;

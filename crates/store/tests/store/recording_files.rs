@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use surefoot_model::{Capability, CapabilityState, Event, Notice, Report};
+use surefoot_random::Random;
 use surefoot_store::Error;
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
@@ -323,17 +324,10 @@ fn a_full_device_is_told_from_the_first_byte() {
 fn child_that_records_into_a_small_limit() {
     let path = child::file();
     let mut writer = Writer::create(&path, Existing::Refuse).unwrap();
-    let mut random = 88_172_645_463_325_252u64;
+    let mut random = Random::new(1);
     let mut event = |at_ns| {
         // Text that does not compress, so that the limit is reached soon.
-        let text = (0..300)
-            .map(|_| {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                char::from(b'!' + (random % 90) as u8)
-            })
-            .collect();
+        let text = (0..300).map(|_| char::from(b'!' + random.below(90) as u8)).collect();
         Event::Notice(Notice { at_ns, text })
     };
     let (mut flushed, mut appended) = (0, 0);

@@ -181,6 +181,7 @@ mod tests {
     use super::super::{Answered, Decided, LIMITS};
     use super::*;
     use std::fs;
+    use surefoot_random::Random;
 
     #[test]
     fn hostile_lines_are_skipped_and_counted() {
@@ -316,11 +317,8 @@ mod tests {
             fs::write(&path, all).unwrap();
         };
         let mut followed = Followed::default();
-        let mut seed = 7u64;
-        let mut draw = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
+        let mut random = Random::new(7);
+        let mut draw = |below: u64| random.below(below);
         for round in 0..400u64 {
             match draw(10) {
                 0 => fs::rename(&path, directory.join(OLDER_NAME)).unwrap_or_default(),

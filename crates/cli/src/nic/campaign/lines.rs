@@ -3,7 +3,7 @@
 use serde::Serialize;
 use surefoot_nic::campaign::blocks::Block;
 
-pub use surefoot_daemon::rooms::nic::campaign::lines::{FaultLine, MissingRow, ShareRow, TableLine};
+pub use surefoot_rooms::nic::campaign::lines::{FaultLine, MissingRow, ShareRow, TableLine};
 
 /// A basic block of the control program.
 #[derive(Serialize)]

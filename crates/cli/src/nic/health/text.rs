@@ -2,8 +2,8 @@
 
 use surefoot_console::table::Table;
 use surefoot_console::units::{counted, duration};
-use surefoot_daemon::rooms::nic::findings;
 use surefoot_model::{Carried, Deed, DeedOutcome, Interface, InterfaceLook, ReporterState, one_line};
+use surefoot_rooms::nic::findings;
 
 /// A look as a table, with what stands behind each state below.
 pub fn of(look: &InterfaceLook) -> String {

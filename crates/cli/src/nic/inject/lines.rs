@@ -1,8 +1,8 @@
 //! The JSON lines of `surefoot nic inject`: a line per scene, then the fault's own as a campaign writes it.
 
 use serde::Serialize;
-use surefoot_daemon::rooms::nic::campaign::words::why_name;
 use surefoot_nic::campaign::movie::{Scene, What};
+use surefoot_rooms::nic::campaign::words::why_name;
 
 /// Something that happened after a fault.
 #[derive(Serialize)]

@@ -3,8 +3,8 @@
 use crate::nic::campaign::lines::FaultLine;
 use surefoot_console::table::Table;
 use surefoot_console::units::duration;
-use surefoot_daemon::rooms::nic::campaign::words::words;
 use surefoot_nic::campaign::movie::Movie;
+use surefoot_rooms::nic::campaign::words::words;
 
 pub fn of(movie: &Movie, line: &FaultLine) -> String {
     let mut text = format!("{}\n\n", line.id);

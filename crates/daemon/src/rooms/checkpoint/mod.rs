@@ -1,40 +1,27 @@
 //! Checkpoints of jobs: what lies in the directories that were named, what jobs decided, and how worn the drives are.
 
-pub mod findings;
-mod ids;
-mod rules;
+mod key_file;
 mod series;
 mod source;
-mod state;
-mod view;
 
-use ids::Ids;
-pub(super) use rules::RULES;
 pub(super) use source::Looker;
 pub use source::source;
-pub use state::State;
-use view::ANSWER_BYTES_MAX;
-pub use view::{Answer, JobView, JournalState};
+use surefoot_rooms::checkpoint::view::ANSWER_BYTES_MAX;
 
 use crate::config::Config;
-use crate::http::access::Viewer;
 use crate::http::metrics::Scrape;
-use crate::http::seen::{Confidential, Public, Seen};
-use crate::keep::stream::Moment;
 use crate::rooms::answer::within;
-use crate::rooms::{Chart, NowValue, Room, Route, Taken};
+use crate::rooms::{Chart, NowValue, Room, Route};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use surefoot_http::lock;
 use surefoot_http::parameters;
 use surefoot_model::{Event, Finding, Part};
-
-/// Jobs that are told of.
-const JOBS_MAX: usize = 64;
-/// Generations, and lines of journals, of all jobs together.
-const ROWS_MAX: usize = 8_000;
-/// Generations, and lines of its journal, of one job.
-const ROWS_OF_JOB_MAX: usize = 1_200;
+use surefoot_rooms::Taken;
+use surefoot_rooms::checkpoint::{Answer, State, findings};
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::viewer::Viewer;
+use surefoot_rooms::viewer::{Confidential, Public, Seen};
 
 /// Why nothing is known yet.
 const NOT_YET: &str = "the first look at the checkpoint directories has not ended yet";
@@ -62,7 +49,7 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn new(config: &Config) -> Self {
-        let ids = config.run_directory.as_deref().map(Ids::of_directory).unwrap_or_default();
+        let ids = config.run_directory.as_deref().map(key_file::ids_of).unwrap_or_default();
         Checkpoint { directories: config.rooms.checkpoints.clone(), state: Mutex::new(State::with_ids(ids)) }
     }
 }

@@ -1,11 +1,11 @@
 //! The checkpoints as metrics.
 
-use super::state::{Job, State};
-use super::view::stored_bytes;
 use crate::http::series::{Claim, Series};
 use std::collections::BTreeMap;
 use surefoot_http::metrics::seconds;
 use surefoot_model::{Generation, GenerationState, one_line};
+use surefoot_rooms::checkpoint::state::{Job, State};
+use surefoot_rooms::checkpoint::view::stored_bytes;
 
 /// Adds the series of the newest look; none before the first.
 pub(super) fn encode(state: &State, now_ns: u64, series: &mut Series) {

@@ -1,39 +1,31 @@
 //! Experiments that disturb this host and measure what that does to a workload; and predictions for many nodes.
 
-mod discreet;
-pub mod findings;
 mod predictions;
-mod rules;
 mod series;
 mod source;
-mod stalls;
-mod state;
-mod view;
 
 pub use crate::rooms::shown::ShownFile as PredictionFile;
-pub use discreet::{Discreet, LEFT_OUT};
-pub use predictions::{FILES_MAX, PredictionView};
+pub use predictions::FILES_MAX;
 pub(super) use source::{Experiments, Journals};
 pub use source::{events_of, source};
-pub use stalls::CoreStalls;
-pub use state::{Experiment, State};
-pub use view::{Answer, DetailView, ExperimentView};
 
 use crate::config::{Config, Mode};
-use crate::http::access::Viewer;
 use crate::http::metrics::Scrape;
-use crate::http::seen::{Confidential, Public, Seen};
-use crate::keep::stream::Moment;
 use crate::rooms::answer::within;
-use crate::rooms::{Room, Route, Taken};
+use crate::rooms::{Room, Route};
 use axum::body::Bytes;
+use axum::http::{StatusCode, Uri};
 use predictions::Predictions;
-pub(super) use rules::RULES;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use surefoot_http::{ApiError, lock};
+use surefoot_http::{ApiError, lock, parameters};
 use surefoot_model::{Event, Finding};
-use view::{ANSWER_BYTES_MAX, Question};
+use surefoot_rooms::Taken;
+use surefoot_rooms::disturb::view::{ANSWER_BYTES_MAX, NotKept};
+use surefoot_rooms::disturb::{Answer, State, findings};
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::viewer::Viewer;
+use surefoot_rooms::viewer::{Confidential, Public, Seen};
 
 /// What the room is told at the start.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +53,14 @@ pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Val
     vec![crate::schema::answer::<Answer>(of, "GET /api/v1/disturb", SAYS)]
 }
 
+/// The experiment that is asked for beside the list.
+///
+/// # Errors
+/// Another parameter than `experiment`.
+fn wanted(uri: &Uri) -> Result<Option<String>, ApiError> {
+    Ok(parameters(uri, &["experiment"])?.into_iter().next().map(|(_, name)| name))
+}
+
 /// The room of experiments.
 pub(crate) struct Disturb {
     is_live: bool,
@@ -74,15 +74,16 @@ impl Disturb {
         Disturb { is_live: config.mode == Mode::Live, state: Mutex::default(), predictions }
     }
 
-    fn answer(&self, question: &Question, viewer: Viewer) -> Result<Seen<Bytes>, ApiError> {
-        let state = lock(&self.state).in_short(question.wanted());
+    fn answer(&self, wanted: Option<&str>, viewer: Viewer) -> Result<Seen<Bytes>, ApiError> {
+        let state = lock(&self.state).in_short(wanted);
         let is_none_named = lock(&self.predictions).is_none_named();
         // The files are who named them; what they say of other machines is for those who see everything here.
         let predictions = Confidential::new(&self.predictions);
-        let all = (state, predictions, Public((question, is_none_named, self.why())));
-        let answer = viewer.show(all, |(state, predictions, Public((question, is_none_named, why)))| {
+        let all = (state, predictions, Public((wanted, is_none_named, self.why())));
+        let answer = viewer.show(all, |(state, predictions, Public((wanted, is_none_named, why)))| {
             let why = (state.is_empty() && is_none_named).then(|| why.to_owned());
-            let mut answer = Answer::of(&state, question, why)?;
+            let none = |none: NotKept| ApiError::new(StatusCode::NOT_FOUND, none.to_string());
+            let mut answer = Answer::of(&state, wanted, why).map_err(none)?;
             if let Some(predictions) = predictions.shown() {
                 let mut predictions = lock(predictions);
                 let (kept, problems) = predictions.read_on();
@@ -121,10 +122,7 @@ impl Room for Disturb {
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
-        vec![Route::slow("/api/v1/disturb", SAYS, move |_, viewer, uri| {
-            let question = Question::of(uri)?;
-            self.answer(&question, viewer)
-        })]
+        vec![Route::slow("/api/v1/disturb", SAYS, move |_, viewer, uri| self.answer(wanted(uri)?.as_deref(), viewer))]
     }
 
     fn why_not_watched(&self, moment: &Moment) -> Option<String> {
@@ -134,5 +132,19 @@ impl Room for Disturb {
         let state = lock(&self.state);
         let is_unread = state.last_look().is_some_and(|look| look.directories_unread > 0);
         (state.is_empty() && !is_unread).then(|| self.why().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn one_experiment_is_asked_for_by_name_and_nothing_else_is() {
+        let of = |query: &str| wanted(&format!("/api/v1/disturb{query}").parse().unwrap());
+        assert_eq!(of("").unwrap(), None);
+        assert_eq!(of("?experiment=a").unwrap().as_deref(), Some("a"));
+        assert!(of("?job=1").is_err());
     }
 }

@@ -1,9 +1,9 @@
 //! Experiments as metrics.
 
-use super::state::{Experiment, State};
 use crate::http::series::{Claim, Detail, Series};
 use surefoot_http::metrics::seconds;
 use surefoot_model::{ExperimentEffect, ExperimentOutcome, one_line};
+use surefoot_rooms::disturb::state::{Experiment, State};
 
 /// Adds the series; none where no experiment was reported and no journal was looked at.
 pub(super) fn encode(state: &State, now_ns: u64, series: &mut Series) {

@@ -1,33 +1,20 @@
 //! Memory errors: every module, the fault that its errors point to, whether the accounting works, and what it costs.
 
-mod closed;
 mod counts_file;
-pub mod findings;
-mod interval;
-mod rules;
 mod series;
 pub(crate) mod source;
-mod state;
 mod tree;
-mod view;
 
 pub use counts_file::CountsFile;
-pub use interval::{IntervalAnswer, IntervalPoint};
-pub use state::State;
+use surefoot_rooms::memory::view::ANSWER_BYTES_MAX;
 pub(super) use tree::{Begin, Tree};
-use view::ANSWER_BYTES_MAX;
-pub use view::{Answer, LostReports};
 
 use crate::config::{Config, Mode};
-use crate::http::access::Viewer;
 use crate::http::metrics::Scrape;
-use crate::http::seen::{Public, Seen};
-use crate::keep::stream::Moment;
 use crate::rooms::answer::within;
-use crate::rooms::{Chart, NowValue, Room, Route, Taken};
+use crate::rooms::{Chart, NowValue, Room, Route};
 use crate::sources::Start;
 use axum::body::Bytes;
-pub(super) use rules::RULES;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
@@ -37,6 +24,11 @@ use surefoot_memory::bmc::Sources;
 use surefoot_memory::presence;
 use surefoot_memory::tune::Cores;
 use surefoot_model::{Event, Finding, Part};
+use surefoot_rooms::Taken;
+use surefoot_rooms::memory::{Answer, IntervalAnswer, State, findings};
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::viewer::Viewer;
+use surefoot_rooms::viewer::{Public, Seen};
 use surefoot_settings::Live;
 
 /// Why a recording shows none.

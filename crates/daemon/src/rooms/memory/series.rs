@@ -1,12 +1,12 @@
 //! Memory errors as metrics.
 
-use super::state::State;
 use crate::http::series::{Claim, Series, Value};
 use surefoot_http::metrics::seconds;
 use surefoot_model::{
     Certainty, CostBasis, Dimm, ErrorSeverity, Fidelity, MemoryController, MemoryLook, Persistence, ReportingCost,
     one_line,
 };
+use surefoot_rooms::memory::state::State;
 
 /// Nanoseconds of a day.
 const DAY_NS: f64 = 86_400e9;

@@ -1,32 +1,27 @@
 //! Network interfaces: the state of each with its evidence, health reporters, counters, and what was done for one that hung.
 
 pub mod campaign;
-pub mod findings;
-mod rules;
 mod series;
 pub(crate) mod source;
-mod state;
-mod view;
 
 pub use source::source;
-pub use state::State;
-use view::ANSWER_BYTES_MAX;
-pub use view::Answer;
+use surefoot_rooms::nic::view::ANSWER_BYTES_MAX;
 
 use crate::config::{Config, Mode};
-use crate::http::access::Viewer;
 use crate::http::metrics::Scrape;
-use crate::http::seen::{Public, Seen};
-use crate::keep::stream::Moment;
 use crate::rooms::answer::within;
-use crate::rooms::{Chart, NowValue, Room, Route, Taken};
-pub(super) use rules::RULES;
+use crate::rooms::{Chart, NowValue, Room, Route};
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
 use surefoot_http::lock;
 use surefoot_http::parameters;
 use surefoot_interfaces::presence;
 use surefoot_model::{Event, Finding};
+use surefoot_rooms::Taken;
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::nic::{Answer, State, findings};
+use surefoot_rooms::viewer::Viewer;
+use surefoot_rooms::viewer::{Public, Seen};
 
 /// Why a recording shows none.
 const NOT_RECORDED: &str = "this recording holds no network interfaces; the release that made it did not look";

@@ -1,9 +1,9 @@
 //! Network interfaces as metrics.
 
-use super::state::State;
 use crate::http::series::{Claim, Series};
 use surefoot_http::metrics::seconds;
 use surefoot_model::{HealthReporter, Interface, InterfaceState, ReporterState, one_line};
+use surefoot_rooms::nic::state::State;
 
 /// A count of an interface: its name below, its help, the name and help of its sum, and the value where the interface has one.
 struct Count {

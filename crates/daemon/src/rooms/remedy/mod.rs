@@ -1,29 +1,24 @@
 //! Remedies, as a host sees them: its periodic checks. What was done here is among the host's deeds; cases are at `remedy serve`.
 
-mod findings;
-mod rules;
 mod series;
 mod source;
-mod state;
-mod view;
 
 pub use source::checks;
-pub use state::State;
-pub use view::Answer;
 
 use crate::config::Config;
 use crate::http::metrics::Scrape;
-use crate::http::seen::Public;
-use crate::keep::stream::Moment;
-use crate::rooms::{Room, Route, Taken};
+use crate::rooms::{Room, Route};
 use crate::sources::Start;
-pub(super) use rules::RULES;
 use std::sync::{Arc, Mutex};
 use surefoot_hostfs::Root;
 use surefoot_http::lock;
 use surefoot_http::{json_text, parameters};
 use surefoot_model::{Event, Finding};
 use surefoot_remedy::checks::CheckFile;
+use surefoot_rooms::Taken;
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::remedy::{Answer, State, findings};
+use surefoot_rooms::viewer::Public;
 
 /// Why a recording shows none.
 const NOT_RECORDED: &str = "this recording holds no checks of its host";

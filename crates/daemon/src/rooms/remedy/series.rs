@@ -1,9 +1,9 @@
 //! Checks as metrics.
 
-use super::state::State;
 use crate::http::series::{Claim, Series};
 use surefoot_http::metrics::seconds;
 use surefoot_model::{CheckState, HostCheck};
+use surefoot_rooms::remedy::state::State;
 
 /// Adds the series of the checks; none where none has ended.
 pub(super) fn encode(state: &State, now_ns: u64, series: &mut Series) {

@@ -1,16 +1,8 @@
 //! Lost time: how much each core lost, to what, and who raised it.
 
 mod filter;
-pub mod findings;
-mod marks;
-mod phrase;
-mod rules;
-pub(crate) use phrase::length;
-pub(crate) mod public;
 mod series;
 mod source;
-mod state;
-mod totals;
 mod view;
 mod who;
 
@@ -19,19 +11,19 @@ pub(crate) use view::{Origin, OriginMode, PastGapView, PastWindowView, WindowVie
 pub(crate) use who::fitted;
 
 use crate::config::Config;
-use crate::http::access::Viewer;
 use crate::http::metrics::Scrape;
-use crate::http::seen::{Public, Seen};
-use crate::keep::drops::Drops;
-use crate::keep::stream::Moment;
-use crate::rooms::{CHART_POINTS_MAX, Chart, NowValue, Room, Route, Taken};
+use crate::rooms::{Chart, NowValue, Room, Route};
 use filter::Filter;
-pub(super) use rules::RULES;
-use state::{Kept, State};
 use std::sync::{Arc, Mutex};
 use surefoot_http::json_text;
 use surefoot_http::lock;
 use surefoot_model::{Event, Finding, LostRate};
+use surefoot_rooms::drops::Drops;
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::stall::{Kept, State, findings};
+use surefoot_rooms::viewer::Viewer;
+use surefoot_rooms::viewer::{Public, Seen};
+use surefoot_rooms::{CHART_POINTS_MAX, Taken};
 use view::{ReportView, SnapshotView};
 use who::WhoAnswer;
 

@@ -1,10 +1,10 @@
 //! Lost time as metrics: sums over all cores, and of each core where that is asked for.
 
-use super::totals::{GAP_EDGES_NS, GapKey, Totals};
 use crate::http::series::{Claim, Detail, Series, Value};
 use std::collections::BTreeMap;
 use surefoot_http::metrics::seconds;
 use surefoot_model::{CauseKind, CoreLedger, CpuId, LostSum};
+use surefoot_rooms::stall::totals::{GAP_EDGES_NS, GapKey, Totals};
 
 /// What cores lost to each kind of cause, and whether every row of the kind counts its occurrences.
 type Kinds = BTreeMap<CauseKind, Lost>;

@@ -1,9 +1,7 @@
 //! The shapes of the API: those of the model, without histograms, and narrowed by a [`Filter`].
 
 use super::filter::Filter;
-use super::state::Kept;
 use crate::config::Mode;
-use crate::keep::drops::Dropped;
 use crate::keep::shared::Now;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,6 +9,8 @@ use surefoot_model::{
     Capability, CauseKind, ClockChange, Completeness, CoreLedger, CpuId, FaultyCore, FaultySum, Gap, Headline,
     HostDescription, LARGEST_GAPS, Lost, Notice, Report, SCHEMA, SelfCost, Untimed, Waiting, Window,
 };
+use surefoot_rooms::drops::Dropped;
+use surefoot_rooms::stall::state::Kept;
 use surefoot_store::history::{HistoryWindow, KeptGap};
 
 /// Gaps in a snapshot: the longest ones.

@@ -1,14 +1,13 @@
 //! Who interrupted the watched cores: a report within its limits, and its shape in the API.
 
 use super::filter::Filter;
-use super::public;
-use super::state::Kept;
 use super::view::Origin;
 use crate::keep::shared::Now;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
 use surefoot_model::{Event, SCHEMA, WhoReport};
+use surefoot_rooms::stall::state::Kept;
 use surefoot_stall::who::{Limits, limit};
 
 /// Memory for a report of raisers: 4 MiB. Ten thousand raisers with long stacks are several times that.
@@ -60,25 +59,6 @@ impl<'a> WhoAnswer<'a> {
     }
 }
 
-/// What everybody may see of a report: how often and how long, and not by whom.
-pub(super) fn sums(mut who: WhoReport) -> WhoReport {
-    for interrupt in &mut who.interrupts {
-        interrupt.raisers.clear();
-        interrupt.advice.clear();
-        interrupt.intruders.clear();
-        interrupt.detail.clear();
-    }
-    public::interrupts(&mut who.interrupts);
-    who.fix_first.clear();
-    who.workload_pid = None;
-    who.loops.clear();
-    who.loop_gaps.clear();
-    who.notices.clear();
-    who.timeline = None;
-    who.missing.push("who raised them, with stacks: not shown to this user".to_owned());
-    who
-}
-
 fn narrowed<'a>(who: &'a WhoReport, filter: &Filter) -> Cow<'a, WhoReport> {
     if filter.has_all_interrupts() {
         return Cow::Borrowed(who);
@@ -87,56 +67,4 @@ fn narrowed<'a>(who: &'a WhoReport, filter: &Filter) -> Cow<'a, WhoReport> {
     who.interrupts.retain(|interrupt| filter.has_cpu(interrupt.cpu) && filter.has_kind(interrupt.cause.kind));
     who.loop_gaps.retain(|gap| filter.has_loop_gap(gap));
     Cow::Owned(who)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use surefoot_model::{Advice, Cause, CauseKind, Certainty, CpuId, Fix, Interrupt, Intruder, Raiser};
-
-    #[test]
-    fn what_everybody_sees_names_nobody() {
-        let secret = || "SECRET".to_owned();
-        let mut interrupt = Interrupt::new(CpuId(1), Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"), 7, 70);
-        interrupt.raisers.push(Raiser {
-            certainty: Certainty::Certain,
-            function: String::new(),
-            syscall: String::new(),
-            comm: secret(),
-            pid: 7,
-            tid: 7,
-            wakee: String::new(),
-            count: 1,
-            kernel_stack: Vec::new(),
-            user_stack: vec![secret()],
-            is_sum: false,
-        });
-        interrupt.advice.push(Advice { evidence: secret(), ..Advice::default() });
-        interrupt.intruders.push(Intruder { comm: secret(), cgroup: secret(), ..Intruder::default() });
-        interrupt.detail.push(secret());
-        let mut task = Interrupt::new(CpuId(1), Cause::new(CauseKind::Preemption, secret()), 1, 10);
-        task.handler = secret();
-        let fix = Fix {
-            cpus: vec![CpuId(1)],
-            cause: Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"),
-            total_ns: 1,
-            share_of_lost_ppm: 1,
-            count: 1,
-            rule: String::new(),
-            evidence: secret(),
-            remedy: secret(),
-            source: String::new(),
-            verify: secret(),
-            expect: String::new(),
-        };
-        let report = WhoReport {
-            interrupts: vec![interrupt, task],
-            fix_first: vec![fix],
-            workload_pid: Some(4242),
-            ..WhoReport::default()
-        };
-        let text = serde_json::to_string(&sums(report)).unwrap();
-        assert!(!text.contains("SECRET") && !text.contains("4242"), "{text}");
-        assert!(text.contains("flush_tlb_func"), "{text}");
-    }
 }

@@ -1,33 +1,29 @@
 //! Surefoot's own watch: what it costs, what was lost on the way, which sources fail, how old the data are.
 
 mod deeds;
-mod findings;
-mod rules;
 mod series;
-pub(crate) mod settings;
-mod state;
 
 pub use deeds::{SOURCE as DEEDS, source as deeds_source};
-pub(crate) use findings::is_of_the_start;
 
 use crate::config::{Config, Mode};
 use crate::http::metrics::Scrape;
-use crate::http::seen::Public;
-use crate::keep::drops::Drops;
-use crate::keep::stream::Moment;
-use crate::rooms::{Room, Route, Taken};
+use crate::rooms::{Room, Route};
 use crate::sources::Statistics;
-pub(super) use rules::RULES;
-use state::State;
 use std::sync::{Arc, Mutex};
 use surefoot_http::lock;
 use surefoot_http::{json_text, parameters};
 use surefoot_model::{Event, Finding};
+use surefoot_rooms::Taken;
+use surefoot_rooms::drops::Drops;
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::viewer::Public;
+use surefoot_rooms::watch::deeds::{Answer as Deeds, State as DeedState};
+use surefoot_rooms::watch::{State, findings};
 
 /// What its route answers, as JSON Schema.
 #[cfg(test)]
 pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
-    vec![crate::schema::answer::<deeds::Answer>(of, "GET /api/v1/deeds", deeds::SAYS)]
+    vec![crate::schema::answer::<Deeds>(of, "GET /api/v1/deeds", deeds::SAYS)]
 }
 
 /// The room of the watch itself.
@@ -36,7 +32,7 @@ pub(crate) struct Watch {
     sources: Statistics,
     drops: Arc<Drops>,
     state: Mutex<State>,
-    deeds: Mutex<deeds::State>,
+    deeds: Mutex<DeedState>,
 }
 
 impl Watch {
@@ -97,9 +93,8 @@ impl Room for Watch {
             let cannot = if is_live { deeds::why_not_read() } else { None };
             let unread_count = self.sources.unread_lines_of(DEEDS);
             let all = (lock(&self.deeds).lists(), Public((cannot, unread_count)));
-            Ok(viewer.show(all, |(list, Public((cannot, unread_count)))| {
-                json_text(&deeds::Answer::of(list, cannot, unread_count))
-            }))
+            Ok(viewer
+                .show(all, |(list, Public((cannot, unread_count)))| json_text(&Deeds::of(list, cannot, unread_count))))
         })]
     }
 }

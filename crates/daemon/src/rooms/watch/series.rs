@@ -1,12 +1,12 @@
 //! The watch itself as metrics.
 
-use super::state::Totals;
 use crate::http::series::{Detail, Series};
-use crate::keep::drops::Dropped;
-use crate::keep::stream::Moment;
 use crate::sources::SourceStatistics;
 use surefoot_http::metrics::seconds;
 use surefoot_model::ProbeCost;
+use surefoot_rooms::drops::Dropped;
+use surefoot_rooms::moment::Moment;
+use surefoot_rooms::watch::state::Totals;
 
 /// Adds everything.
 pub(super) fn encode(

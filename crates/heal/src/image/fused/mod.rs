@@ -118,6 +118,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use surefoot_ecc::{Batch, Code};
+    use surefoot_random::Random;
 
     #[repr(align(64))]
     struct Page([u8; PAGE_BYTES]);
@@ -128,11 +129,10 @@ mod tests {
     struct Room([u8; PAGE_BYTES + 64]);
 
     fn both(seed: u64, sparse: bool, protects: bool, behind: &[usize; COLUMNS_DATA]) {
-        let mut state = seed | 1;
+        let mut random = Random::new(seed);
         let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let byte = (state >> 33) as u8;
-            if sparse && state >> 41 & 63 != 0 { 0 } else { byte }
+            let word = random.word();
+            if sparse && word >> 8 & 63 != 0 { 0 } else { word as u8 }
         };
         let mut rooms = vec![Room([0; PAGE_BYTES + 64]); COLUMNS_DATA];
         rooms.iter_mut().for_each(|room| room.0.fill_with(&mut next));

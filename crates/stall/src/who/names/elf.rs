@@ -323,6 +323,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::io::Write;
+    use surefoot_random::Random;
 
     fn read(bytes: &[u8]) -> Result<Program, Fault> {
         let mut file = tempfile::tempfile().unwrap();
@@ -350,13 +351,8 @@ mod tests {
     #[test]
     fn broken_tables_give_names_or_none_but_never_panic() {
         let program = std::fs::read("/bin/true").unwrap();
-        let mut random = 0x9E37_79B9_7F4A_7C15u64;
-        let mut next = || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random as usize
-        };
+        let mut random = Random::new(1);
+        let mut next = || random.word() as usize;
         let mut read_count = 0;
         for _ in 0..2_000 {
             let mut broken = program.clone();

@@ -3,6 +3,7 @@
 use super::*;
 use std::fs::{self, File};
 use std::io::Write;
+use surefoot_random::Random;
 use surefoot_testkit::HostTree;
 
 /// This test's own file: large, with a table of frames and an index, and what runs is inside of it.
@@ -143,13 +144,8 @@ fn a_file_that_contradicts_itself_is_an_error_and_takes_no_memory() {
 fn a_broken_table_of_frames_never_panics_nor_runs_for_long() {
     let whole = own_image();
     let mut context = UnwindContext::new();
-    let mut random = 0x9E37_79B9_7F4A_7C15u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random
-    };
+    let mut random = Random::new(1);
+    let mut next = || random.word();
     let copy = UserCopy { ip: 1, sp: 0x7000, bp: 0x7100, stack: vec![0x70; 8192], ..UserCopy::default() };
     let registers = Registers::of(&copy);
     let start = Instant::now();

@@ -3,7 +3,6 @@
 use super::jobs::{self, Found, Journal};
 use super::locks::Locks;
 use super::{drives, mounts as file_systems, text};
-use crate::rooms::checkpoint::{JOBS_MAX, ROWS_MAX, ROWS_OF_JOB_MAX};
 use crate::rooms::turns::in_turn;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +15,7 @@ use surefoot_checkpoint::{Disk, Storage};
 use surefoot_hostfs::mounts::Mounts;
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{CheckpointDirectory, CheckpointJob, CheckpointLook, CheckpointProblem, CheckpointTier};
+use surefoot_rooms::checkpoint::{JOBS_MAX, ROWS_MAX, ROWS_OF_JOB_MAX};
 
 /// Copies that are looked at: so many ranks times so many generations.
 const COPIES_MAX: usize = 20_000;

@@ -21,7 +21,7 @@ const ENTRIES_MAX: usize = 1 << 16;
 /// queue of a watch.
 const BYTES_MAX: u64 = 3 << 20;
 /// Journals that are read.
-pub(super) const JOURNALS_MAX: usize = crate::rooms::disturb::state::EXPERIMENTS_MAX;
+pub(super) const JOURNALS_MAX: usize = surefoot_rooms::disturb::state::EXPERIMENTS_MAX;
 /// Users of whom it is told how many journals are left out.
 const USERS_TOLD: usize = 8;
 /// Problems that are told.
@@ -326,11 +326,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rooms::disturb::source::journal::LETTERS_MAX;
-    use crate::rooms::disturb::state::tests::told;
     use std::fs;
     use std::io::Write;
     use std::time::Duration;
     use surefoot_model::ExperimentOutcome;
+    use surefoot_testkit::experiments::told;
 
     fn experiments(directory: &Path) -> Experiments {
         Experiments { directories: vec![Directory::of(directory)], ..Experiments::default() }

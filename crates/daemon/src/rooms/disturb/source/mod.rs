@@ -121,12 +121,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rooms::apart::tests::use_this_program;
-    use crate::rooms::disturb::state::tests::told;
     use std::fs::File;
     use std::io::Write;
     use std::path::{Path, PathBuf};
     use std::sync::atomic::AtomicBool;
     use surefoot_model::{ExperimentBegan, ExperimentOutcome};
+    use surefoot_testkit::experiments::told;
     use surefoot_testkit::hanging::HangingFileSystem;
     use surefoot_testkit::not_run::not_run;
 

@@ -3,9 +3,7 @@
 //! These are no events: what is shown is not of this host, and a campaign's file is a recording of its own, the same bytes
 //! for the same seed. So the room reads the files when somebody asks, as the history is read.
 
-pub mod lines;
 pub mod result_file;
-pub mod words;
 
 mod movie;
 mod reports;
@@ -20,12 +18,13 @@ pub(super) use view::Answer;
 use super::super::Route;
 use super::Nic;
 use crate::http::access::AccessView;
-use crate::http::seen::{Confidential, Public};
 use axum::http::{StatusCode, Uri};
 use std::sync::Arc;
 use surefoot_http::lock;
 use surefoot_http::{ApiError, json_text, parameters};
 use surefoot_nic::campaign::Experiment;
+use surefoot_rooms::nic::campaign::{lines, words};
+use surefoot_rooms::viewer::{Confidential, Public};
 
 /// What the page shows of campaigns.
 #[derive(Debug, Clone, Default)]
@@ -101,11 +100,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::Config;
-    use crate::http::access::Viewer;
     use crate::keep::shared::Shared;
     use crate::rooms;
     use std::path::Path;
     use surefoot_nic::firmware::{Build, Firmware};
+    use surefoot_rooms::viewer::Viewer;
 
     #[test]
     fn who_may_not_see_everything_sees_no_campaign_and_starts_no_replay() {
@@ -119,7 +118,7 @@ mod tests {
             let uri: Uri = format!("{}{query}", route.path).parse().unwrap();
             let answer = (route.answer)(&shared, Viewer { uid: Some(1000), sees_all, named: None }, &uri);
             answer
-                .map(|text| String::from_utf8(text.into_inner().to_vec()).unwrap())
+                .map(|text| String::from_utf8(text.into_answer().to_vec()).unwrap())
                 .map_err(|error| format!("{error:?}"))
         };
         let hidden = ask(campaign, false, "").unwrap();

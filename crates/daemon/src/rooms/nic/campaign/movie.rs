@@ -3,7 +3,6 @@
 
 use super::lines::FaultLine;
 use super::words::{Part, part, scene, short_words};
-use crate::rooms::stall::length;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use schemars::JsonSchema;
@@ -17,6 +16,7 @@ use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::movie::{Movie, Scene, What};
 use surefoot_nic::campaign::trial::Lab;
 use surefoot_nic::campaign::{CampaignError, Experiment, FaultId, Preset};
+use surefoot_rooms::stall::length;
 
 /// Scenes of an answer; more are counted.
 const SCENES_SHOWN: usize = 200;

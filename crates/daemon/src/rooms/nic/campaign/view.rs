@@ -2,7 +2,6 @@
 
 use super::lines::TableLine;
 use super::reports::{Campaign, Kept, Key, Reports, Source};
-use crate::rooms::answer::Header;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,6 +9,7 @@ use surefoot_http::{ApiError, echo, parameters};
 use surefoot_model::did_you_mean;
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::{FaultId, Outcome};
+use surefoot_rooms::answer::Header;
 
 /// Faults of one answer, unless it asks for fewer.
 const FAULTS_SHOWN_MAX: usize = 200;

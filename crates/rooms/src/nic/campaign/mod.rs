@@ -1,0 +1,4 @@
+//! Fault campaigns of a modelled interface: the lines of their files, and the words for what they did.
+
+pub mod lines;
+pub mod words;
