@@ -99,6 +99,11 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/stall/src/spin/run_delay.rs", 1, KERNEL),
     ("crates/stall/src/victim.rs", 2, KERNEL),
     ("crates/stall/src/who/advice/host.rs", 1, KERNEL),
+    (
+        "crates/store/src/database/in_place.rs",
+        1,
+        "O_PATH on the database that SQLite has open, to see whether it has a name left; nothing is read",
+    ),
     ("crates/store/src/history/lock.rs", 1, LOCK),
     ("crates/store/src/history/schema.rs", 1, NEW),
     ("crates/store/src/output.rs", 1, "writes, and follows no link but those of `way`"),

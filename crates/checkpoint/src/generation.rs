@@ -330,7 +330,7 @@ mod tests {
         assert!(with(7, b'9').contains("version \"09\""), "{}", with(7, b'9'));
         assert!(with(10, 0xFF).contains("bytes"));
         assert!(with(30, 0).contains("checksum"));
-        assert!(Manifest::from_bytes(&[]).unwrap_err().contains("shorter"));
+        assert!(Manifest::from_bytes(&[]).unwrap_err().contains("empty"));
         for wrong in [
             Manifest { rank: 2, ..manifest() },
             Manifest { payload_bytes: 13, ..manifest() },

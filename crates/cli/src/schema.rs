@@ -37,7 +37,7 @@ const COMMANDS: [(&str, &[Of]); 51] = [
     ("history", &[of::<history::lines::What>]),
     ("ecc coverage", &[of::<ecc::lines::Line>]),
     ("checkpoint list", LISTED),
-    ("checkpoint drain", &[of::<checkpoint::drain::Line>, of::<checkpoint::list::ProblemLine>]),
+    ("checkpoint drain", DRAINED),
     ("checkpoint remove", &[of::<checkpoint::remove::Line>]),
     ("checkpoint verify", CHECKED),
     ("checkpoint scrub", CHECKED),
@@ -150,6 +150,13 @@ const LISTED: &[Of] = &[
     of::<checkpoint::lost::MissingLine>,
     of::<checkpoint::lost::LostLine>,
     of::<checkpoint::list::RepairableLine>,
+    of::<checkpoint::list::ProblemLine>,
+];
+
+const DRAINED: &[Of] = &[
+    of::<checkpoint::drain::Line>,
+    of::<checkpoint::lost::MissingLine>,
+    of::<checkpoint::lost::LostLine>,
     of::<checkpoint::list::ProblemLine>,
 ];
 

@@ -53,8 +53,11 @@ impl Framing {
     /// One sentence about what is wrong with them.
     pub fn read<T: for<'a> Deserialize<'a>>(&self, bytes: &[u8]) -> Result<T, String> {
         let (name, magic) = (self.name, &self.magic);
-        let (prelude, text) =
-            bytes.split_at_checked(PRELUDE_BYTES).ok_or_else(|| format!("it is shorter than a {name}'s first line"))?;
+        let short = || match bytes.len() {
+            0 => "it is empty".to_owned(),
+            count => format!("it is cut to {count} bytes, fewer than a {name} begins with"),
+        };
+        let (prelude, text) = bytes.split_at_checked(PRELUDE_BYTES).ok_or_else(short)?;
         let word = |at: usize| u32::from_le_bytes([prelude[at], prelude[at + 1], prelude[at + 2], prelude[at + 3]]);
         if prelude[..6] != magic[..6] {
             return Err(format!("it is not a {name}"));
@@ -101,7 +104,7 @@ mod tests {
         assert!(with(7, b'9').contains("version \"09\""), "{}", with(7, b'9'));
         assert!(with(10, 0xFF).contains("bytes, 4080 are there"), "{}", with(10, 0xFF));
         assert_eq!(with(17, b'W'), "its checksum is wrong");
-        assert_eq!(FRAMING.read::<String>(&[]).unwrap_err(), "it is shorter than a note's first line");
+        assert_eq!(FRAMING.read::<String>(&[]).unwrap_err(), "it is empty");
         assert!(FRAMING.read::<u32>(&bytes).unwrap_err().starts_with("it cannot be read: "));
         assert_eq!(FRAMING.write(&"x".repeat(99)).unwrap_err(), "the note has 101 bytes, 100 are possible");
     }

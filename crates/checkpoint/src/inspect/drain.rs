@@ -2,6 +2,7 @@
 
 use super::Progress;
 use super::jobs::renamed;
+use super::newer::newer;
 use super::restore::{Wanted, unread_of};
 use super::survey::survey;
 use super::verify::expect_enough;
@@ -152,13 +153,17 @@ fn drain_held(wish: &Drains, names: &mut Names, progress: Progress<'_>) -> Resul
         let of_rank = generations.entry(part.manifest.age()).or_default();
         of_rank.entry(part.manifest.rank).or_default().push(part);
     }
+    let seen = survey(&[memory.join(&wish.job)])?;
+    let of_job = Wanted { job: wish.job.clone(), ..Wanted::default() };
+    let mut refused = unread_of(&seen, &of_job);
+    if generations.is_empty() && !refused.is_empty() {
+        return Err(Error::NothingIntact { why: refused.join("; ") });
+    }
     if generations.is_empty() {
-        let renamed = renamed(&survey(&[memory.join(&wish.job)])?).into_iter().next();
+        let renamed = renamed(&seen).into_iter().next();
         let renamed = renamed.map(|renamed| format!(": {renamed}")).unwrap_or_default();
         return refuse(format!("{} holds no checkpoint of {:?}{renamed}", wish.memory.display(), wish.job));
     }
-    let mut refused =
-        unread_of(&survey(&[memory.join(&wish.job)])?, &Wanted { job: wish.job.clone(), ..Wanted::default() });
     let mut tier = None;
     for (age, parts) in generations.into_iter().rev().take(GENERATIONS_TRIED_MAX) {
         let (generation, number) = (age.generation, age.generation.number);
@@ -175,7 +180,7 @@ fn drain_held(wish: &Drains, names: &mut Names, progress: Progress<'_>) -> Resul
         };
         match write(tier, generation, &parts, [wish.is_part, wish.prunes], progress) {
             Ok(written) => {
-                let is_older = has_complete(&in_memory, age)?;
+                let is_older = has_complete(&in_memory, age)? || !newer(&seen, &|copy| of_job.is(copy), age).is_empty();
                 return Ok(Drained { refused, medium, is_older, ..written });
             }
             Err(Error::Damaged { path, why }) => {

@@ -82,7 +82,11 @@ pub(super) fn of_image(
 ) -> Option<String> {
     let manifest = manifest.as_ref().ok()?;
     let wanted = manifest.geometry().ok()?.file_bytes() as u64;
+    let of_others = directory.owner_of(OsStr::new(image)).ok().filter(|found| *found != owner && *found != 0);
     let why = match directory.length_of(OsStr::new(image)) {
+        _ if of_others.is_some() => {
+            format!("it belongs to the user with number {}, its directory to {owner}", of_others.unwrap_or_default())
+        }
         Ok(Some(length)) if length >= wanted => return None,
         Ok(Some(length)) => {
             format!("it has {length} of the {wanted} bytes that its manifest names; parts of the checkpoint are gone")

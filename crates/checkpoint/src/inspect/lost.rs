@@ -56,7 +56,8 @@ pub fn lost(survey: &Survey, history: &mut dyn FnMut(&Path, u32) -> Option<Histo
     let mut found: Vec<Lost> = Vec::new();
     for (directory, owner) in directories {
         let Some(beside) = Beside::of(survey, directory, owner, history) else { continue };
-        let of_it: Vec<Lost> = beside.by_placement(survey).into_iter().chain(beside.by_journal(survey)).collect();
+        // The journal knows the number.
+        let of_it: Vec<Lost> = beside.by_journal(survey).into_iter().chain(beside.by_placement(survey)).collect();
         // A job that runs may have saved since its directory was looked at.
         let is_said = !of_it.is_empty() && !is_job_running(directory, &beside.job);
         // What could not be looked at may be where it was, and is a problem of the survey's.
@@ -155,6 +156,16 @@ impl<'a> Beside<'a> {
             let why = format!("its journal says that number {number} was {how} there{}", self.kept_for());
             lost.push(self.lost(Tier::Memory, self.directory, Some(number), why));
         }
+        // A restart may have refused what came before it.
+        let since = entries().rev().take_while(|entry| !matches!(entry.event, JournalEvent::Restart { .. }));
+        let saved = since.into_iter().find_map(|entry| match &entry.event {
+            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
+            _ => None,
+        });
+        if let Some(number) = saved.filter(|number| self.has_only_older(survey, *number)) {
+            let why = format!("its journal says that number {number} was saved there{}", self.kept_for());
+            lost.push(Lost { has_older: true, ..self.lost(Tier::Memory, self.directory, Some(number), why) });
+        }
         // What a restart refused is taken away, so only what came after the newest one counts, and what that one read, if it was
         // complete there: a part may be read that never got the mark.
         let is_restart = |entry: &&JournalEntry| matches!(entry.event, JournalEvent::Restart { .. });
@@ -202,6 +213,14 @@ impl<'a> Beside<'a> {
             copy.owner == self.owner && copy.manifest.as_ref().is_ok_and(|manifest| manifest.job == self.job)
         };
         survey.copies.iter().filter(is_of_job).any(|copy| is_complete_since(copy, number, at_ns))
+    }
+
+    /// Whether all that memory has here is older than this number; not where something cannot be read, which is told as that.
+    fn has_only_older(&self, survey: &Survey, number: u64) -> bool {
+        let here = |copy: &&super::Copy| copy.tier == Tier::Memory && copy.job_directory == self.directory;
+        let mut numbers =
+            survey.copies.iter().filter(here).map(|copy| Some(copy.manifest.as_ref().ok()?.generation.number));
+        self.is_in_memory(survey) && numbers.all(|found| found.is_some_and(|found| found < number))
     }
 
     fn is_in_memory(&self, survey: &Survey) -> bool {

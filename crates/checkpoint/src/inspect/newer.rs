@@ -30,13 +30,13 @@ pub(super) fn newer(survey: &Survey, is_wanted: &dyn Fn(&Copy) -> bool, taken: A
         of_it.taken_realtime_ns =
             of_it.taken_realtime_ns.or(copy.manifest.as_ref().ok().map(|of| of.taken_realtime_ns));
     }
-    // A mark of which no part is left, and a directory that could not be looked at.
+    // A mark of which no part is left, a mark that cannot be read, and a directory that could not be looked at.
     for problem in &survey.problems {
-        let Some(generation) = generation_of(Path::new(problem.path.file_name().unwrap_or_default())) else { continue };
-        let is_of_job = survey
-            .copies
-            .iter()
-            .any(|copy| is_wanted(copy) && Some(copy.job_directory.as_path()) == problem.path.parent());
+        let path = if problem.path.ends_with("commit") { problem.path.parent() } else { Some(problem.path.as_path()) };
+        let Some(path) = path else { continue };
+        let Some(generation) = generation_of(Path::new(path.file_name().unwrap_or_default())) else { continue };
+        let is_of_job =
+            survey.copies.iter().any(|copy| is_wanted(copy) && Some(copy.job_directory.as_path()) == path.parent());
         if is_of_job && generation > taken.generation {
             let new = || Newer { generation: Some(generation.number), taken_realtime_ns: None };
             found.entry(Some(generation)).or_insert_with(new);
@@ -45,7 +45,12 @@ pub(super) fn newer(survey: &Survey, is_wanted: &dyn Fn(&Copy) -> bool, taken: A
     found.into_values().rev().collect()
 }
 
-/// Whether all ranks had theirs once.
+/// Whether all ranks had theirs once, or may have had: of a slot whose manifest cannot be read nobody knows.
 fn was_complete(copy: &Copy) -> bool {
-    copy.committed_ranks.is_some() || (copy.tier == Tier::Memory && copy.is_marked())
+    let is_unknown = || copy.manifest.is_err() && copy.manifests.first().is_some_and(|path| is_there(path));
+    copy.committed_ranks.is_some() || (copy.tier == Tier::Memory && (copy.is_marked() || is_unknown()))
+}
+
+fn is_there(path: &Path) -> bool {
+    !std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }

@@ -4,7 +4,7 @@ use super::Progress;
 use super::jobs::renamed;
 use super::newer::{Newer, newer};
 use super::survey::{Copy, Survey, Tier};
-use super::verify::{expect_enough, held, is_unfinished};
+use super::verify::{expect_enough, held, is_unfinished, open_image};
 use crate::generation::{Age, GenerationId, Manifest};
 use crate::image::{Healer, Tally};
 use crate::storage::{Directory, Kind, beneath, open_at};
@@ -45,7 +45,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// Whether a copy is of this job, whatever its number; one that cannot be read is of the job whose directory it is in.
-    fn is(&self, copy: &Copy) -> bool {
+    pub(super) fn is(&self, copy: &Copy) -> bool {
         let is_of_job = match &copy.manifest {
             Ok(manifest) => manifest.job == self.job,
             Err(_) => copy.job_directory.ends_with(&self.job),
@@ -104,8 +104,18 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
         return Err(Error::storage("create", to)(why));
     }
     let mut refused = links_of(survey, wanted);
-    refused.extend(unread_of(survey, wanted));
-    for (age, copies) in candidates(survey, wanted)?.into_iter().take(GENERATIONS_TRIED_MAX) {
+    // A newer one that lacks the wanted rank is newer all the same.
+    let of_job = Wanted { rank: None, ..wanted.clone() };
+    refused.extend(unread_of(survey, &of_job));
+    let is_of_job = |copy: &Copy| copy.manifest.as_ref().is_ok_and(|manifest| manifest.job == wanted.job);
+    let candidates = match candidates(survey, wanted) {
+        // It is there, and none of it can be read.
+        Err(_) if !refused.is_empty() && !survey.copies.iter().any(is_of_job) => {
+            return Err(Error::NothingIntact { why: refused.join("; ") });
+        }
+        found => found?,
+    };
+    for (age, copies) in candidates.into_iter().take(GENERATIONS_TRIED_MAX) {
         let generation = age.generation;
         let outcome = Building::new(to).and_then(|building| {
             let written = write_ranks(&building, wanted, generation, &copies, &mut refused, progress)
@@ -114,7 +124,7 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
         })?;
         if let Some((taken_realtime_ns, ranks)) = outcome {
             let newer =
-                if wanted.generation.is_some() { Vec::new() } else { newer(survey, &|copy| wanted.is(copy), age) };
+                if wanted.generation.is_some() { Vec::new() } else { newer(survey, &|copy| of_job.is(copy), age) };
             return Ok(RestoredFiles { generation, taken_realtime_ns, ranks, refused, newer });
         }
     }
@@ -355,10 +365,10 @@ impl Building {
         let geometry = manifest.geometry().map_err(|error| Failed::Copy(error.to_string()))?;
         let (shown, owner, job_directory) = (copy.image.clone(), copy.owner, copy.job_directory.clone());
         let (_directory, copy) = held(copy).map_err(|error| Failed::Copy(error.to_string()))?;
-        let image = Disk.open_file(&copy.image, false).map_err(|error| Failed::Copy(error.to_string()))?;
-        expect_enough(&geometry, &*image).map_err(Failed::Copy)?;
+        let image = open_image(&copy, false).map_err(|error| Failed::Copy(surefoot_foreign::said(&error)))?;
+        expect_enough(&geometry, &image).map_err(Failed::Copy)?;
         let mut healer =
-            Healer::open(geometry, &*image, manifest.table_crc32c).map_err(|lost| Failed::Copy(lost.to_string()))?;
+            Healer::open(geometry, &image, manifest.table_crc32c).map_err(|lost| Failed::Copy(lost.to_string()))?;
         let mut files = Files::create(directory, manifest).map_err(Failed::Here)?;
         let mut failed = None;
         let read = healer.read(&mut |offset, piece| {

@@ -10,7 +10,7 @@ use crate::generation::{Commit, GenerationId, Manifest};
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
 use crate::session::{may_be_placement, was_complete};
 use crate::storage::{Directory, Kind};
-use crate::tier::{NODES, SLOTS_MAX, generation_of};
+use crate::tier::{COMPLETED, Completed, NODES, SLOTS_MAX, generation_of};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -75,6 +75,8 @@ pub struct Copy {
     pub manifests: Vec<PathBuf>,
     /// In memory, where a manifest is there twice: which of the two cannot be read, and why. A scrub writes it anew.
     pub manifest_bad: Option<(PathBuf, String)>,
+    /// What the image's owner or length alone says is wrong with it.
+    pub image_bad: Option<String>,
     /// The image's file.
     pub image: PathBuf,
     /// Bytes that the image takes there.
@@ -285,6 +287,15 @@ impl Walk {
         self.problem(path, owner, why);
     }
 
+    /// Notes a file of a job's directory that says what was here, and cannot be read.
+    fn unread(&mut self, directory: &Path, owner: u32, name: &str, why: String) {
+        if self.found.unread.len() < PROBLEMS_MAX {
+            self.take(owner, |taken| taken.bytes += 2 * directory.as_os_str().len() + why.len());
+            let path = directory.join(name);
+            self.found.unread.push(super::Unread { directory: directory.to_owned(), owner, path, why });
+        }
+    }
+
     fn add_problem(&mut self, problem: Problem) {
         let bytes = problem.path.as_os_str().len() + problem.why.len();
         if self.found.problems.len() < PROBLEMS_MAX && self.all.bytes < self.limits.memory_bytes_max {
@@ -388,7 +399,7 @@ impl Walk {
             }
         };
         for link in &listed.links {
-            let why = "not looked at: it is a symbolic link, and what is behind it is not followed; name its target with --in";
+            let why = "not looked at: it is a symbolic link, and links are not followed; name its target instead";
             self.add_problem(Problem { path: path.join(link), why: why.into(), owner, is_link: true });
         }
         for file in &listed.files {
@@ -423,6 +434,9 @@ impl Walk {
         if listed.names.iter().any(|name| name == NODES) {
             self.placement(path, &directory, &listed);
         }
+        if listed.is_of_job && listed.names.iter().any(|name| name == COMPLETED) {
+            self.mark_of_end(path, &directory);
+        }
         let mut rest = listed.below;
         // Files that a program writes are its own until they are part of a checkpoint.
         rest.retain(|name| !rank_of_files(Path::new(name)));
@@ -443,24 +457,39 @@ impl Walk {
                 self.take(owner, |taken| taken.bytes += path.as_os_str().len());
                 self.found.placements.push((path.to_owned(), owner));
             }
-            // A link was named before, and a job that is removed takes it away first.
-            Err(_) if listed.links.iter().any(|link| link == NODES) => {}
+            // A link is a problem already, and a job that is removed takes it away first.
+            Err(_) if listed.links.iter().any(|link| link == NODES) => {
+                let why =
+                    "it is a symbolic link, and is not followed: whether a newer checkpoint was here is not known";
+                self.unread(path, owner, NODES, why.into());
+            }
             Err(_) if is_absent(directory, NODES) => {}
             Err(why) if may_be || listed.is_of_job => {
                 let why = format!(
                     "it says what this job saved and on which nodes, and cannot be read ({why}): whether a newer checkpoint was here \
                      is not known; when you know what the job had, remove it, and the job writes a new one"
                 );
-                let file = path.join(NODES);
-                if self.found.unread.len() < PROBLEMS_MAX {
-                    self.take(owner, |taken| taken.bytes += 2 * path.as_os_str().len() + why.len());
-                    let (directory, path, why) = (path.to_owned(), file.clone(), why.clone());
-                    self.found.unread.push(super::Unread { directory, owner, path, why });
-                }
-                self.problem(&file, owner, why);
+                self.unread(path, owner, NODES, why.clone());
+                self.problem(&path.join(NODES), owner, why);
             }
             Err(_) => {}
         }
+    }
+
+    /// Looks at the mark that the job came to its end.
+    fn mark_of_end(&mut self, path: &Path, directory: &Directory) {
+        let owner = directory.owner();
+        let why = match open_of(directory, COMPLETED, owner) {
+            Ok((file, _)) if Completed::from_file(&file).is_some() => return,
+            Ok(_) => "it is damaged".to_owned(),
+            Err(_) if is_absent(directory, COMPLETED) => return,
+            Err(why) => why,
+        };
+        let why = format!(
+            "the mark that the job came to its end cannot be read ({why}): the next run goes on from its last checkpoint; remove the mark \
+             if it should, or all of the job to start over"
+        );
+        self.problem(&path.join(COMPLETED), owner, why);
     }
 
     /// Whether what lies in a job's directory belongs to the user whose that is, or to root, who may write everywhere.
@@ -581,7 +610,10 @@ impl Walk {
                         Err(format!("it is of rank {} of generation {}", manifest.rank, manifest.generation.number))
                     }
                 });
-            if let Some(why) = of_image(directory, &image_name, &manifest_name, &manifest, owner) {
+            // Without a mark it is being written or removed, or was given up.
+            let is_marked = names.iter().any(|name| name == "commit") && !is_absent(directory, "commit");
+            let image_bad = of_image(directory, &image_name, &manifest_name, &manifest, owner);
+            if let Some(why) = image_bad.clone().filter(|_| is_marked) {
                 self.problem(&path.join(&image_name), owner, why);
             }
             self.push(Copy {
@@ -595,6 +627,7 @@ impl Walk {
                 written_realtime_ns,
                 manifests: vec![path.join(manifest_name)],
                 manifest_bad: None,
+                image_bad,
                 stored_bytes: directory.stored_bytes(OsStr::new(&image_name)),
                 image: path.join(image_name),
                 committed_ranks,
@@ -629,7 +662,7 @@ impl Walk {
             });
             let bad = manifest.as_ref().ok().and_then(|read| bad_manifest(directory, slot, &believed, read, owner));
             let why = of_image(directory, &of("image"), &believed, &manifest, owner);
-            if let Some(why) = why {
+            if let Some(why) = why.clone() {
                 self.problem(&path.join(of("image")), owner, why);
             }
             self.push(Copy {
@@ -643,6 +676,7 @@ impl Walk {
                 written_realtime_ns,
                 manifests: vec![path.join(of("manifest")), path.join(of(second_name))],
                 manifest_bad: bad.map(|(name, why)| (path.join(name), why)),
+                image_bad: why,
                 stored_bytes: directory.stored_bytes(OsStr::new(&of("image"))),
                 image: path.join(of("image")),
                 committed_ranks: None,
@@ -667,7 +701,7 @@ fn is_place(name: &str) -> bool {
 
 /// Names that only a job's directory has, but for the file of its nodes.
 fn is_of_job(name: &str) -> bool {
-    let is_lock = || rank_of(Path::new(name), ".lock").is_some();
+    let is_lock = || rank_of(Path::new(name), ".lock").is_some() || rank_of_files(Path::new(name));
     (is_place(name) && name != NODES) || is_lock() || name == JOURNAL_NAME || name == OLDER_NAME
 }
 
@@ -677,6 +711,7 @@ fn is_known(name: &str) -> bool {
         || name == JOURNAL_NAME
         || name == OLDER_NAME
         || name == NODES
+        || name == COMPLETED
         || [".manifest", ".image"].iter().any(|end| rank_of(Path::new(name), end).is_some())
         || name
             .strip_prefix("slot-")
@@ -690,6 +725,11 @@ impl Copy {
             Ok(manifest) => manifest.job.clone(),
             Err(_) => self.job_directory.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         }
+    }
+
+    /// Whether it was never written to its end, and nobody was told that it was.
+    pub fn is_unfinished(&self) -> bool {
+        super::verify::is_unfinished(self)
     }
 
     /// Whether it is marked in memory as one that all ranks had.

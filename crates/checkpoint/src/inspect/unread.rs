@@ -4,9 +4,10 @@
 use super::jobs::is_job_running;
 use super::survey::Survey;
 use crate::Error;
-use crate::session::journal::{History, JOURNAL_NAME};
+use crate::session::journal::{History, JOURNAL_NAME, JournalEvent};
 use crate::tier::generation_of;
 use std::path::{Path, PathBuf};
+use surefoot_model::JournalEntry;
 
 /// Something of a job's that cannot be read and may tell of a checkpoint that is not there, or hold one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,10 @@ pub fn unread_journal(
     let unknown = "what this job saved, and whether a newer checkpoint was here, is not known";
     let why = match read {
         Ok(None) => return None,
-        Ok(Some(history)) if !history.entries.is_empty() || history.left_out_count > 0 => return None,
+        Ok(Some(history)) if is_readable(history) => return None,
+        Ok(Some(history)) if !history.entries.is_empty() => {
+            format!("{} lines of it cannot be read: {unknown}", history.skipped_count)
+        }
         Ok(Some(_)) => format!("no line of it can be read: {unknown}; the job writes on in it when it runs again"),
         Err(Error::Storage { source, .. }) => {
             format!("it cannot be read ({}): {unknown}", surefoot_foreign::said(source))
@@ -44,6 +48,14 @@ pub fn unread_journal(
     let job = by_copy.map_or_else(last, super::Copy::job);
     let path = directory.join(JOURNAL_NAME);
     (!is_job_running(directory, &job)).then(|| Unread { directory: directory.to_owned(), owner, path, why })
+}
+
+/// Whether what can be read of a journal is all but lines that kills cut: each session leaves one at most.
+fn is_readable(history: &History) -> bool {
+    let is_opening = |entry: &&JournalEntry| matches!(entry.event, JournalEvent::Opened { .. });
+    let sessions = history.entries.iter().filter(is_opening).count().max(1) as u64;
+    let has_lines = !history.entries.is_empty() || history.left_out_count > 0;
+    has_lines && !history.is_newer_empty && (history.left_out_count > 0 || history.skipped_count <= sessions)
 }
 
 impl Survey {

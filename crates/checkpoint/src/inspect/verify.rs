@@ -72,6 +72,9 @@ impl Verdict {
 pub fn verify(copy: &Copy, progress: Progress<'_>) -> Verdict {
     match held(copy) {
         Ok((_directory, held)) => read(&held, false, progress),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Verdict::of(State::Changed, "it was removed since it was listed")
+        }
         Err(error) => Verdict::of(State::Lost, format!("its directory cannot be opened: {}", said(&error))),
     }
 }
@@ -177,9 +180,13 @@ fn below(copy: &Copy, directory: &Directory) -> Copy {
     Copy { directory: path, image, manifests, ..copy.clone() }
 }
 
-/// Opens the image; to mend it only if it is nobody else's.
-fn open_image(copy: &Copy, mends: bool) -> io::Result<File> {
+/// Opens the image of a copy of this user's or root's; to mend it only if it is nobody else's.
+pub(super) fn open_image(copy: &Copy, mends: bool) -> io::Result<File> {
     let found = surefoot_foreign::hold_name(&copy.image)?.regular()?;
+    if ![copy.owner, 0].contains(&found.about().owner) {
+        let why = format!("it belongs to the user with number {}, its job to {}", found.about().owner, copy.owner);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
     if !mends {
         return found.open();
     }
@@ -207,6 +214,9 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
                 }
             };
         }
+        Err(_) if copy.manifests.iter().any(|path| Manifest::read(&Disk, path).is_ok_and(|now| is_of(copy, &now))) => {
+            return Verdict::of(State::Changed, "a running job has written it since it was listed");
+        }
         Err(why) => return Verdict::of(State::Lost, format!("its manifest: {why}")),
     };
     let mut verdict = match read_image(copy, manifest, mends, progress) {
@@ -225,6 +235,11 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
         mend_manifests(copy, manifest, mends, &mut verdict);
     }
     verdict
+}
+
+/// Whether a manifest is one that belongs there.
+fn is_of(copy: &Copy, manifest: &Manifest) -> bool {
+    manifest.rank == copy.rank && copy.generation.is_none_or(|generation| generation == manifest.generation)
 }
 
 /// Whether a copy was never written to its end, and nobody was told that it was.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::Error;
-use surefoot_checkpoint::inspect::{self, Drains, Unread};
+use surefoot_checkpoint::inspect::{self, Drains, Lost, Missing, Tier, Unread};
 use surefoot_checkpoint::medium::Medium;
 use surefoot_checkpoint::tier::DurableOptions;
 use surefoot_console::exit::Outcome;
@@ -96,25 +96,40 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Found);
         }
         Err(Error::NothingIntact { why }) => {
+            let survey = inspect::survey(&[wish.memory.join(&options.job)]).unwrap_or_default();
+            for missing in inspect::missing(&survey).iter().filter(|missing| missing.were_here) {
+                surefoot_console::tell!("surefoot: {}", lost::missing_text(missing).trim_end());
+            }
             surefoot_console::tell!("surefoot: nothing of {} is drained: {why}", options.job);
             return Ok(Outcome::Found);
         }
         Err(error) => {
-            return match lost::tell(&[wish.memory.join(&options.job)], &options.job) {
-                true if matches!(error, Error::Option { option: "job", .. }) => {
-                    surefoot_console::tell!("surefoot: nothing of {} is drained", options.job);
-                    Ok(Outcome::Found)
+            let lost = match &error {
+                Error::Option { option: "job", .. } => {
+                    lost::said(&[wish.memory.join(&options.job)], &options.job, None)
                 }
-                _ => Err(error.into()),
+                _ => Vec::new(),
             };
+            if lost.is_empty() {
+                return Err(error.into());
+            }
+            lost.iter().for_each(|text| surefoot_console::tell!("surefoot: {text}"));
+            surefoot_console::tell!("surefoot: nothing of {} is drained", options.job);
+            return Ok(Outcome::Found);
         }
         Ok(drained) => drained,
     };
     // What says which checkpoints were here, and cannot be read.
     let survey = inspect::survey(&[wish.memory.join(&options.job)])?;
-    let unread: Vec<Unread> = survey.unread_of(&Gone::of(&survey).unread, &options.job, None).collect();
-    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
+    let gone = Gone::of(&survey);
+    let unread: Vec<Unread> = survey.unread_of(&gone.unread, &options.job, None).collect();
     let number = drained.generation.number;
+    // Ranks that ran here and are not on another node; and what memory had that is newer.
+    let missing: Vec<&Missing> = gone.missing.iter().filter(|missing| missing.were_here).collect();
+    let is_newer = |lost: &Lost| lost.tier == Tier::Memory && lost.number.is_some_and(|lost| lost > number);
+    let newer: Vec<&Lost> = gone.lost.iter().filter(|lost| is_newer(lost)).collect();
+    let is_all = unread.is_empty() && missing.is_empty() && newer.is_empty() && !drained.is_older;
+    let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint drain")?;
         output::line(
@@ -138,6 +153,7 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
                 is_durable: drained.medium.as_ref().and_then(Medium::is_durable),
             },
         )?;
+        gone.lines_of(is_newer, |missing| missing.were_here).try_for_each(|line| output::line(&mut out, &line))?;
         for unread in &unread {
             output::line(&mut out, &ProblemLine { path: &unread.path, why: &unread.why })?;
         }
@@ -185,13 +201,15 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
         writeln!(out, "Lost: memory has a checkpoint that cannot be drained and is newer, or may be")?;
     }
     if !options.json {
+        missing.iter().try_for_each(|missing| write!(out, "{}", lost::missing_text(missing)))?;
+        newer.iter().try_for_each(|newer| write!(out, "{}", lost::lost_text(newer)))?;
         unread.iter().try_for_each(|unread| writeln!(out, "Problem: {}", lost::unread_text(unread)))?;
         if !unread.is_empty() && !drained.is_older {
             writeln!(out, "Whether generation {number} is the newest that the job had in memory is not known")?;
         }
     }
     out.flush()?;
-    Ok(if drained.is_older || !unread.is_empty() { Outcome::Found } else { Outcome::Done })
+    Ok(if is_all { Outcome::Done } else { Outcome::Found })
 }
 
 /// Where it is, and how durable that is.

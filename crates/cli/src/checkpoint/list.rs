@@ -185,6 +185,7 @@ fn problems(survey: &Survey) -> Vec<(PathBuf, String)> {
     for copy in &survey.copies {
         let path = copy.manifests.first().unwrap_or(&copy.image).clone();
         match &copy.manifest {
+            Err(_) if copy.is_unfinished() => {}
             Err(why) => problems.push((path, why.clone())),
             Ok(manifest) if copy.is_astray() => {
                 problems.push((path, format!("it is of the job {:?}, whose directory this is not", manifest.job)));

@@ -76,7 +76,16 @@ impl Gone {
     }
 
     pub fn lines(&self) -> impl Iterator<Item = GoneLine<'_>> {
-        let missing = self.missing.iter().map(|row| {
+        self.lines_of(|_| true, |_| true)
+    }
+
+    /// The lines of those of which this is so.
+    pub fn lines_of(
+        &self,
+        is_lost: impl Fn(&Lost) -> bool,
+        is_missing: impl Fn(&Missing) -> bool,
+    ) -> impl Iterator<Item = GoneLine<'_>> {
+        let missing = self.missing.iter().filter(move |row| is_missing(row)).map(|row| {
             GoneLine::Missing(MissingLine {
                 job: &row.job,
                 tier: row.tier.label(),
@@ -88,7 +97,7 @@ impl Gone {
                 were_here: row.were_here,
             })
         });
-        let lost = self.lost.iter().map(|row| {
+        let lost = self.lost.iter().filter(move |row| is_lost(row)).map(|row| {
             GoneLine::Lost(LostLine {
                 job: &row.job,
                 uid: row.owner,
@@ -106,19 +115,16 @@ impl Gone {
     }
 }
 
-/// Says what a job had in these directories and has no more, or whether that is not known, where it is asked for and nothing of it is found.
-/// Returns whether anything was said.
-pub fn tell(directories: &[PathBuf], job: &str) -> bool {
-    let Ok(survey) = inspect::survey(directories) else { return false };
+/// What a job had in these directories and has no more, or that it is not known, where it is asked for and nothing of it is found; a line each.
+pub fn said(directories: &[PathBuf], job: &str, owner: Option<u32>) -> Vec<String> {
+    let Ok(survey) = inspect::survey(directories) else { return Vec::new() };
     let gone = Gone::of(&survey);
-    let lost = gone.lost.iter().filter(|row| row.job == job).map(|row| lost_text(row).trim_end().to_owned());
-    let said: Vec<String> =
-        lost.chain(survey.unread_of(&gone.unread, job, None).map(|unread| unread_text(&unread))).collect();
-    said.iter().for_each(|text| surefoot_console::tell!("surefoot: {text}"));
-    !said.is_empty()
+    let is_of_job = |row: &&Lost| row.job == job && owner.is_none_or(|owner| owner == row.owner);
+    let lost = gone.lost.iter().filter(is_of_job).map(|row| lost_text(row).trim_end().to_owned());
+    lost.chain(survey.unread_of(&gone.unread, job, owner).map(|unread| unread_text(&unread))).collect()
 }
 
-fn missing_text(row: &Missing) -> String {
+pub fn missing_text(row: &Missing) -> String {
     let named: Vec<String> = row.first_missing.iter().map(u32::to_string).collect();
     let more = if row.missing_count > named.len() as u64 { ", ..." } else { "" };
     let ranks = if row.ranks == 1 { "rank" } else { "ranks" };
@@ -150,6 +156,9 @@ pub fn lost_text(row: &Lost) -> String {
     let what = match (row.tier, row.number) {
         (Tier::Durable, Some(number)) if row.has_older => {
             format!("had the complete checkpoint {number} here; only older ones are left")
+        }
+        (Tier::Memory, Some(number)) if row.has_older => {
+            format!("had checkpoint {number} in memory here; only older ones are left")
         }
         (Tier::Durable, _) => "had complete checkpoints here, and none is left".to_owned(),
         (Tier::Memory, _) => "had checkpoints in memory here, and none is left".to_owned(),

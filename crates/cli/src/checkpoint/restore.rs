@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use surefoot_checkpoint::Error;
-use surefoot_checkpoint::inspect::{self, Lost, RankFiles, RestoredFiles, Survey, Tier, Unread, Wanted};
+use surefoot_checkpoint::inspect::{self, Lost, Missing, RankFiles, RestoredFiles, Survey, Tier, Unread, Wanted};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::rfc3339;
@@ -117,6 +117,9 @@ impl Newer {
             format!(" of {} UTC, {} later,", utc(at_ns), time(later_s))
         });
         let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        if self.generation.is_none() && self.why.is_none() {
+            return "Lost: a checkpoint whose manifest cannot be read, named above, may be newer\n".to_owned();
+        }
         format!("Lost: {which}{} was complete and cannot be restored from here{why}\n", taken.unwrap_or_default())
     }
 }
@@ -151,13 +154,22 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Found);
         }
         Err(error) => {
-            return match lost::tell(&options.directories, &options.job) {
-                true if matches!(error, Error::Option { option: "job", .. }) => {
-                    surefoot_console::tell!("surefoot: nothing of {} is restored", options.job);
-                    Ok(Outcome::Found)
-                }
-                _ => Err(error.into()),
+            let option = if let Error::Option { option, .. } = &error { *option } else { "" };
+            // What is there and is not taken is its own reason.
+            let is_there = survey.copies.iter().any(|copy| copy.job() == options.job);
+            let missing = inspect::missing(&survey);
+            let is_lost = |row: &&Missing| row.job == options.job && row.were_here;
+            let lost: Vec<String> = match option {
+                "rank" => missing.iter().filter(is_lost).map(lost::missing_text).collect(),
+                "job" if !is_there => lost::said(&options.directories, &options.job, owner),
+                _ => Vec::new(),
             };
+            if lost.is_empty() {
+                return Err(error.into());
+            }
+            lost.iter().for_each(|text| surefoot_console::tell!("surefoot: {}", text.trim_end()));
+            surefoot_console::tell!("surefoot: nothing of {} is restored", options.job);
+            return Ok(Outcome::Found);
         }
         Ok(restored) => restored,
     };

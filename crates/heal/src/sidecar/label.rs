@@ -44,7 +44,7 @@ impl Label {
         let at = |offset: u64| -> Result<Label, String> {
             let mut bytes = vec![0; PAGE_BYTES];
             file.read_at(&mut bytes, offset).map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => "it is shorter than a label of a sidecar".to_owned(),
+                io::ErrorKind::UnexpectedEof => "it is empty, or cut to less than a sidecar begins with; protect the file again with `surefoot checkpoint protect`".to_owned(),
                 _ => error.to_string(),
             })?;
             FRAMING.read(&bytes)

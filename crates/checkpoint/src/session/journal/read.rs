@@ -26,6 +26,8 @@ pub struct History {
     pub left_out_count: u64,
     /// How many of the lines, the last ones, this look read for the first time.
     pub fresh_count: usize,
+    /// Whether the newer of its two files is empty beside the older one.
+    pub is_newer_empty: bool,
 }
 
 /// Reads the journal in a job's directory: the newest `entries_max` lines. `None` when there is no journal.
@@ -52,6 +54,8 @@ fn history_of(
         *tail = Tail::default();
         return Ok(None);
     }
+    let length = |file: &File| file.metadata().map_or(u64::MAX, |found| found.len());
+    let is_newer_empty = older.is_some() && newer.as_ref().is_some_and(|newer| length(newer) == 0);
     let paths = [OLDER_NAME, JOURNAL_NAME].map(|name| job_directory.join(name));
     let [of_older, of_newer] = &paths;
     let files = [
@@ -60,7 +64,7 @@ fn history_of(
     ];
     let known = tail.read(files, wanted, &parse).map_err(Error::storage("read", job_directory))?;
     let Known { entries, fresh_count, skipped_count, left_out_count } = known;
-    Ok(Some(History { entries, skipped_count, left_out_count, fresh_count }))
+    Ok(Some(History { entries, skipped_count, left_out_count, fresh_count, is_newer_empty }))
 }
 
 /// The journals of several jobs, read again and again: each time only what was appended.

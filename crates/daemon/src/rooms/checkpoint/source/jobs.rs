@@ -183,7 +183,8 @@ fn generation((newest, tier): (Reverse<(u64, GenerationId)>, CheckpointTier), co
     let ranks_here = u32::try_from(here.len()).unwrap_or(u32::MAX);
     let committed = copies.iter().find_map(|copy| copy.committed_ranks);
     let expected = committed.unwrap_or(ranks);
-    let unreadable = copies.iter().find_map(|copy| copy.manifest.as_ref().err().map(|why| (copy.rank, why)));
+    let bad = |copy: &&Copy| Some((copy.rank, copy.manifest.as_ref().err().or(copy.image_bad.as_ref())?.clone()));
+    let unreadable = copies.iter().find_map(bad);
     let absent = || {
         let first = (0..expected).find(|rank| !here.contains(rank)).unwrap_or(0);
         format!("{} of {expected} ranks are not here, rank {first} the first of them", expected - ranks_here)
@@ -250,6 +251,7 @@ mod tests {
             }),
             written_realtime_ns: u64::MAX,
             manifest_bad: None,
+            image_bad: None,
             manifests: Vec::new(),
             image: "/image".into(),
             stored_bytes: 20,
@@ -312,7 +314,7 @@ mod tests {
         let (job, policy, shared) = ("of/its/own".into(), "surefoot".into(), "/scratch/own".into());
         let opened = JournalEvent::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
         let entries = vec![Entry { realtime_ns: 1, lost_count: 2, event: opened }];
-        let history = History { entries, skipped_count: 4, left_out_count: 5, fresh_count: 0 };
+        let history = History { entries, skipped_count: 4, left_out_count: 5, fresh_count: 0, is_newer_empty: false };
         let journals = [("/dev/shm/own".into(), OWN, history)];
         assert_eq!(super::shared(&journals), BTreeSet::from([(OWN, PathBuf::from("/scratch/own"))]));
         let found = jobs(&[], &journals, &|_, _| CheckpointTier::Durable, OWN);
