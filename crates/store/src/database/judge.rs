@@ -234,10 +234,10 @@ mod tests {
                 }
             });
             let begun = Instant::now();
-            for _ in 0..200 {
+            loop {
                 let fitness = judge(&path);
                 let is_fit = matches!(fitness, Ok(Fitness::Fit { has_tables: true, .. }));
-                is_over.store(!is_fit || begun.elapsed() > Duration::from_secs(20), Ordering::Relaxed);
+                is_over.store(!is_fit || begun.elapsed() > Duration::from_secs(6), Ordering::Relaxed);
                 assert!(is_fit, "{fitness:?}");
                 if is_over.load(Ordering::Relaxed) {
                     break;

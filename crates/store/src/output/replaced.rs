@@ -58,13 +58,24 @@ impl Replaced {
     /// Removes an own new file that nobody writes, and where the file system has no locks one that nobody else could write; whether
     /// it is gone.
     fn remove_unless_held(&self, name: &OsStr, is_of_our_number: bool) -> io::Result<bool> {
-        let file = surefoot_foreign::hold_in(&self.directory, name)?.regular()?.open()?;
+        let file = match surefoot_foreign::hold_in(&self.directory, name).and_then(|held| held.regular()?.open()) {
+            // Whoever wrote it has put it in its place meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            file => file?,
+        };
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::Error(_)) if is_of_our_number => {}
             Err(_) => return Ok(false),
         }
-        fs::remove_file(self.at(name)).map(|()| true)
+        // Once it is locked, nobody but us moves it; another may have the name by now.
+        let [ours, named] = [file.metadata().ok(), fs::symlink_metadata(self.at(name)).ok()]
+            .map(|about| about.map(|about| (about.dev(), about.ino())));
+        match named {
+            None => Ok(true),
+            named if named == ours => fs::remove_file(self.at(name)).map(|()| true),
+            Some(_) => Ok(false),
+        }
     }
 
     /// The process that makes, or made, a new file of this name: `NAME.PROCESS.NUMBER`.
@@ -155,11 +166,13 @@ impl Replaced {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
             match options.open(self.at(&name)) {
-                Ok(file) => {
+                Ok(file) => match file.try_lock() {
+                    // One of this number, in another thread or container, took it for left behind before it was locked.
+                    Err(fs::TryLockError::WouldBlock) => number += 1,
+                    Ok(()) if file.metadata()?.nlink() == 0 => number += 1,
                     // Where the file system has no locks, the number of the process alone keeps it.
-                    let _ = file.try_lock();
-                    return Ok((name, file));
-                }
+                    Ok(()) | Err(fs::TryLockError::Error(_)) => return Ok((name, file)),
+                },
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 Err(_) if self.is_fit(&name).is_ok() && self.remove_unless_held(&name, true)? => {}
                 Err(_) => number += 1,
