@@ -217,8 +217,8 @@ const LAYERS: &[Layer] = &[
     // What is known, found and said of a host. Of ours also the features whose words it has. Who looks at a machine or serves a page is elsewhere.
     Layer {
         folder: "crates/rooms",
-        uses: &["model", "settings", "memory", "nic"],
-        externals: Externals::Only(&["ring", "schemars", "serde", "serde_json", "thiserror"]),
+        uses: &["model", "settings", "memory", "nic", "stall"],
+        externals: Externals::Only(&["ring", "schemars", "serde", "serde_json", "thiserror", "time"]),
         silent_on: &[PRINTING, ASYNC_CODE, WORLD, SERVING],
     },
     Layer {

@@ -407,8 +407,8 @@ fn a_closed_fault_is_no_finding_until_it_comes_back_and_then_says_how_often() {
 /// A person's words are in the deed, and there for those who see everything.
 #[test]
 fn the_reason_of_a_closing_is_for_those_who_see_everything() {
-    use crate::viewer::Viewer;
     use crate::viewer::Private;
+    use crate::viewer::Viewer;
     let mut state = State::default();
     let quiet = Dimm { closed: Some(closed(FaultClosing::Cleared, (0, 0), None)), ..dimm("S1") };
     state.seen(&MemoryEvent::Look(look(vec![quiet])));
