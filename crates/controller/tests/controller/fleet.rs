@@ -244,7 +244,7 @@ fn a_store_that_is_deleted_under_the_server_takes_nothing_more_and_is_put_back_f
     assert!(metrics.contains("surefoot_remedy_store_up 0"), "{metrics}");
     assert!(!metrics.contains("surefoot_remedy_store_errors_total 0"), "{metrics}");
     let told = fleet.store_error().unwrap();
-    assert!(told.contains("was deleted") && told.contains("start it again"), "{told}");
+    assert!(told.contains("was deleted") && told.contains("--store sqlite:"), "{told}");
     assert!(!store.exists(), "no empty store is made in its place");
     fleet.stop();
     let saved = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

@@ -406,7 +406,7 @@ fn what_cannot_be_protected_is_refused_with_its_reason() {
     fs::write(sidecar_path(&real.path()), "mine").unwrap();
     assert!(said(&real.path()).contains("--force"), "{}", said(&real.path()));
     assert_eq!(fs::read(sidecar_path(&real.path())).unwrap(), b"mine");
-    assert!(check(&real.path(), &mut quiet).unwrap_err().to_string().contains("shorter"));
+    assert!(check(&real.path(), &mut quiet).unwrap_err().to_string().contains("cut to less than a sidecar"));
     protect(&real.path(), true, Trust::Root, &mut quiet).unwrap();
     assert!(said(&sidecar_path(&real.path())).contains("sidecar itself"));
     let again = protect(&real.path(), false, Trust::Root, &mut quiet).unwrap();

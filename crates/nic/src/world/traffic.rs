@@ -234,7 +234,7 @@ impl Traffic {
         self
     }
 
-    /// The same of applications that look at their ports when they come to it: see [`STOP_NS`].
+    /// The same of applications that look at their ports when they come to it: after half a microsecond to 10 ms, in bursts, and now and then after a second.
     pub fn slow(mut self, seed: u64) -> Self {
         for (place, application) in (0u64..).zip(&mut self.applications) {
             application.looks = Some(Looks::new(seed ^ (place + 1) << 32));

@@ -1,5 +1,6 @@
 // Which module was in which slot, and when it was seen there.
 
+import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
 import { count, moment } from "../../../format.ts";
 import { realtimeNow } from "../../../state.ts";
 import type { Memory, SlotStay } from "../../../types.ts";
@@ -14,26 +15,21 @@ function movedTo(stay: SlotStay, slots: readonly SlotStay[]): string {
   return now ? `, now in ${now.label || now.place}` : "";
 }
 
-function Rows({ slots, all }: { slots: readonly SlotStay[]; all: readonly SlotStay[] }) {
-  return (
-    <>
-      {slots.map((stay) => (
-        <tr key={`${stay.place} ${stay.first_seen_realtime_ns} ${stay.module}`}>
-          <td class="untrusted">{stay.label || stay.place}</td>
-          <td class="untrusted">{stay.serial ?? "unknown"}</td>
-          <td class="untrusted">{stay.part ?? "unknown"}</td>
-          <td class="figures">{moment(stay.first_seen_realtime_ns, realtimeNow())}</td>
-          <td class="untrusted">
-            {stay.has_ended ? `${moment(stay.last_seen_realtime_ns, realtimeNow())}${movedTo(stay, all)}` : "still there"}
-          </td>
-          <td class="figures">{count(stay.corrected_count)}</td>
-          <td class="figures">{count(stay.uncorrected_count)}</td>
-          <td>{stay.closed ?? ""}</td>
-        </tr>
-      ))}
-    </>
-  );
-}
+const until = (stay: SlotStay, all: readonly SlotStay[]) =>
+  stay.has_ended ? `${moment(stay.last_seen_realtime_ns, realtimeNow())}${movedTo(stay, all)}` : "still there";
+
+const columns = (all: readonly SlotStay[]): readonly Folding<SlotStay>[] => [
+  { title: "Slot", cell: (stay) => stay.label || stay.place },
+  { title: "Serial number", cell: (stay) => stay.serial ?? "unknown" },
+  { title: "Part number", cell: (stay) => stay.part ?? "unknown" },
+  { title: "First seen", cell: (stay) => moment(stay.first_seen_realtime_ns, realtimeNow()) },
+  { title: "Last seen", cell: (stay) => until(stay, all) },
+  { title: "Corrected", cell: (stay) => count(stay.corrected_count), kind: "number" },
+  { title: "Uncorrected", cell: (stay) => count(stay.uncorrected_count), kind: "number" },
+  { title: "Fault closed as", cell: (stay) => stay.closed ?? "–" },
+];
+
+const rowKey = (stay: SlotStay) => `${stay.place} ${stay.first_seen_realtime_ns} ${stay.module}`;
 
 export function Slots({ answer }: { answer: Memory }) {
   const { slots, slots_left_out: leftOut } = answer;
@@ -45,33 +41,11 @@ export function Slots({ answer }: { answer: Memory }) {
     <section class="card" data-testid="slots">
       <h2>Slots</h2>
       <p class="muted">A serial number that cannot be read is unknown: after a reboot it may be another module.</p>
-      <div class="table-scroll">
-        <table class="memory-table">
-          <thead>
-            <tr>
-              <th>Slot</th>
-              <th>Serial number</th>
-              <th>Part number</th>
-              <th>First seen</th>
-              <th>Last seen</th>
-              <th>Corrected</th>
-              <th>Uncorrected</th>
-              <th>Fault closed as</th>
-            </tr>
-          </thead>
-          <tbody>
-            <Rows slots={first.slice(0, SHOWN)} all={slots} />
-          </tbody>
-        </table>
-      </div>
+      <FoldingTable columns={columns(slots)} rows={first.slice(0, SHOWN)} rowKey={rowKey} current={null} />
       {first.length > SHOWN && (
         <details>
           <summary>{first.length - SHOWN} more</summary>
-          <table class="memory-table">
-            <tbody>
-              <Rows slots={first.slice(SHOWN)} all={slots} />
-            </tbody>
-          </table>
+          <FoldingTable columns={columns(slots)} rows={first.slice(SHOWN)} rowKey={rowKey} current={null} />
         </details>
       )}
       {leftOut > 0 && <p class="muted">{count(leftOut)} older ones are not kept.</p>}
