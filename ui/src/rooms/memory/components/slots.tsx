@@ -18,14 +18,14 @@ function movedTo(stay: SlotStay, slots: readonly SlotStay[]): string {
 const until = (stay: SlotStay, all: readonly SlotStay[]) =>
   stay.has_ended ? `${moment(stay.last_seen_realtime_ns, realtimeNow())}${movedTo(stay, all)}` : "still there";
 
+const errors = (stay: SlotStay) => `${count(stay.corrected_count)} corrected, ${count(stay.uncorrected_count)} uncorrected`;
+
 const columns = (all: readonly SlotStay[]): readonly Folding<SlotStay>[] => [
   { title: "Slot", cell: (stay) => stay.label || stay.place },
-  { title: "Serial number", cell: (stay) => stay.serial ?? "unknown" },
-  { title: "Part number", cell: (stay) => stay.part ?? "unknown" },
+  { title: "Serial, part number", cell: (stay) => `${stay.serial ?? "unknown"}, ${stay.part ?? "unknown"}` },
   { title: "First seen", cell: (stay) => moment(stay.first_seen_realtime_ns, realtimeNow()) },
   { title: "Last seen", cell: (stay) => until(stay, all) },
-  { title: "Corrected", cell: (stay) => count(stay.corrected_count), kind: "number" },
-  { title: "Uncorrected", cell: (stay) => count(stay.uncorrected_count), kind: "number" },
+  { title: "Errors", cell: errors },
   { title: "Fault closed as", cell: (stay) => stay.closed ?? "–" },
 ];
 
