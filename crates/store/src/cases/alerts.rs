@@ -452,7 +452,7 @@ impl CaseStore {
         Ok(named.into_iter().filter(|one| !found.contains(one) && !unread.contains(&one.host)).collect())
     }
 
-    /// What is known of a host's alerts now, those that are over included, at most [`HOST_ALERTS_MAX`] of them.
+    /// What is known of a host's alerts now, those that are over included, at most 10,000 of them.
     ///
     /// # Errors
     /// [`crate::Error::Cases`].
