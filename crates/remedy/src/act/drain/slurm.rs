@@ -182,8 +182,19 @@ impl Slurm {
     /// What is on the node; `None` where Slurm shows that nothing is: no state of work, no CPU allocated, and no job that holds it. A
     /// suspended job has no CPU, and its processes are still there.
     fn work(&self, node: &Node, host: &str, stop: &AtomicBool) -> Result<Option<String>, Outcome> {
-        let jobs = self.jobs(host, stop)?;
-        if !node.state.is_busy && node.allocated_cpus == 0 && jobs.is_empty() {
+        let is_busy = node.state.is_busy || node.allocated_cpus != 0;
+        let jobs = match self.jobs(host, stop) {
+            // That some run is known without the list.
+            Err(Outcome::Failed { detail, .. }) if is_busy => {
+                return Ok(Some(format!(
+                    "its jobs still run: CPUAlloc {}, {}; {detail}",
+                    node.allocated_cpus,
+                    node.says()
+                )));
+            }
+            listed => listed?,
+        };
+        if !is_busy && jobs.is_empty() {
             return Ok(None);
         }
         let first = jobs.first().map_or_else(String::new, |job| {
@@ -436,6 +447,24 @@ mod tests {
         }
         for name in ["n1", "N1.example", "localhost", "192.0.2.7"] {
             parse("n1", &format!("NodeName=n1 NodeAddr=db7 NodeHostName={name} State=IDLE CPUAlloc=0")).unwrap();
+        }
+    }
+
+    /// The node's own state says that jobs run, and their list cannot be had.
+    #[test]
+    fn a_node_whose_state_says_that_jobs_run_is_waited_for_without_their_list() {
+        let answer = |name: &str, words: &[&str]| match (name, words[0]) {
+            ("scontrol", "show") => Ok(DRAINED.to_owned()),
+            ("squeue", _) => Err(("no configuration".to_owned(), true)),
+            _ => Ok(String::new()),
+        };
+        let slurm = Slurm { commands: Commands::made_up(answer), configuration: None, requeues_jobs: false };
+        let order = Order { case: 17, host: "n1".into(), fault: "memory/rate".into(), ..Order::default() };
+        match slurm.drain(&order, &AtomicBool::new(false)) {
+            Outcome::GoesOn { detail, .. } => {
+                assert!(detail.contains("its jobs still run") && detail.contains("no configuration"), "{detail}");
+            }
+            other => panic!("{other:?}"),
         }
     }
 
