@@ -215,7 +215,7 @@ impl<'a> Beside<'a> {
         survey.copies.iter().filter(is_of_job).any(|copy| is_complete_since(copy, number, at_ns))
     }
 
-    /// Whether all that memory has here is older than this number; not where something cannot be read, which is told as that.
+    /// Whether memory holds only checkpoints older than this number. False if one cannot be read: that is reported on its own.
     fn has_only_older(&self, survey: &Survey, number: u64) -> bool {
         let here = |copy: &&super::Copy| copy.tier == Tier::Memory && copy.job_directory == self.directory;
         let mut numbers =

@@ -45,7 +45,7 @@ pub(super) fn newer(survey: &Survey, is_wanted: &dyn Fn(&Copy) -> bool, taken: A
     found.into_values().rev().collect()
 }
 
-/// Whether all ranks had theirs once, or may have had: of a slot whose manifest cannot be read nobody knows.
+/// Whether it was complete on all ranks, or may have been: a slot whose manifest cannot be read counts.
 fn was_complete(copy: &Copy) -> bool {
     let is_unknown = || copy.manifest.is_err() && copy.manifests.first().is_some_and(|path| is_there(path));
     copy.committed_ranks.is_some() || (copy.tier == Tier::Memory && (copy.is_marked() || is_unknown()))

@@ -727,7 +727,7 @@ impl Copy {
         }
     }
 
-    /// Whether it was never written to its end, and nobody was told that it was.
+    /// Whether it was never finished, and never reported as finished.
     pub fn is_unfinished(&self) -> bool {
         super::verify::is_unfinished(self)
     }

@@ -180,7 +180,7 @@ fn below(copy: &Copy, directory: &Directory) -> Copy {
     Copy { directory: path, image, manifests, ..copy.clone() }
 }
 
-/// Opens the image of a copy of this user's or root's; to mend it only if it is nobody else's.
+/// Opens an image that belongs to the job's user or to root; for repair, only one that belongs to the job's user.
 pub(super) fn open_image(copy: &Copy, mends: bool) -> io::Result<File> {
     let found = surefoot_foreign::hold_name(&copy.image)?.regular()?;
     if ![copy.owner, 0].contains(&found.about().owner) {
@@ -226,7 +226,7 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
     if verdict.state == State::Lost && !is_still(copy, manifest) {
         return Verdict::of(State::Changed, "a running job replaced it in between");
     }
-    // Without a mark nobody was told that it is there.
+    // Without a mark it was never reported as complete.
     if verdict.state == State::Lost && copy.tier == Tier::Durable && is_absent(&copy.directory.join("commit")) {
         let why = format!("it has no mark of rank 0: it was not written to its end; {}", verdict.why);
         return Verdict { state: State::Unfinished, why, ..verdict };

@@ -151,7 +151,7 @@ fn only_what_was_complete_is_newer_than_what_is_restored() {
     // A save that was under way: no rank has the mark.
     fs::remove_file(third[1].with_extension("copy")).unwrap();
     fs::rename(third[0].with_extension("copy"), third[0].with_extension("pending")).unwrap();
-    assert_eq!(newer("two"), [None], "of a slot whose manifest cannot be read nobody knows");
+    assert_eq!(newer("two"), [None], "a manifest that cannot be read may be of a newer one");
     fs::remove_file(third[1].with_extension("manifest")).unwrap();
     assert_eq!(newer("three"), []);
 }

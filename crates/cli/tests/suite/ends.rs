@@ -844,7 +844,7 @@ fn inspect_own_user() -> u32 {
     surefoot_checkpoint::inspect::own_user()
 }
 
-/// What was never marked as complete was told to nobody; what was, and lost its mark, is named by its number.
+/// A checkpoint that was never marked was never reported as complete; one that lost its mark is named by its number.
 #[test]
 fn a_damaged_checkpoint_is_lost_only_if_it_was_complete() {
     let home = on_disk();
