@@ -37,7 +37,7 @@ pub fn unread_journal(
         Ok(Some(history)) if !history.entries.is_empty() => {
             format!("{} lines of it cannot be read: {unknown}", history.skipped_count)
         }
-        Ok(Some(_)) => format!("no line of it can be read: {unknown}; the job writes on in it when it runs again"),
+        Ok(Some(_)) => format!("no line of it can be read: {unknown}; the job appends to it when it runs again"),
         Err(Error::Storage { source, .. }) => {
             format!("it cannot be read ({}): {unknown}", surefoot_foreign::said(source))
         }
