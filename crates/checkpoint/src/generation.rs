@@ -93,6 +93,43 @@ pub struct Age {
     pub generation: GenerationId,
 }
 
+impl Age {
+    /// Older than every checkpoint.
+    pub(crate) const NONE: Age = Age { epoch: 0, generation: GenerationId { number: 0, nonce: 0 } };
+
+    /// Whether it is of a run that was completed, or of one before it, and so nothing to go on from. `completed` is the age
+    /// of the mark, [`Age::NONE`] without one.
+    pub(crate) fn is_past(self, completed: Age) -> bool {
+        completed.generation.number > 0 && self <= completed
+    }
+}
+
+/// A generation as its parts describe it. Parts that differ in any of this are never put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct Key {
+    /// The run first: its numbers say nothing of those of other runs.
+    pub(crate) epoch: u64,
+    pub(crate) generation: GenerationId,
+    pub(crate) taken_realtime_ns: u64,
+    pub(crate) ranks: u32,
+}
+
+impl Key {
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        Key {
+            epoch: manifest.epoch,
+            generation: manifest.generation,
+            taken_realtime_ns: manifest.taken_realtime_ns,
+            ranks: manifest.ranks,
+        }
+    }
+
+    /// How new it is.
+    pub(crate) fn age(&self) -> Age {
+        Age { epoch: self.epoch, generation: self.generation }
+    }
+}
+
 impl Manifest {
     /// How new it is.
     pub fn age(&self) -> Age {

@@ -60,7 +60,7 @@ fn saves_into_slots_that_were_made_ahead_take_none_of_them() {
     let home = Home::new();
     session(home.path(), 3_600.0, &[("memory.slots", "4")], |job| {
         job.need_checkpoint().unwrap();
-        let bytes = job.geometry(BYTES as u64).unwrap().file_bytes() as u64;
+        let bytes = job.config.geometry(BYTES as u64).unwrap().file_bytes() as u64;
         let directory = job.tiers.memory.as_ref().unwrap().directory().to_owned();
         let length =
             |slot: u32| std::fs::metadata(directory.join(format!("slot-{slot}.image"))).map_or(0, |of| of.len());

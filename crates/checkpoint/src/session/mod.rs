@@ -20,7 +20,9 @@ mod finish;
 pub mod journal;
 mod nodes;
 mod open;
+mod outcomes;
 mod ranks;
+mod reach;
 mod redundancy;
 mod regions;
 #[cfg(test)]
@@ -33,17 +35,15 @@ pub mod scale;
 mod schedule;
 mod tiers;
 
-pub use finish::Finished;
 pub(crate) use nodes::{WasComplete, may_be_placement, ranks_here, was_complete};
+pub use outcomes::{Finished, Restored, Saved};
+pub use regions::Placing;
 pub use resized::{Piece, Resized};
-pub use restart::Restored;
-pub use save::Saved;
 
 use crate::Error;
 use crate::config::Config;
 use crate::controller::Decision;
 use crate::generation::GenerationId;
-use crate::image::{Geometry, Protection};
 use crate::settings::Told;
 use crate::tier::{Memory, leave_nothing};
 use files::Files;
@@ -298,19 +298,32 @@ impl Checkpointer {
         taken
     }
 
+    /// Whether a rank of this job was told to end by SIGTERM, as of the last [`Checkpointer::need_checkpoint`] or
+    /// [`Checkpointer::checkpoint`]: the same on all ranks. Always false unless the setting `sigterm` is `checkpoint`. Not
+    /// collective.
+    pub fn is_told_to_end(&self) -> bool {
+        self.schedule.ending.is_agreed
+    }
+
     /// What happened in the background since the last call: a durable checkpoint that was written, or was not.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.journal.take_notices()
     }
 
+    fn make_ahead(&mut self, payload_bytes: u64) {
+        ahead::make_ahead(&mut self.tiers, &self.config, &self.nodes, payload_bytes);
+    }
+
+    /// Once regions are registered: slots for them.
+    fn make_ahead_for_regions(&mut self) {
+        if self.regions.bytes() > 0 {
+            self.make_ahead(self.regions.bytes() + self.files.bytes());
+        }
+    }
+
     /// A report, with what redundancy does not protect from.
     fn with_weakness(&self, report: String) -> String {
         self.weakness.iter().fold(report, |report, weakness| format!("{report}; {weakness}"))
-    }
-
-    fn geometry(&self, payload_bytes: u64) -> Result<Geometry, Error> {
-        let protection = self.config.memory.as_ref().map_or(Protection::Checked, |memory| memory.protection);
-        Ok(Geometry::new(payload_bytes, protection)?)
     }
 
     /// Says once that a program saves beside checkpoints of an earlier run for which it never asked.

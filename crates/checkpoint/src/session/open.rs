@@ -10,8 +10,9 @@ use super::ranks::Ranks;
 use super::redundancy::Redundancy;
 use super::regions::Regions;
 use super::run::Run;
+use super::schedule::ending::Ending;
 use super::schedule::{Schedule, facts};
-use super::tiers::{Opened, UNSEEN_NUMBERS};
+use super::tiers::{Opened, UNSEEN_NUMBERS, open_to_others};
 use super::{Checkpointer, clock};
 use crate::config::Config;
 use crate::settings;
@@ -61,13 +62,14 @@ impl Checkpointer {
     ) -> Result<Self, Error> {
         let mut ranks = Ranks::new(group, &config.job);
         ranks.agree_on_settings(Ok(settings::to_be_equal(&config)))?;
-        let opened = Opened::open(&config, storage, ranks.rank());
-        let mut opened = ranks.all_or_none(opened)?;
+        let opened =
+            Opened::open(&config, storage, &ranks).and_then(|opened| Ok((opened, Ending::watching(config.sigterm)?)));
+        let (mut opened, ending) = ranks.all_or_none(opened)?;
         let unopened = opened.expect_a_reason_to_go_on(&ranks)?;
         let usable = opened.usable(&config);
         let nodes = Nodes::of(&ranks, &host, name, &config)?;
-        ranks.place(&nodes);
-        let Opened { mut tiers, files, ending, media, wear, .. } = opened;
+        ranks.place(nodes.of_ranks());
+        let Opened { mut tiers, files, media, wear, .. } = opened;
         let unchecked = tiers.expect_one_shared(&ranks, &nodes)?;
         let threads = config.memory.as_ref().and_then(|memory| memory.threads);
         let threads = threads.unwrap_or_else(|| threads_here(nodes.ranks_here));
@@ -101,21 +103,24 @@ impl Checkpointer {
     /// Finds its place in the job's line of checkpoints, and says what is to be said at the start.
     fn begin(&mut self, unopened: Option<String>) -> Result<(), Error> {
         let newest = self.tiers.newest_seen();
-        let seen = [newest.generation.number, Run::epoch_after(newest.epoch)];
-        [self.run.number, self.run.epoch] = self.ranks.most_of_each(seen)?;
+        [self.run.number, self.run.epoch] = self.ranks.most_of_each(Run::after(newest))?;
         self.run.unasked = Some(self.run.number).filter(|number| *number > 0);
         if unopened.is_some() {
             // What lies there may have higher numbers, and what is taken from here on is newer than that.
             self.run.number += UNSEEN_NUMBERS;
         }
-        self.resume_budget()?;
+        let (is_keeper, durable) = (self.keeps_budget(), self.tiers.durable.as_ref());
+        let doubt = self.schedule.resume_budget(&self.ranks, durable.map(|durable| &durable.tier), is_keeper)?;
+        doubt.into_iter().for_each(|doubt| self.note(doubt));
         self.find_completion()?;
         let memory = self.config.memory.as_ref().filter(|_| newest.generation.number == 0);
         if let Some(said) = memory.and_then(|memory| of_earlier_release(&memory.directory, &self.config.job)) {
             self.note(said);
         }
-        self.make_ahead_as_before();
-        for open in self.open_to_others() {
+        if let Some(payload_bytes) = self.tiers.last_payload_bytes() {
+            self.make_ahead(payload_bytes);
+        }
+        for open in open_to_others(&self.config) {
             self.note(open);
         }
         if let Some(doubt) = facts::health_doubt(&self.config.health_file) {

@@ -3,31 +3,100 @@
 use crate::Error;
 use crate::controller::{Decision, Place, Situation, Visible};
 use crate::generation::{GenerationId, Manifest};
-use crate::image::Protection;
 use crate::session::Checkpointer;
 use crate::session::files::Contents;
-use crate::session::ranks::OfRoot;
-use crate::session::schedule::decide::Decided;
-use crate::session::tiers::drain::{self, Content, Drain};
+use crate::session::outcomes::Saved;
+use crate::session::ranks::{OfRoot, told_on_all};
+use crate::session::schedule::Schedule;
+use crate::session::schedule::decide::{Around, Decided, Question};
+use crate::session::schedule::drive::DriveFacts;
+use crate::session::tiers::drain::Drain;
 use crate::session::tiers::{Target, Which};
-use crate::tier::{SlotId, SlotImage, Written, node};
+use crate::tier::{SlotId, Written, node};
 use std::time::Instant;
 use surefoot_model::CheckpointTier as Tier;
 
-/// A checkpoint that was taken, or the decision to take none.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Saved {
-    /// Which one it is; `None` when none was taken.
-    pub generation: Option<GenerationId>,
-    /// Where it went, and why. With [`Place::Both`], it is in memory now and on its way to the durable tier.
-    pub decision: Decision,
-    /// Bytes of this rank's payload.
-    pub payload_bytes: u64,
-    /// Seconds that this call took.
-    pub visible_s: f64,
-}
+/// How often a decision is put again because what was on its way has arrived meanwhile.
+const ARRIVALS_MAX: usize = 4;
 
 impl Checkpointer {
+    /// What decides, and what it looks at.
+    fn scheduling(&mut self) -> (&mut Schedule, Around<'_>) {
+        let Checkpointer { config, ranks, nodes, regions, files, tiers, schedule, .. } = self;
+        (schedule, Around { config, ranks, nodes, regions, files, tiers })
+    }
+
+    fn look_at_drive(&mut self) -> DriveFacts {
+        let (facts, notice) = self.schedule.look_at_drive(&self.config);
+        notice.into_iter().for_each(|notice| self.note(notice));
+        facts
+    }
+
+    /// Has all ranks decide, in one agreement. `hindrance` is why this rank could not save.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub(super) fn decide(&mut self, question: &Question, hindrance: Option<&Error>) -> Result<Decided, Error> {
+        let drive = self.look_at_drive();
+        let mut arrivals = 0;
+        loop {
+            let (schedule, around) = self.scheduling();
+            let asked = schedule.ask(&around, question, drive.clone(), hindrance)?;
+            let arrived = asked.arrived(around.tiers);
+            if arrived.is_empty() || arrivals == ARRIVALS_MAX {
+                return schedule.decided(&around, question, asked);
+            }
+            arrivals += 1;
+            let arriving = Instant::now();
+            for which in arrived {
+                self.end_drain(which)?;
+            }
+            if matches!(question, Question::Need) {
+                // A save counts all of its time.
+                self.schedule.course.checkpoint_s += arriving.elapsed().as_secs_f64();
+            }
+        }
+    }
+
+    /// What all know, where this rank writes so many bytes of a checkpoint that was decided on before. Collective.
+    pub(super) fn situation_of_late(&mut self, own_bytes: u64) -> Result<Situation, Error> {
+        let drive = self.look_at_drive();
+        let (schedule, around) = self.scheduling();
+        schedule.situation_of_late(&around, own_bytes, drive)
+    }
+
+    /// What the next checkpoint needs in each tier of this rank, and what is free there.
+    pub(super) fn room_said(&mut self) -> String {
+        let (schedule, around) = self.scheduling();
+        schedule.room_said(&around)
+    }
+
+    /// Says that none was taken.
+    pub(super) fn watch_age(&mut self, decision: &Decision, situation: &Situation) {
+        let has_newest = self.run.newest.is_some();
+        let said = self.schedule.watch_age(decision, situation, (&self.tiers, has_newest));
+        said.into_iter().for_each(|said| self.note(said));
+    }
+
+    /// Says that the durable tier takes none.
+    pub(super) fn watch_durable(&mut self, decision: &Decision, situation: &Situation) {
+        let (schedule, around) = self.scheduling();
+        let said = schedule.watch_durable(&around, decision, situation);
+        said.into_iter().for_each(|said| self.note(said));
+    }
+
+    /// Whether this rank keeps the drive's budget: the first of those that share its directory.
+    pub(super) fn keeps_budget(&self) -> bool {
+        self.tiers.durable.as_ref().is_some_and(|durable| self.nodes.is_first_at(durable.kind))
+    }
+
+    /// Says that the drive's budget could not be kept.
+    fn note_unkept(&mut self, unkept: Option<Error>) {
+        if let Some(error) = unkept {
+            self.note(format!("the drive's budget is not kept for the next start: {error}"));
+        }
+    }
+
     /// Takes the checkpoint that was decided on, after waiting so long for the former.
     pub(super) fn take(
         &mut self,
@@ -54,12 +123,14 @@ impl Checkpointer {
         match decision.place {
             Place::Durable => self.save_durable(&manifest, &contents, situation, begun)?,
             place => {
-                self.spend_memory(situation);
-                let slot = self.save_in_memory(manifest, &contents)?;
+                let (is_keeper, durable) = (self.keeps_budget(), self.tiers.durable.as_ref());
+                let unkept = self.schedule.spend_memory(situation, durable.map(|durable| &durable.tier), is_keeper);
+                self.note_unkept(unkept);
+                self.save_in_memory(manifest, &contents)?;
                 preparing_s = self.tiers.memory.as_ref().map_or(0.0, |memory| memory.preparing().as_secs_f64());
                 if place == Place::Both {
                     let starting = Instant::now();
-                    self.start_drain(slot, situation, begun)?;
+                    self.start_drain(generation, situation, begun)?;
                     starting_s = starting.elapsed().as_secs_f64();
                 }
             }
@@ -79,7 +150,9 @@ impl Checkpointer {
         (self.schedule.cost = cost);
         self.run.newest = Some((generation, begun));
         self.release_memory(generation);
-        self.write_placement(decision.place != Place::Durable);
+        let (directories, is_in_memory) = (self.tiers.job_directories(), decision.place != Place::Durable);
+        let unwritten = self.nodes.write_placement(&directories, self.run.epoch, is_in_memory);
+        unwritten.into_iter().for_each(|unwritten| self.note(unwritten));
         Ok(Saved { generation: Some(generation), decision, payload_bytes, visible_s })
     }
 
@@ -89,7 +162,7 @@ impl Checkpointer {
         let is_due = self.run.resized_at.is_some_and(|count| self.schedule.course.taken_count >= count + 2);
         let Some(memory) = self.config.memory.as_ref().filter(|_| is_due) else { return };
         self.run.resized_at = None;
-        if self.nodes.is_first_in_memory {
+        if self.nodes.is_first_at(Tier::Memory) {
             let released = node::release_unused(&memory.directory, &self.config.job, complete);
             if let Err(error) = released {
                 self.note(format!("memory of ranks that run here no more is still taken: {error}"));
@@ -109,64 +182,45 @@ impl Checkpointer {
             ranks: self.ranks.size(),
             taken_realtime_ns: of_root.realtime_ns,
             payload_bytes: regions.iter().map(|region| region.bytes).sum(),
-            protection: self.config.memory.as_ref().map_or(Protection::Checked, |memory| memory.protection),
+            protection: self.config.protection(),
             table_crc32c: 0,
             regions,
             epoch: self.run.epoch,
         }
     }
 
-    /// Saves in memory on all ranks, and returns where.
-    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {
-        let saved = self.save_own_in_memory(manifest, files);
-        let slot = match self.ranks.all_or_none(saved) {
-            Ok(slot) => slot,
-            // The others may have heard that all have theirs, and count on this rank's part.
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
-            Err(error) => {
-                self.forget_number();
-                return Err(error);
-            }
-        };
+    /// Saves in memory on all ranks.
+    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<(), Error> {
+        let saved = self.tiers.save_in_memory(manifest, &self.regions.source(files));
+        // Where ranks cannot talk, the others may have heard that all have theirs, and count on this rank's part.
+        let slot =
+            told_on_all(self.ranks.all_or_none(saved))?.inspect_err(|_| self.tiers.forget_number(self.run.number))?;
         if let Some(Err(error)) = self.tiers.memory.as_mut().map(|memory| memory.complete(slot)) {
             self.note(format!("generation {} is not marked as complete: {error}", self.run.number));
         }
-        self.hand_over(slot)?;
-        Ok(slot)
+        self.hand_over(slot)
     }
 
-    /// Lets what is in a slot, taken at `begun`, go on to the durable tier in the background.
-    fn start_drain(&mut self, slot: SlotId, situation: &Situation, begun: Instant) -> Result<(), Error> {
-        let generation = self.tiers.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
-        let generation = generation.map(|(_, manifest)| manifest.generation);
-        let content = generation.ok_or_else(gone).and_then(|generation| self.in_memory(generation));
-        let content = self.ranks.all_or_none(content)?;
-        let left = self.spend(situation);
+    /// Lets what is in memory, taken at `begun`, go on to the durable tier in the background.
+    fn start_drain(&mut self, generation: GenerationId, situation: &Situation, begun: Instant) -> Result<(), Error> {
+        let content = self.ranks.all_or_none(self.tiers.content_of(generation))?;
+        let left = self.schedule.spend(situation, self.keeps_budget());
         if let Some(durable) = &mut self.tiers.durable {
             durable.drain = Some(Drain::start(&durable.tier, content, begun, left));
         }
         Ok(())
     }
 
-    /// A generation that is in memory, for whoever writes it elsewhere.
-    pub(super) fn in_memory(&mut self, generation: GenerationId) -> Result<Content, Error> {
-        let memory = self.tiers.memory.as_mut().ok_or_else(gone)?;
-        let slot = memory.slot_of(generation).ok_or_else(gone)?;
-        memory.part(slot).map(Content::Slot)
-    }
-
     /// Begins to copy the generation that the shared directory is to get: from the SSD when it is there, so that memory
     /// is free again, else from memory. That it fails is a notice.
     fn share(&mut self, waits_for_ssd: bool) -> Result<(), Error> {
-        let is_on_its_way = self.tiers.durable.as_ref().is_some_and(|durable| durable.drain.is_some());
-        if waits_for_ssd && is_on_its_way {
+        if waits_for_ssd && self.tiers.is_on_its_way(Which::Durable) {
             return Ok(());
         }
         let Some((generation, taken)) = self.tiers.to_share.take() else { return Ok(()) };
-        let content = self.content_to_share(generation);
-        let content = match self.ranks.all_or_none(content) {
+        let content = self.tiers.content_to_share(generation);
+        let content = match told_on_all(self.ranks.all_or_none(content))? {
             Ok(content) => content,
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
                 self.note(not_there(Tier::Shared, generation, &error));
                 return Ok(());
@@ -178,61 +232,18 @@ impl Checkpointer {
         Ok(())
     }
 
-    fn content_to_share(&mut self, generation: GenerationId) -> Result<Content, Error> {
-        let rank = self.ranks.rank();
-        let (Some(durable), Some(shared)) = (&self.tiers.durable, &self.tiers.shared) else { return Err(gone()) };
-        let wants_parity = shared.tier.protection() != Protection::Checked;
-        let part = durable.tier.part(generation, rank);
-        match part {
-            // What the SSD has without parity, memory may still have with it.
-            Ok(part) if wants_parity && part.manifest.protection == Protection::Checked => {
-                self.in_memory(generation).or(Ok(Content::Part(part)))
-            }
-            Ok(part) => Ok(Content::Part(part)),
-            Err(_) => self.in_memory(generation),
-        }
-    }
-
     /// Gives the new checkpoint to the partner as well, or has the ranks compute parity of it. That it fails is a notice:
     /// the checkpoint itself is taken.
     fn hand_over(&mut self, slot: SlotId) -> Result<(), Error> {
         if !self.redundancy.is_any() {
             return Ok(());
         }
-        let image = self.image_in(slot);
-        let kept = self.redundancy.keep(&self.ranks, image);
-        match kept {
-            Ok(()) => Ok(()),
-            Err(Error::Group { why }) => Err(Error::Group { why }),
-            Err(error) => {
-                let what = self.redundancy.missing();
-                self.note(format!("generation {} has {what}: {error}", self.run.number));
-                Ok(())
-            }
+        let image = self.tiers.image_in(slot);
+        if let Err(error) = told_on_all(self.redundancy.keep(&self.ranks, image))? {
+            let what = self.redundancy.missing();
+            self.note(format!("generation {} has {what}: {error}", self.run.number));
         }
-    }
-
-    /// The image in a slot, and what it is.
-    fn image_in(&mut self, slot: SlotId) -> Result<(Manifest, SlotImage), Error> {
-        let memory = self.tiers.memory.as_mut().ok_or_else(gone)?;
-        let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
-        Ok((manifest.ok_or_else(gone)?, memory.image(slot)?))
-    }
-
-    fn save_own_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {
-        let no_tier = || Error::Option { option: "memory", why: "there is no such tier".into() };
-        let memory = self.tiers.memory.as_mut().ok_or_else(no_tier)?;
-        memory.save(manifest, &self.regions.source(files), &mut |_| {})
-    }
-
-    /// Forgets the generation that failed, where this rank has it.
-    fn forget_number(&mut self) {
-        if let Some(memory) = &mut self.tiers.memory {
-            let slot = memory.manifests().find(|(_, manifest)| manifest.generation.number == self.run.number);
-            if let Some(slot) = slot.map(|(slot, _)| slot) {
-                let _ = memory.forget(slot);
-            }
-        }
+        Ok(())
     }
 
     fn save_durable(
@@ -242,19 +253,18 @@ impl Checkpointer {
         situation: &Situation,
         begun: Instant,
     ) -> Result<(), Error> {
-        let left = self.spend(situation);
+        let left = self.schedule.spend(situation, self.keeps_budget());
         let Some(durable) = &mut self.tiers.durable else {
             return Err(Error::Option { option: "durable", why: "there is no such tier".into() });
         };
         let unkept = left.and_then(|left| durable.tier.keep_budget(&left).err());
         let written = durable.tier.write_source(manifest, &self.regions.source(files));
-        let written = self.ranks.all_or_none(written).and_then(|bytes| {
-            drain::commit(&self.ranks, &durable.tier, durable.kind, manifest.generation, &self.nodes).map(|()| bytes)
-        });
-        let bytes = match written {
+        let written = self.ranks.all_or_none(written);
+        let written =
+            written.and_then(|bytes| durable.commit(&self.ranks, &self.nodes, manifest.generation).map(|()| bytes));
+        // As in memory: where ranks cannot talk, it may be complete.
+        let bytes = match told_on_all(written)? {
             Ok(bytes) => bytes,
-            // As in memory: it may be complete.
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
                 durable.tier.abandon(manifest.generation, manifest.rank);
                 durable.failed();
@@ -266,6 +276,14 @@ impl Checkpointer {
         self.note_unkept(unkept);
         self.write_durable(Which::Durable);
         Ok(())
+    }
+
+    /// Writes down that a checkpoint is complete in one of the durable tiers, once in a run.
+    fn write_durable(&mut self, which: Which) {
+        let Some(target) = self.tiers.target_mut(which).filter(|target| !target.is_noted) else { return };
+        target.is_noted = true;
+        let unwritten = self.nodes.write_durable(target.kind, target.tier.directory(), self.run.epoch);
+        unwritten.into_iter().for_each(|unwritten| self.note(unwritten));
     }
 
     /// Waits for what is on its way on any rank, and takes note that it has arrived.
@@ -285,10 +303,9 @@ impl Checkpointer {
         let outcome = drain.outcome(&self.ranks, medium);
         target.saw_free_bytes(drain.free_bytes());
         let (kind, generation, unkept) = (target.kind, drain.generation(), drain.take_unkept());
-        let committed = outcome.and_then(|written| {
-            drain::commit(&self.ranks, &target.tier, kind, generation, &self.nodes).map(|()| written)
-        });
-        let failed = match committed {
+        let committed =
+            outcome.and_then(|written| target.commit(&self.ranks, &self.nodes, generation).map(|()| written));
+        let failed = match told_on_all(committed)? {
             Ok((written, [all_bytes, worst])) => {
                 target.worked();
                 target.told(worst);
@@ -300,7 +317,6 @@ impl Checkpointer {
                 self.note_arrival(kind, &drain, written, all_bytes);
                 None
             }
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
                 target.tier.abandon(generation, self.ranks.rank());
                 let again = target.failed();
@@ -355,8 +371,4 @@ fn not_there(kind: Tier, generation: GenerationId, error: &Error) -> String {
         Tier::Memory | Tier::Durable => format!("generation {number} did not become durable: {error}"),
         Tier::Shared => format!("generation {number} did not get to the shared directory: {error}"),
     }
-}
-
-fn gone() -> Error {
-    Error::Option { option: "slot", why: "the checkpoint is gone".into() }
 }

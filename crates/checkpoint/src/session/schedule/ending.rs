@@ -5,8 +5,6 @@
 //! one is called, too.
 
 use crate::Error;
-use crate::controller::{Decision, Place, Situation};
-use crate::session::Checkpointer;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,26 +34,6 @@ impl Ending {
     pub(in crate::session) fn saved(&mut self) {
         self.is_saved = self.is_agreed;
     }
-}
-
-impl Checkpointer {
-    /// Whether a rank of this job was told to end by SIGTERM, as of the last [`Checkpointer::need_checkpoint`] or
-    /// [`Checkpointer::checkpoint`]: the same on all ranks. Always false unless the setting `sigterm` is `checkpoint`. Not
-    /// collective.
-    pub fn is_told_to_end(&self) -> bool {
-        self.schedule.ending.is_agreed
-    }
-}
-
-/// Where the next checkpoint goes because a rank was told to end.
-pub(in crate::session) fn ending_place(has_durable: bool, situation: &Situation) -> Decision {
-    let has_memory = situation.fits_memory && situation.memory_suspect.is_empty();
-    let place = match (has_durable, has_memory) {
-        (true, true) => Place::Both,
-        (true, false) => Place::Durable,
-        (false, _) => Place::Memory,
-    };
-    crate::session::finish::asked_for(place, "SIGTERM came: the program is to end")
 }
 
 /// Set by the handler, never taken back: a process is told to end once.

@@ -11,7 +11,8 @@ use crate::config::Config;
 #[cfg(test)]
 use crate::controller::Visible;
 use crate::controller::{Controller, Course, Decision, Fixed, Place, Policy, Situation};
-use crate::session::Checkpointer;
+use crate::session::tiers::{Tiers, Wear};
+use decide::Around;
 use drive::DriveFile;
 use ending::Ending;
 use std::time::Instant;
@@ -73,58 +74,59 @@ impl Schedule {
     }
 }
 
-impl Checkpointer {
+impl Schedule {
     /// Says that none was taken, when that happens first and again when the newest has become twice as old.
-    pub(in crate::session) fn watch_age(&mut self, decision: &Decision, situation: &Situation) {
-        let is_wished = !matches!(self.schedule.controller.policy(), Policy::Fixed(Fixed::Never) | Policy::Paper(_));
+    pub(in crate::session) fn watch_age(
+        &mut self,
+        decision: &Decision,
+        situation: &Situation,
+        (tiers, has_newest): (&Tiers, bool),
+    ) -> Option<String> {
+        let is_wished = !matches!(self.controller.policy(), Policy::Fixed(Fixed::Never) | Policy::Paper(_));
         if decision.place != Place::Skip || !is_wished {
-            self.schedule.said_untaken_s = None;
-            return;
+            self.said_untaken_s = None;
+            return None;
         }
         let age_s = situation.since_any_s;
-        if self.schedule.said_untaken_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
-            self.schedule.said_untaken_s = Some(age_s.max(1.0));
-            let why = decision.reasons.join("; ");
-            let newest = match self.run.newest {
-                Some(_) => format!("the newest is {age_s:.0} s old"),
-                None => format!("there is none since the start {age_s:.0} s ago"),
-            };
-            self.note(format!("no checkpoint was taken; {newest}: {why}; {}", self.tiers.directories()));
+        if !self.said_untaken_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
+            return None;
         }
+        self.said_untaken_s = Some(age_s.max(1.0));
+        let why = decision.reasons.join("; ");
+        let newest = match has_newest {
+            true => format!("the newest is {age_s:.0} s old"),
+            false => format!("there is none since the start {age_s:.0} s ago"),
+        };
+        Some(format!("no checkpoint was taken; {newest}: {why}; {}", tiers.directories()))
     }
 
     /// Says that the durable tier takes none, when that happens first and again when its newest has become twice as old.
-    pub(in crate::session) fn watch_durable(&mut self, decision: &Decision, situation: &Situation) {
-        let is_wished = !matches!(
-            self.schedule.controller.policy(),
-            Policy::Fixed(Fixed::Never | Fixed::Memory) | Policy::Paper(_)
-        );
+    pub(in crate::session) fn watch_durable(
+        &mut self,
+        around: &Around<'_>,
+        decision: &Decision,
+        situation: &Situation,
+    ) -> Option<String> {
+        let is_wished =
+            !matches!(self.controller.policy(), Policy::Fixed(Fixed::Never | Fixed::Memory) | Policy::Paper(_));
         if situation.fits_durable || !situation.has_durable || decision.place == Place::Skip || !is_wished {
-            self.schedule.said_undurable_s = None;
-            return;
+            self.said_undurable_s = None;
+            return None;
         }
         let age_s = situation.since_durable_s;
-        if self.schedule.said_undurable_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
-            self.schedule.said_undurable_s = Some(age_s.max(1.0));
-            let why = self.durable_room_said().unwrap_or_default();
-            let copies = self.tiers.durable.as_ref().and_then(|durable| durable.tier.generations().ok());
-            let copy = match copies.map(|stored| stored.iter().any(|one| one.committed_ranks.is_some())) {
-                Some(true) => format!("The newest durable copy is {age_s:.0} s old or older"),
-                Some(false) => "There is no durable copy".to_owned(),
-                None => "Whether there is a durable copy is unknown".to_owned(),
-            };
-            self.note(format!("no checkpoint becomes durable: {why}. {copy}"));
+        if !self.said_undurable_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
+            return None;
         }
+        self.said_undurable_s = Some(age_s.max(1.0));
+        let why = self.durable_room_said(around).unwrap_or_default();
+        let copies = around.tiers.durable.as_ref().and_then(|durable| durable.tier.generations().ok());
+        let copy = match copies.map(|stored| stored.iter().any(|one| one.committed_ranks.is_some())) {
+            Some(true) => format!("The newest durable copy is {age_s:.0} s old or older"),
+            Some(false) => "There is no durable copy".to_owned(),
+            None => "Whether there is a durable copy is unknown".to_owned(),
+        };
+        Some(format!("no checkpoint becomes durable: {why}. {copy}"))
     }
-}
-
-/// Whether the memory tier lies on a disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::session) struct Wear {
-    /// Of this rank.
-    pub(in crate::session) is_here: bool,
-    /// Of any rank.
-    pub(in crate::session) is_anywhere: bool,
 }
 
 /// How often a node's memory tier takes the bytes of a checkpoint: once, and what other ranks keep of it.

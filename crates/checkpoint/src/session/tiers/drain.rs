@@ -1,5 +1,6 @@
 //! The way of a checkpoint from memory to the durable tier, in the background.
 
+use super::Target;
 use crate::Error;
 use crate::generation::{Commit, GenerationId};
 use crate::session::nodes::Nodes;
@@ -172,43 +173,43 @@ impl Drop for Drain {
     }
 }
 
-/// Whether a rank keeps the drive of a node without rank 0.
-fn has_own_drive(ranks: &Ranks, kind: Tier, nodes: &Nodes) -> bool {
-    kind == Tier::Durable && nodes.ssd_count > 1 && nodes.is_first_on_ssd && ranks.rank() != 0
-}
+impl Target {
+    /// Whether a rank keeps the drive of a node without rank 0.
+    fn has_own_drive(&self, ranks: &Ranks, nodes: &Nodes) -> bool {
+        self.kind == Tier::Durable && nodes.ssd_count > 1 && nodes.is_first_at(self.kind) && !ranks.is_root()
+    }
 
-/// Whether this rank removes from a durable tier what is not to be kept.
-pub(in crate::session) fn prunes(ranks: &Ranks, kind: Tier, nodes: &Nodes) -> bool {
-    ranks.rank() == 0 || has_own_drive(ranks, kind, nodes)
-}
+    /// Whether this rank removes what is not to be kept.
+    pub(super) fn is_pruned_here(&self, ranks: &Ranks, nodes: &Nodes) -> bool {
+        ranks.is_root() || self.has_own_drive(ranks, nodes)
+    }
 
-/// Rank 0 marks a generation that all ranks have written as complete, and removes what is older than is to be kept. On
-/// a drive that rank 0 does not see, the first rank there does.
-pub(in crate::session) fn commit(
-    ranks: &Ranks,
-    durable: &Durable,
-    kind: Tier,
-    generation: GenerationId,
-    nodes: &Nodes,
-) -> Result<(), Error> {
-    let mark = || {
-        // Of the run that the part says which this rank has just written: it may be one before this.
-        let epoch = durable.manifest(generation, ranks.rank())?.epoch;
-        durable.commit(Commit { generation, ranks: ranks.size(), epoch })
-    };
-    let own = if ranks.rank() == 0 { mark() } else { Ok(()) };
-    ranks.all_or_none(own)?;
-    let has_own_drive = has_own_drive(ranks, kind, nodes);
-    if kind == Tier::Durable && nodes.ssd_count > 1 {
-        let own = match has_own_drive && !durable.is_committed(generation) {
-            true => mark(),
-            false => Ok(()),
+    /// Rank 0 marks a generation that all ranks have written as complete, and removes what is older than is to be kept. On
+    /// a drive that rank 0 does not see, the first rank there does.
+    pub(in crate::session) fn commit(
+        &self,
+        ranks: &Ranks,
+        nodes: &Nodes,
+        generation: GenerationId,
+    ) -> Result<(), Error> {
+        let mark = || {
+            // Of the run that the part says which this rank has just written: it may be one before this.
+            let epoch = self.tier.manifest(generation, ranks.rank())?.epoch;
+            self.tier.commit(Commit { generation, ranks: ranks.size(), epoch })
         };
+        let own = if ranks.is_root() { mark() } else { Ok(()) };
         ranks.all_or_none(own)?;
+        if self.kind == Tier::Durable && nodes.ssd_count > 1 {
+            let own = match self.has_own_drive(ranks, nodes) && !self.tier.is_committed(generation) {
+                true => mark(),
+                false => Ok(()),
+            };
+            ranks.all_or_none(own)?;
+        }
+        if self.is_pruned_here(ranks, nodes) {
+            // What cannot be removed now is tried again after the next.
+            let _ = self.tier.prune();
+        }
+        Ok(())
     }
-    if prunes(ranks, kind, nodes) {
-        // What cannot be removed now is tried again after the next.
-        let _ = durable.prune();
-    }
-    Ok(())
 }

@@ -1,22 +1,40 @@
 //! Where a rank saves to: memory, the SSD, a directory that all nodes see. Each is opened by itself (`open`) and fails by
-//! itself; what goes to a durable one goes in the background (`drain`).
+//! itself; what goes to a durable one goes in the background (`drain`), from memory where it is there (`slots`). A restart
+//! looks what is there (`stored`), and whether it is whole (`prove`).
 
 pub(in crate::session) mod drain;
 mod open;
+mod prove;
 mod same;
-pub(in crate::session) mod target;
+mod slots;
+mod stored;
+mod target;
 
-pub(in crate::session) use open::{Opened, UNSEEN_NUMBERS};
+pub(in crate::session) use open::{Opened, UNSEEN_NUMBERS, Wear, open_to_others};
+pub(in crate::session) use prove::describe;
+pub(in crate::session) use stored::{Reached, StoredIn, expect_nothing_unlooked};
 pub(in crate::session) use target::{Target, Which};
 
-use crate::generation::{Age, GenerationId};
-use crate::session::run::NUMBER_FOUND_MAX;
-use crate::tier::Memory;
+use crate::generation::{Age, GenerationId, Manifest};
+use crate::tier::{Memory, SlotId};
+use std::path::PathBuf;
 use std::time::Instant;
+use surefoot_model::CheckpointTier as Tier;
+
+/// Whose parts are in the tiers.
+#[derive(Default)]
+struct Own {
+    job: String,
+    rank: u32,
+    ranks: u32,
+    /// The job's directory in memory, where that tier is configured.
+    memory: Option<PathBuf>,
+}
 
 /// The tiers of one rank.
 #[derive(Default)]
 pub(in crate::session) struct Tiers {
+    own: Own,
     pub(in crate::session) memory: Option<Memory>,
     /// The SSD; where there is none, the shared directory.
     pub(in crate::session) durable: Option<Target>,
@@ -73,18 +91,30 @@ impl Tiers {
         memory.chain(targets).collect()
     }
 
-    /// The highest number of a generation of its own that this rank sees anywhere, and the newest run. What others left on
-    /// its node a restart finds.
+    /// The newest run and the highest number of a generation of its own that this rank sees anywhere. What others left on its
+    /// node a restart finds.
     pub(in crate::session) fn newest_seen(&self) -> Age {
-        let mut seen = Age { epoch: 0, generation: GenerationId { number: 0, nonce: 0 } };
-        let mut see = |age: Age| {
-            seen.generation.number = seen.generation.number.max(age.generation.number.min(NUMBER_FOUND_MAX));
-            seen.epoch = seen.epoch.max(age.epoch);
-        };
-        self.memory.iter().flat_map(|memory| memory.manifests()).for_each(|(_, manifest)| see(manifest.age()));
-        for target in self.targets() {
-            target.tier.generations().unwrap_or_default().iter().for_each(|stored| see(stored.age()));
-        }
-        seen
+        let durable = self.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
+        let ages = self.in_memory().map(|(_, manifest)| manifest.age()).chain(durable.map(|stored| stored.age()));
+        ages.fold(Age::NONE, |seen, age| {
+            let number = seen.generation.number.max(age.generation.number);
+            Age { epoch: seen.epoch.max(age.epoch), generation: GenerationId { number, nonce: 0 } }
+        })
+    }
+
+    /// The job's directory in each tier.
+    pub(in crate::session) fn job_directories(&self) -> Vec<(Tier, PathBuf)> {
+        let memory = self.own.memory.iter().map(|directory| (Tier::Memory, directory.clone()));
+        memory.chain(self.targets().map(|target| (target.kind, target.tier.directory().to_owned()))).collect()
+    }
+
+    /// Ends the writes that are under way, and gives the locks up.
+    pub(in crate::session) fn close(&mut self) {
+        *self = Tiers { own: std::mem::take(&mut self.own), ..Tiers::default() };
+    }
+
+    /// What this rank has in memory.
+    fn in_memory(&self) -> impl Iterator<Item = (SlotId, &Manifest)> {
+        self.memory.iter().flat_map(|memory| memory.manifests())
     }
 }

@@ -1,25 +1,25 @@
 //! Ranks read each other's parts: each says what it wants, and who proved a part gives of it, in bounded pieces.
 
-use super::scan::Reached;
 use crate::image::{Healer, PAGE_BYTES};
 use crate::session::ranks::Ranks;
+use crate::session::tiers::Reached;
 use crate::{Error, StoredFile};
 use std::collections::BTreeMap;
 
 /// Bytes that go between two ranks at once.
-pub(super) const PIECE_BYTES: u64 = 16 << 20;
+pub(in crate::session) const PIECE_BYTES: u64 = 16 << 20;
 
 /// Wishes of one rank that are told at once.
 const WISHES_AT_ONCE: usize = 4096;
 
 /// A stretch of an old rank's payload that this rank wants.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Wish {
-    pub(in super::super) part: u32,
-    pub(in super::super) offset: u64,
-    pub(in super::super) bytes: u64,
+pub(in crate::session) struct Wish {
+    pub(in crate::session) part: u32,
+    pub(in crate::session) offset: u64,
+    pub(in crate::session) bytes: u64,
     /// Where it goes: room for that many bytes.
-    pub(in super::super) into: *mut u8,
+    pub(in crate::session) into: *mut u8,
 }
 
 /// A wish as others hear of it.
@@ -58,7 +58,7 @@ impl Heard {
 ///
 /// # Errors
 /// On all ranks when a part can no longer be read; the rooms then hold nothing useful. [`Error::Group`].
-pub(in super::super) fn fetch(
+pub(in crate::session) fn fetch(
     group: &Ranks,
     servers: &[u32],
     mine: &BTreeMap<u32, Reached>,
