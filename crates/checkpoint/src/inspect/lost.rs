@@ -4,7 +4,7 @@
 //! says which was saved where, since the job last began without one. What came before the end of a completed job is a result,
 //! and may be taken away.
 
-use super::files::open_of;
+use super::files::{is_absent as is_absent_in, open_of};
 use super::jobs::is_job_running;
 use super::survey::{Survey, Tier};
 use crate::medium::Medium;
@@ -45,6 +45,8 @@ struct Beside<'a> {
     owner: u32,
     job: String,
     completed: Option<Completed>,
+    /// Whether there is a mark of the end that cannot be read.
+    is_end_unknown: bool,
     history: Option<History>,
 }
 
@@ -81,6 +83,7 @@ impl<'a> Beside<'a> {
     ) -> Option<Self> {
         let open = Directory::open(directory).ok().filter(|open| open.owner() == owner)?;
         let completed = open_of(&open, COMPLETED, owner).ok().and_then(|(file, _)| Completed::from_file(&file));
+        let is_end_unknown = completed.is_none() && !is_absent_in(&open, COMPLETED);
         let is_here = |(known, _): &&(PathBuf, u32)| known == directory;
         let history = survey.journals.iter().find(is_here).and_then(|_| history(directory, owner));
         let by_copy = survey.copies.iter().find(|copy| copy.job_directory == directory && copy.manifest.is_ok());
@@ -94,10 +97,17 @@ impl<'a> Beside<'a> {
         };
         let last = || directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let job = by_copy.map(super::Copy::job).or_else(by_journal).unwrap_or_else(last);
-        Some(Beside { directory, owner, job, completed, history })
+        Some(Beside { directory, owner, job, completed, is_end_unknown, history })
     }
 
     fn lost(&self, tier: Tier, directory: &Path, number: Option<u64>, why: String) -> Lost {
+        let unsure = match self.is_end_unknown {
+            true => {
+                format!("; the file {COMPLETED} cannot be read, so they may have been a finished job's, and no loss")
+            }
+            false => String::new(),
+        };
+        let why = format!("{why}{unsure}");
         Lost {
             number,
             has_older: false,
@@ -168,19 +178,33 @@ impl<'a> Beside<'a> {
         }
         // What a restart refused is taken away, so only what came after the newest one counts, and what that one read, if it was
         // complete there: a part may be read that never got the mark.
-        let is_restart = |entry: &&JournalEntry| matches!(entry.event, JournalEvent::Restart { .. });
-        let since: Vec<&JournalEntry> = entries().rev().take_while(|entry| !is_restart(entry)).collect();
-        let read = entries().rev().find(is_restart).and_then(|entry| {
+        let lines = history.entries.iter().enumerate().skip(begun);
+        let lines: Vec<(usize, &JournalEntry)> = lines.filter(|(_, entry)| entry.realtime_ns > completed_ns).collect();
+        let restart = lines.iter().rposition(|(_, entry)| matches!(entry.event, JournalEvent::Restart { .. }));
+        let read = restart.and_then(|at| {
+            let (at, entry) = lines[at];
             let (tier, number) = read_by_restart(entry, |tier| tier != "memory")?;
             let was_complete =
                 |entry: &JournalEntry| durable_by(entry).is_some_and(|(of, one, _)| (of, one) == (tier, number));
-            history.entries.iter().any(was_complete).then_some((tier, number, entry.realtime_ns))
+            history.entries.iter().any(was_complete).then_some((tier, (at, number, entry.realtime_ns)))
         });
-        let durable = read.into_iter().chain(since.into_iter().rev().filter_map(durable_by));
-        let newest: BTreeMap<&str, (u64, u64)> = durable.map(|(tier, number, at_ns)| (tier, (number, at_ns))).collect();
+        let since = lines[restart.map_or(0, |at| at + 1)..].iter().filter_map(|(at, entry)| {
+            let (tier, number, at_ns) = durable_by(entry)?;
+            Some((tier, (*at, number, at_ns)))
+        });
+        let newest: BTreeMap<&str, (usize, u64, u64)> = read.into_iter().chain(since).collect();
         let told = if newest.is_empty() { None } else { read_published(self.directory).ok().flatten() };
-        for (tier, (number, at_ns)) in newest {
-            let Some(directory) = self.directory_of(tier, told.as_deref().unwrap_or_default()) else { continue };
+        let told = told.as_deref().unwrap_or_default();
+        let removals = lines.iter().filter_map(|(at, entry)| match &entry.event {
+            JournalEvent::Removed { tier, .. } => Some((*at, self.directory_of(tier, told)?)),
+            _ => None,
+        });
+        let removals: Vec<(usize, PathBuf)> = removals.collect();
+        for (tier, (at, number, at_ns)) in newest {
+            let Some(directory) = self.directory_of(tier, told) else { continue };
+            if removals.iter().any(|(removed_at, removed)| *removed_at > at && *removed == directory) {
+                continue;
+            }
             let why = format!("its journal says that number {number} was complete there");
             let is_looked_at = survey.directories.iter().any(|looked| directory.starts_with(looked));
             let is_there = match is_looked_at {

@@ -167,8 +167,8 @@ fn what_a_job_was_opened_with_is_read_back_and_what_is_no_such_file_is_refused()
     let home = tempfile::tempdir().unwrap();
     assert_eq!(read_published(home.path()).unwrap(), None);
     let told = of(&Surroundings::default()).unwrap().told();
-    publish(home.path(), told.clone()).unwrap();
-    publish(home.path(), told.clone()).unwrap();
+    publish(home.path(), &told).unwrap();
+    publish(home.path(), &told).unwrap();
     assert_eq!(read_published(home.path()).unwrap(), Some(told));
     let path = home.path().join(PUBLISHED_NAME);
     for text in ["", "[]", "{\"version\":2,\"settings\":[]}"] {

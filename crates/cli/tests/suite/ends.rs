@@ -729,17 +729,29 @@ fn what_is_gone_or_cannot_be_read_is_said_by_every_command() {
         let lines = text.lines().enumerate().map(|(at, line)| if at == 0 { line } else { "garbage" });
         fs::write(&path, lines.collect::<Vec<_>>().join("\n") + "\n").unwrap();
     };
+    // As a newer release might write it, which stopped before it wrote anything else.
+    let strange_event = |memory: &Path| {
+        let path = memory.join("journal.jsonl");
+        let line = "{\"realtime_ns\":1,\"event\":\"copied\",\"generation\":9}\n";
+        fs::write(&path, fs::read_to_string(&path).unwrap() + line).unwrap();
+    };
+    let older_journal = |memory: &Path| {
+        let text = fs::read_to_string(memory.join("journal.jsonl")).unwrap();
+        fs::write(memory.join("journal.1.jsonl"), text.replace("\"decision\"", "\"choice\"")).unwrap();
+    };
     let link = |memory: &Path| {
         fs::rename(memory.join("nodes"), memory.join("n")).unwrap();
         std::os::unix::fs::symlink("n", memory.join("nodes")).unwrap();
     };
     type Harm<'a> = &'a dyn Fn(&Path);
-    let cases: [(&str, Harm<'_>, &[&str]); 6] = [
+    let cases: [(&str, Harm<'_>, &[&str]); 8] = [
         ("the newest in memory", &newest_gone, &["had checkpoint 3 in memory here; only older ones are left"]),
         ("one rank", &one_rank, &["rank 1", "no copy of rank 1 here"]),
         ("a manifest that is a directory", &strange_manifest, &["slot-"]),
         ("all manifests in memory", &all_manifests, &["slot-"]),
-        ("the journal but for a line", &garbled_journal, &["lines of it cannot be read"]),
+        ("the journal but for a line", &garbled_journal, &["journal.jsonl", "lines of it are damaged: "]),
+        ("a line of an unknown event", &strange_event, &["journal.jsonl", "1 line of it is not known to this version"]),
+        ("the older file of the journal", &older_journal, &["journal.1.jsonl", "not known to this version"]),
         ("nodes behind a link", &link, &["it is a symbolic link"]),
     ];
     for (what, harm, words) in cases {
@@ -760,7 +772,8 @@ fn what_is_gone_or_cannot_be_read_is_said_by_every_command() {
         commands.push(vec!["restore", memory_text, "--job", "pair", "--to", &one, "--rank", "1"]);
         for command in commands {
             let (code, said) = run(&command);
-            let is_said = words.iter().any(|word| said.contains(word));
+            let is_journal = words[0].ends_with(".jsonl");
+            let is_said = words.iter().filter(|word| said.contains(**word)).count() >= if is_journal { 2 } else { 1 };
             assert!(code == Some(1) && is_said, "{what}: {command:?}: {code:?} {said}");
         }
     }
@@ -811,6 +824,59 @@ fn a_durable_checkpoint_that_was_not_written_to_its_end_is_no_problem() {
     }
 }
 
+/// Removed on purpose is no loss. The journal in memory says who removed it; what is saved and lost after that is lost.
+#[test]
+fn what_was_removed_from_one_tier_is_not_called_lost() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+    let journal = || fs::read_to_string(memory.join("pair/journal.jsonl")).unwrap();
+    in_both_tiers(&memory, &ssd, |_| {});
+    let (code, said) = run(&["remove", "pair", "--in", ssd_text]);
+    assert!(code == Some(0) && !journal().contains("removed"), "only --yes removes: {said}");
+    let (code, said) = run(&["remove", "pair", "--in", ssd_text, "--yes"]);
+    assert!(code == Some(0) && journal().contains("\"event\":\"removed\",\"tier\":\"durable\""), "{said}");
+    let well = |why: &str| {
+        for command in ["list", "verify"] {
+            for places in [&[memory_text][..], &[memory_text, ssd_text]] {
+                let (code, said) = run(&[&[command], places].concat());
+                assert!(code == Some(0) && !said.contains("lost:"), "{why}: {command} {places:?}: {said}");
+            }
+        }
+    };
+    well("removed");
+    // The job goes on, and is removed and goes on again; then somebody deletes what it keeps.
+    in_both_tiers(&memory, &ssd, |_| {});
+    well("saved again");
+    assert_eq!(run(&["remove", "pair", "--in", ssd_text, "--yes"]).0, Some(0));
+    well("removed again");
+    in_both_tiers(&memory, &ssd, |_| {});
+    fs::remove_dir_all(ssd.join("pair")).unwrap();
+    for command in ["list", "verify"] {
+        let (code, said) = run(&[command, memory_text, ssd_text]);
+        assert!(code == Some(1) && said.contains("was complete there"), "{command}: {said}");
+    }
+}
+
+/// Where the removal cannot be noted, who removes is told what comes of it.
+#[test]
+fn a_removal_that_cannot_be_noted_says_so() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let journal = memory.join("pair/journal.jsonl");
+    let target = home.path().join("target");
+    fs::rename(&journal, &target).unwrap();
+    std::os::unix::fs::symlink(&target, &journal).unwrap();
+    let before = fs::read(&target).unwrap();
+    let (code, said) = run(&["remove", "pair", "--in", ssd.to_str().unwrap(), "--yes"]);
+    let words = format!("not noted in {}", journal.display());
+    assert!(code == Some(1) && said.contains("pair: removed") && said.contains(&words), "{said}");
+    assert!(fs::read(&target).unwrap() == before && !ssd.join("pair").exists(), "{said}");
+}
+
 /// The mark of a job's end decides what the next run does; and what is not this user's is no checkpoint of his.
 #[test]
 fn a_mark_of_the_end_that_cannot_be_read_and_an_image_of_another_user_are_problems() {
@@ -825,6 +891,11 @@ fn a_mark_of_the_end_that_cannot_be_read_and_an_image_of_another_user_are_proble
     fs::write(&mark, "garbage").unwrap();
     let (code, said) = run(&["list", ssd_text]);
     assert!(code == Some(1) && said.contains("the mark that the job came to its end cannot be read"), "{said}");
+    // What it had in memory may have been a result, which may be taken away.
+    fs::write(memory.join("pair/completed"), "garbage").unwrap();
+    within(&memory.join("pair"), "rank-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    let (code, said) = run(&["list", memory_text]);
+    assert!(code == Some(1) && said.contains("may have been a finished job's"), "{said}");
     fs::remove_file(&mark).unwrap();
     if inspect_own_user() != 0 {
         return surefoot_testkit::not_run::not_run("an image of another user", "only root can give a file away");
