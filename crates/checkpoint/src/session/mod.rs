@@ -44,7 +44,7 @@ use crate::Error;
 use crate::config::Config;
 use crate::controller::Decision;
 use crate::generation::GenerationId;
-use crate::settings::Told;
+use crate::settings::{self, Told};
 use crate::tier::{Memory, leave_nothing};
 use files::Files;
 use journal::Journal;
@@ -55,7 +55,7 @@ use regions::Regions;
 use run::Run;
 use schedule::Schedule;
 use schedule::decide::{Decided, Question};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tiers::{Tiers, Which};
 
@@ -151,7 +151,7 @@ impl Checkpointer {
             // Who saves only when it is worth it is told nowhere else.
             self.watch_age(&decision, &situation);
         }
-        self.record_answer(&decision, &situation);
+        self.journal.answered(&decision, &situation);
         self.make_ahead_for_regions();
         self.schedule.course.returned(self.schedule.now_s(), false);
         Ok(decision)
@@ -292,7 +292,7 @@ impl Checkpointer {
             self.schedule.ending.saved();
         }
         self.schedule.course.checkpoint_s += begun.elapsed().as_secs_f64();
-        self.record_decision(&decision, &situation, &taken);
+        self.journal.decided(self.schedule.controller.policy(), &decision, &situation, &taken);
         self.make_ahead_for_regions();
         self.schedule.course.returned(self.schedule.now_s(), true);
         taken
@@ -303,6 +303,27 @@ impl Checkpointer {
     /// collective.
     pub fn is_told_to_end(&self) -> bool {
         self.schedule.ending.is_agreed
+    }
+
+    /// Lines of the journal that could not be written: what the page then does not know. No checkpoint depends on it.
+    pub fn journal_lost_count(&self) -> u64 {
+        self.journal.lost_count()
+    }
+
+    /// Leaves the settings with which this job was opened beside its journal and in its other tiers, so that one leads to the others. No
+    /// checkpoint depends on it: that it could not be written is a notice. A session that only reads leaves those of the job's last run there.
+    pub fn publish_settings(&mut self, settings: Vec<Told>) {
+        if !self.run.is_used {
+            self.settings = Some(settings);
+            return;
+        }
+        let Some(first) = self.journal.directory().map(Path::to_owned) else { return };
+        let others: Vec<PathBuf> = self.tiers.opened_directories().filter(|path| *path != first).collect();
+        for directory in std::iter::once(first).chain(others) {
+            if let Err(error) = settings::publish(&directory, &settings) {
+                self.note(format!("{}: the settings could not be left there: {error}", directory.display()));
+            }
+        }
     }
 
     /// What happened in the background since the last call: a durable checkpoint that was written, or was not.
@@ -347,7 +368,7 @@ impl Checkpointer {
         if std::mem::replace(&mut self.run.is_used, true) {
             return;
         }
-        self.record_opening();
+        self.journal.opened(&self.config, self.ranks.size(), self.weakness.as_deref());
         if let Some(settings) = self.settings.take() {
             self.publish_settings(settings);
         }
@@ -362,9 +383,8 @@ impl Drop for Checkpointer {
         }
         let (job, rank) = (&self.config.job, self.ranks.rank());
         let memory = self.config.memory.as_ref().filter(|_| self.tiers.memory.as_ref().is_some_and(Memory::is_unused));
-        let opened = self.tiers.targets().filter(|target| target.tier.fault().is_none());
-        let durable = opened.map(|target| target.tier.directory().to_owned());
-        for directory in memory.map(|memory| memory.directory.join(job)).into_iter().chain(durable) {
+        let memory = memory.map(|memory| memory.directory.join(job));
+        for directory in memory.into_iter().chain(self.tiers.opened_directories()) {
             leave_nothing(&directory, job, rank);
         }
     }

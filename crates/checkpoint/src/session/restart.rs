@@ -38,7 +38,7 @@ impl Checkpointer {
     /// number of ranks, see [`Checkpointer::restart_resized`]; nothing was touched. [`Error::Group`].
     pub fn restart(&mut self) -> Result<Option<Restored>, Error> {
         let restored = self.collective(Call::Restart, Self::restart_newest);
-        self.record_restart(&restored);
+        self.journal.restarted(&restored, self.run.read_from);
         self.make_ahead_for_regions();
         restored
     }
@@ -78,7 +78,7 @@ impl Checkpointer {
     /// [`Error::Group`].
     pub fn restart_resized(&mut self) -> Result<Option<Restored>, Error> {
         let restored = self.collective(Call::RestartResized, Self::restart_of_any_size);
-        self.record_restart(&restored);
+        self.journal.restarted(&restored, self.run.read_from);
         self.make_ahead_for_regions();
         restored
     }

@@ -323,7 +323,7 @@ impl Checkpointer {
                 if which == Which::Durable {
                     self.schedule.course.failed();
                 }
-                self.record_failed_drain(kind, generation, &error);
+                self.journal.not_durable(kind, generation, &error.to_string());
                 self.note(format!("{}; {again}", not_there(kind, generation, &error)));
                 Some(error)
             }
@@ -343,8 +343,11 @@ impl Checkpointer {
         let is_durable = target.and_then(Target::is_durable);
         let is_known = is_durable.is_some();
         match &volatile {
-            None => self.record_drain(kind, drain, size_bytes, is_durable),
-            Some(why) => self.record_not_durable(kind, drain.generation(), why),
+            None => {
+                let age_s = (self.schedule.now_s() - drain.began_s(self.schedule.began)).max(0.0);
+                self.journal.arrived(kind, drain.generation(), [age_s, took_s], size_bytes, is_durable);
+            }
+            Some(why) => self.journal.not_durable(kind, drain.generation(), why),
         }
         let healed = match written.healed_pages {
             0 => String::new(),

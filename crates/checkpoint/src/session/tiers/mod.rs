@@ -102,6 +102,12 @@ impl Tiers {
         })
     }
 
+    /// The job's directories in the durable tiers that could be opened.
+    pub(in crate::session) fn opened_directories(&self) -> impl Iterator<Item = PathBuf> {
+        let opened = self.targets().filter(|target| target.tier.fault().is_none());
+        opened.map(|target| target.tier.directory().to_owned())
+    }
+
     /// The job's directory in each tier.
     pub(in crate::session) fn job_directories(&self) -> Vec<(Tier, PathBuf)> {
         let memory = self.own.memory.iter().map(|directory| (Tier::Memory, directory.clone()));
