@@ -133,6 +133,13 @@ pub struct Config {
 }
 
 impl Config {
+    /// The directories of the tiers that are configured.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &PathBuf> {
+        let memory = self.memory.iter().map(|memory| &memory.directory);
+        let durable = self.durable.iter().map(|durable| &durable.directory);
+        memory.chain(durable).chain(self.shared.iter().map(|shared| &shared.directory))
+    }
+
     /// How an image of so many bytes is laid out and protected.
     pub(crate) fn geometry(&self, payload_bytes: u64) -> Result<Geometry, Error> {
         Ok(Geometry::new(payload_bytes, self.protection())?)

@@ -5,13 +5,13 @@ use crate::tier::SlotImage;
 use std::io;
 
 /// The bytes of a file: in a slot of this rank, or brought from another node.
-pub(in crate::session) enum Held {
+pub enum Held {
     Slot(SlotImage),
     Brought(Vec<u8>),
 }
 
 impl Held {
-    pub(in crate::session) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         match self {
             Held::Slot(image) => image.bytes(),
             Held::Brought(bytes) => bytes,

@@ -110,8 +110,10 @@ impl Checkpointer {
         // Nobody writes before all have abandoned, because the directory goes when it is empty.
         self.ranks.all_or_none(Ok(()))?;
         let bytes = self.tiers.durable.as_ref().map_or(0, |durable| content.bytes_for(&durable.tier));
-        let situation = self.situation_of_late(bytes)?;
-        let left = self.schedule.spend(&situation, self.keeps_budget());
+        let drive = self.look_at_drive();
+        let (schedule, around) = self.scheduling();
+        let situation = schedule.situation_of_late(&around, bytes, drive)?;
+        let left = self.schedule.spend(&situation);
         if let Some(durable) = &mut self.tiers.durable {
             durable.drain = Some(Drain::start_late(&durable.tier, content, taken, left));
         }
@@ -173,11 +175,12 @@ impl Checkpointer {
         for directory in &directories {
             let mark = directory.join(COMPLETED);
             if mark.symlink_metadata().is_ok() && Completed::read(&Disk, directory, &self.config.job).is_none() {
-                self.note(format!("{} cannot be read: it counts as no mark of a completed job", mark.display()));
+                self.journal
+                    .note(format!("{} cannot be read: it counts as no mark of a completed job", mark.display()));
             }
         }
         let marks = directories.iter().filter_map(|directory| Completed::read(&Disk, directory, &self.config.job));
-        let own = marks.map(|mark| mark.age()).max().unwrap_or(Age::NONE);
+        let own = marks.map(|mark| mark.age()).max().unwrap_or(Age::default());
         let epoch = self.ranks.most(own.epoch)?;
         let number = if own.epoch == epoch { own.generation.number } else { 0 };
         let number = self.ranks.most(number)?;
@@ -233,12 +236,7 @@ impl Checkpointer {
         self.ranks.all_or_none(Ok(()))?;
         let mut removed = Removed::default();
         let mut own = Ok(());
-        let bases = [
-            self.config.memory.as_ref().map(|memory| &memory.directory),
-            self.config.durable.as_ref().map(|durable| &durable.directory),
-            self.config.shared.as_ref().map(|shared| &shared.directory),
-        ];
-        for base in bases.into_iter().flatten() {
+        for base in self.config.directories() {
             if marked.contains(&base.join(&self.config.job)) {
                 match remove_own(base, &self.config.job) {
                     Ok(found) => removed.add(found),

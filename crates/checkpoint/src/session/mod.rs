@@ -45,11 +45,11 @@ use crate::config::Config;
 use crate::controller::Decision;
 use crate::generation::GenerationId;
 use crate::settings::{self, Told};
-use crate::tier::{Memory, leave_nothing};
+use crate::tier::leave_nothing;
 use files::Files;
 use journal::Journal;
 use nodes::Nodes;
-use ranks::{Call, Ranks};
+use ranks::{Call, Ranks, told_on_all};
 use redundancy::Redundancy;
 use regions::Regions;
 use run::Run;
@@ -149,7 +149,8 @@ impl Checkpointer {
         let Decided { decision, situation, .. } = self.decide(&Question::Need, None)?;
         if decision.is_refused {
             // Who saves only when it is worth it is told nowhere else.
-            self.watch_age(&decision, &situation);
+            let said = self.schedule.watch_age(&decision, &situation, &self.tiers, self.run.newest.is_some());
+            self.journal.notes(said);
         }
         self.journal.answered(&decision, &situation);
         self.make_ahead_for_regions();
@@ -234,10 +235,7 @@ impl Checkpointer {
                 told
             }
         };
-        match told {
-            Err(Error::Group { why }) => Err(Error::Group { why }),
-            _ => Ok(()),
-        }
+        told_on_all(told).map(drop)
     }
 
     /// Has the other ranks told why this session closes, where it closes before they do.
@@ -279,13 +277,17 @@ impl Checkpointer {
         let waited_s = waiting.elapsed().as_secs_f64();
         let taken = match decision.is_refused {
             true => {
-                let why = format!("{}: {}", decision.reasons.join("; "), self.room_said());
+                let (schedule, around) = self.scheduling();
+                let why = format!("{}: {}", decision.reasons.join("; "), schedule.room_said(&around));
                 Err(Error::NoTier { age_s: situation.since_any_s, why })
             }
             false => self.take(decided, contents, begun, waited_s),
         };
-        self.watch_age(&decision, &situation);
-        self.watch_durable(&decision, &situation);
+        let has_newest = self.run.newest.is_some();
+        let (schedule, around) = self.scheduling();
+        let untaken = schedule.watch_age(&decision, &situation, around.tiers, has_newest);
+        let undurable = schedule.watch_durable(&around, &decision, &situation);
+        self.journal.notes(untaken.into_iter().chain(undurable));
         if is_last && taken.is_ok() {
             // Nobody may call again: this one is durable now, or it is said why not.
             self.end_drain(Which::Durable)?;
@@ -321,7 +323,7 @@ impl Checkpointer {
         let others: Vec<PathBuf> = self.tiers.opened_directories().filter(|path| *path != first).collect();
         for directory in std::iter::once(first).chain(others) {
             if let Err(error) = settings::publish(&directory, &settings) {
-                self.note(format!("{}: the settings could not be left there: {error}", directory.display()));
+                self.journal.note(format!("{}: the settings could not be left there: {error}", directory.display()));
             }
         }
     }
@@ -351,16 +353,12 @@ impl Checkpointer {
     fn note_unasked(&mut self) {
         let is_past = |number: &u64| *number <= self.run.completed.generation.number;
         let Some(number) = self.run.unasked.take().filter(|number| !is_past(number)) else { return };
-        self.note(format!(
+        self.journal.note(format!(
             "generation {number} of an earlier run is there, and this run saves without having asked for it: newer checkpoints \
              take the place of that run's. Call restart before the first save to go on from it; to start the job over, call \
              complete or discard at the end of a run, or run `surefoot checkpoint remove {}`",
             self.config.job
         ));
-    }
-
-    fn note(&mut self, text: String) {
-        self.journal.note(text);
     }
 
     /// From here on the session is in the job's journal, and its settings beside it.
@@ -381,11 +379,8 @@ impl Drop for Checkpointer {
         if self.run.is_used {
             return;
         }
-        let (job, rank) = (&self.config.job, self.ranks.rank());
-        let memory = self.config.memory.as_ref().filter(|_| self.tiers.memory.as_ref().is_some_and(Memory::is_unused));
-        let memory = memory.map(|memory| memory.directory.join(job));
-        for directory in memory.into_iter().chain(self.tiers.opened_directories()) {
-            leave_nothing(&directory, job, rank);
+        for directory in self.tiers.unused_directories() {
+            leave_nothing(&directory, &self.config.job, self.ranks.rank());
         }
     }
 }

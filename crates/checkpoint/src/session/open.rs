@@ -76,9 +76,10 @@ impl Checkpointer {
         tiers.memory.iter_mut().for_each(|memory| memory.use_threads(threads));
         let fault = tiers.memory.as_ref().and_then(Memory::fault);
         let (redundancy, weakness) = Redundancy::open(&ranks, &nodes, &config, fault)?;
+        let keeps_budget = tiers.durable.as_ref().is_some_and(|durable| nodes.is_first_at(durable.kind));
         let mut job = Checkpointer {
             journal: Journal::new(&usable, ranks.rank()),
-            schedule: Schedule::new(&config, host, wear, ending),
+            schedule: Schedule::new(&config, host, wear, ending, keeps_budget),
             config,
             ranks,
             nodes,
@@ -91,11 +92,7 @@ impl Checkpointer {
             left_out: None,
             settings: None,
         };
-        if let Some(weakness) = job.weakness.clone() {
-            job.note(weakness);
-        }
-        unchecked.into_iter().for_each(|notice| job.note(notice));
-        media.notices(&job.config).into_iter().for_each(|notice| job.note(notice));
+        job.journal.notes(job.weakness.iter().cloned().chain(unchecked).chain(media.notices(&job.config)));
         job.begin(unopened)?;
         Ok(job)
     }
@@ -109,30 +106,23 @@ impl Checkpointer {
             // What lies there may have higher numbers, and what is taken from here on is newer than that.
             self.run.number += UNSEEN_NUMBERS;
         }
-        let (is_keeper, durable) = (self.keeps_budget(), self.tiers.durable.as_ref());
-        let doubt = self.schedule.resume_budget(&self.ranks, durable.map(|durable| &durable.tier), is_keeper)?;
-        doubt.into_iter().for_each(|doubt| self.note(doubt));
+        let durable = self.tiers.durable.as_ref().map(|durable| &durable.tier);
+        self.journal.notes(self.schedule.resume_budget(&self.ranks, durable)?);
         self.find_completion()?;
         let memory = self.config.memory.as_ref().filter(|_| newest.generation.number == 0);
-        if let Some(said) = memory.and_then(|memory| of_earlier_release(&memory.directory, &self.config.job)) {
-            self.note(said);
-        }
+        self.journal.notes(memory.and_then(|memory| of_earlier_release(&memory.directory, &self.config.job)));
         if let Some(payload_bytes) = self.tiers.last_payload_bytes() {
             self.make_ahead(payload_bytes);
         }
-        for open in open_to_others(&self.config) {
-            self.note(open);
-        }
-        if let Some(doubt) = facts::health_doubt(&self.config.health_file) {
-            self.note(doubt);
-        }
-        if let Some(unopened) = unopened {
-            let policy = self.config.policy.word();
-            self.note(format!(
+        self.journal.notes(open_to_others(&self.config));
+        self.journal.notes(facts::health_doubt(&self.config.health_file));
+        let policy = self.config.policy.word();
+        self.journal.notes(unopened.map(|unopened| {
+            format!(
                 "{unopened}. No checkpoint of any rank goes to that tier until the job restarts, although the policy \
                  ({policy}) asks for it: fix the directory, then restart the job"
-            ));
-        }
+            )
+        }));
         Ok(())
     }
 }

@@ -170,7 +170,7 @@ impl Checkpointer {
             return Ok(Some(inventory));
         }
         expect_nothing_unlooked(&self.tiers.unlooked(&self.ranks, self.run.completed)?)?;
-        self.note(format!(
+        self.journal.note(format!(
             "the job was completed at generation {number}: it starts over; after_completion=continue goes on from there"
         ));
         Ok(None)
@@ -207,8 +207,7 @@ impl Checkpointer {
                     report = self.with_weakness(report);
                     self.come_back_to(key.generation);
                     let read_from = self.run.read_from;
-                    let notes = self.tiers.prune_before(&self.ranks, &self.nodes, key.age(), read_from)?;
-                    notes.into_iter().for_each(|note| self.note(note));
+                    self.journal.notes(self.tiers.prune_before(&self.ranks, &self.nodes, key.age(), read_from)?);
                     return Ok(Some(Restored { report, ..restored }));
                 }
                 Err(why) => {
@@ -260,7 +259,7 @@ impl Checkpointer {
     fn expect_nothing_elsewhere(&mut self) -> Result<(), Error> {
         let (job, directories) = (&self.config.job, self.tiers.job_directories());
         let gone = self.nodes.expect_nothing_elsewhere(&self.ranks, job, &directories, self.run.completed)?;
-        gone.into_iter().for_each(|gone| self.note(gone));
+        self.journal.notes(gone);
         Ok(())
     }
 
@@ -275,7 +274,8 @@ impl Checkpointer {
         // After a run that was completed, what that one left is kept until the next save.
         let nonce = if self.run.completed.generation.number > 0 { u64::MAX } else { 0 };
         self.run.came_back_to = Some(GenerationId { number: self.run.completed.generation.number, nonce });
-        self.note("a first checkpoint was begun and not completed on all ranks: there is nothing to go back to".into());
+        self.journal
+            .note("a first checkpoint was begun and not completed on all ranks: there is nothing to go back to".into());
     }
 
     /// Brings back a generation of as many ranks as there are. The inner error says why it cannot be.
@@ -352,7 +352,7 @@ impl Checkpointer {
         let own = self.tiers.memory.as_mut().map(|memory| memory.forget_newer(restored));
         let held = self.redundancy.forget_newer(restored);
         for failed in own.into_iter().chain([held]).filter_map(Result::err) {
-            self.note(format!("what is newer than generation {} stays in memory: {failed}", restored.number));
+            self.journal.note(format!("what is newer than generation {} stays in memory: {failed}", restored.number));
         }
     }
 
@@ -396,8 +396,7 @@ impl Checkpointer {
         Ok(match kept {
             Ok((manifest, met, incoming)) => {
                 let report = format!("rank {rank}: generation {} {met}", key.generation.number);
-                let is_absence = refused.ends_with(NOTHING_OF_IT);
-                Ok((manifest, if is_absence { report } else { format!("{report}; refused: {refused}") }, incoming))
+                Ok((manifest, after(report, &refused), incoming))
             }
             Err(why) if why.is_empty() || refused.contains(&why) => Err(Error::NothingIntact { why: refused }),
             Err(why) => Err(Error::NothingIntact { why: format!("{refused}, elsewhere: {why}") }),
@@ -449,9 +448,7 @@ impl Checkpointer {
             Ok((manifest, (tally, incoming))) => {
                 let number = generation.number;
                 let report = format!("rank {rank}: generation {number} rebuilt from parity: {}", describe(&tally));
-                let refused = refused.reason();
-                let is_absence = refused.ends_with(NOTHING_OF_IT);
-                Ok((manifest, if is_absence { report } else { format!("{report}; refused: {refused}") }, incoming))
+                Ok((manifest, after(report, &refused.reason()), incoming))
             }
             Err(why) => Err(Error::NothingIntact { why: format!("{}; rebuilt from parity: {why}", refused.reason()) }),
         })
@@ -489,4 +486,9 @@ impl Checkpointer {
         healer.read(&mut |offset, piece| targets.put(offset, piece)).map_err(|lost| lost.to_string())?;
         Ok((healer.tally(), incoming))
     }
+}
+
+/// A report, with why this rank's own copy was refused, if there is one.
+fn after(report: String, refused: &str) -> String {
+    if refused.ends_with(NOTHING_OF_IT) { report } else { format!("{report}; refused: {refused}") }
 }

@@ -13,6 +13,7 @@ const EPOCH_OF_CLOCK_MAX: u64 = u64::MAX / 2;
 const NUMBER_FOUND_MAX: u64 = u64::MAX / 2;
 
 /// One run, as a rank knows it.
+#[derive(Default)]
 pub(super) struct Run {
     /// This run, later than every one that it found.
     pub(super) epoch: u64,
@@ -50,21 +51,5 @@ impl Run {
     pub(super) fn goes_on_after(&mut self, found: Age) {
         self.number = self.number.max(found.generation.number.min(NUMBER_FOUND_MAX));
         self.epoch = self.epoch.max(found.epoch.saturating_add(1));
-    }
-}
-
-impl Default for Run {
-    fn default() -> Self {
-        Run {
-            epoch: 0,
-            number: 0,
-            newest: None,
-            read_from: None,
-            came_back_to: None,
-            unasked: None,
-            completed: Age::NONE,
-            resized_at: None,
-            is_used: false,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Takes a checkpoint: into memory, to the partner, to the durable tier.
 
 use crate::Error;
-use crate::controller::{Decision, Place, Situation, Visible};
+use crate::controller::{Place, Situation, Visible};
 use crate::generation::{GenerationId, Manifest};
 use crate::session::Checkpointer;
 use crate::session::files::Contents;
@@ -21,14 +21,15 @@ const ARRIVALS_MAX: usize = 4;
 
 impl Checkpointer {
     /// What decides, and what it looks at.
-    fn scheduling(&mut self) -> (&mut Schedule, Around<'_>) {
+    pub(super) fn scheduling(&mut self) -> (&mut Schedule, Around<'_>) {
         let Checkpointer { config, ranks, nodes, regions, files, tiers, schedule, .. } = self;
         (schedule, Around { config, ranks, nodes, regions, files, tiers })
     }
 
-    fn look_at_drive(&mut self) -> DriveFacts {
+    /// What is known of the drive now.
+    pub(super) fn look_at_drive(&mut self) -> DriveFacts {
         let (facts, notice) = self.schedule.look_at_drive(&self.config);
-        notice.into_iter().for_each(|notice| self.note(notice));
+        self.journal.notes(notice);
         facts
     }
 
@@ -58,43 +59,10 @@ impl Checkpointer {
         }
     }
 
-    /// What all know, where this rank writes so many bytes of a checkpoint that was decided on before. Collective.
-    pub(super) fn situation_of_late(&mut self, own_bytes: u64) -> Result<Situation, Error> {
-        let drive = self.look_at_drive();
-        let (schedule, around) = self.scheduling();
-        schedule.situation_of_late(&around, own_bytes, drive)
-    }
-
-    /// What the next checkpoint needs in each tier of this rank, and what is free there.
-    pub(super) fn room_said(&mut self) -> String {
-        let (schedule, around) = self.scheduling();
-        schedule.room_said(&around)
-    }
-
-    /// Says that none was taken.
-    pub(super) fn watch_age(&mut self, decision: &Decision, situation: &Situation) {
-        let has_newest = self.run.newest.is_some();
-        let said = self.schedule.watch_age(decision, situation, (&self.tiers, has_newest));
-        said.into_iter().for_each(|said| self.note(said));
-    }
-
-    /// Says that the durable tier takes none.
-    pub(super) fn watch_durable(&mut self, decision: &Decision, situation: &Situation) {
-        let (schedule, around) = self.scheduling();
-        let said = schedule.watch_durable(&around, decision, situation);
-        said.into_iter().for_each(|said| self.note(said));
-    }
-
-    /// Whether this rank keeps the drive's budget: the first of those that share its directory.
-    pub(super) fn keeps_budget(&self) -> bool {
-        self.tiers.durable.as_ref().is_some_and(|durable| self.nodes.is_first_at(durable.kind))
-    }
-
     /// Says that the drive's budget could not be kept.
     fn note_unkept(&mut self, unkept: Option<Error>) {
-        if let Some(error) = unkept {
-            self.note(format!("the drive's budget is not kept for the next start: {error}"));
-        }
+        let said = |error| format!("the drive's budget is not kept for the next start: {error}");
+        self.journal.notes(unkept.map(said));
     }
 
     /// Takes the checkpoint that was decided on, after waiting so long for the former.
@@ -123,8 +91,8 @@ impl Checkpointer {
         match decision.place {
             Place::Durable => self.save_durable(&manifest, &contents, situation, begun)?,
             place => {
-                let (is_keeper, durable) = (self.keeps_budget(), self.tiers.durable.as_ref());
-                let unkept = self.schedule.spend_memory(situation, durable.map(|durable| &durable.tier), is_keeper);
+                let durable = self.tiers.durable.as_ref().map(|durable| &durable.tier);
+                let unkept = self.schedule.spend_memory(situation, durable);
                 self.note_unkept(unkept);
                 self.save_in_memory(manifest, &contents)?;
                 preparing_s = self.tiers.memory.as_ref().map_or(0.0, |memory| memory.preparing().as_secs_f64());
@@ -151,8 +119,7 @@ impl Checkpointer {
         self.run.newest = Some((generation, begun));
         self.release_memory(generation);
         let (directories, is_in_memory) = (self.tiers.job_directories(), decision.place != Place::Durable);
-        let unwritten = self.nodes.write_placement(&directories, self.run.epoch, is_in_memory);
-        unwritten.into_iter().for_each(|unwritten| self.note(unwritten));
+        self.journal.notes(self.nodes.write_placement(&directories, self.run.epoch, is_in_memory));
         Ok(Saved { generation: Some(generation), decision, payload_bytes, visible_s })
     }
 
@@ -165,7 +132,7 @@ impl Checkpointer {
         if self.nodes.is_first_at(Tier::Memory) {
             let released = node::release_unused(&memory.directory, &self.config.job, complete);
             if let Err(error) = released {
-                self.note(format!("memory of ranks that run here no more is still taken: {error}"));
+                self.journal.note(format!("memory of ranks that run here no more is still taken: {error}"));
             }
         }
     }
@@ -196,7 +163,7 @@ impl Checkpointer {
         let slot =
             told_on_all(self.ranks.all_or_none(saved))?.inspect_err(|_| self.tiers.forget_number(self.run.number))?;
         if let Some(Err(error)) = self.tiers.memory.as_mut().map(|memory| memory.complete(slot)) {
-            self.note(format!("generation {} is not marked as complete: {error}", self.run.number));
+            self.journal.note(format!("generation {} is not marked as complete: {error}", self.run.number));
         }
         self.hand_over(slot)
     }
@@ -204,7 +171,7 @@ impl Checkpointer {
     /// Lets what is in memory, taken at `begun`, go on to the durable tier in the background.
     fn start_drain(&mut self, generation: GenerationId, situation: &Situation, begun: Instant) -> Result<(), Error> {
         let content = self.ranks.all_or_none(self.tiers.content_of(generation))?;
-        let left = self.schedule.spend(situation, self.keeps_budget());
+        let left = self.schedule.spend(situation);
         if let Some(durable) = &mut self.tiers.durable {
             durable.drain = Some(Drain::start(&durable.tier, content, begun, left));
         }
@@ -222,7 +189,7 @@ impl Checkpointer {
         let content = match told_on_all(self.ranks.all_or_none(content))? {
             Ok(content) => content,
             Err(error) => {
-                self.note(not_there(Tier::Shared, generation, &error));
+                self.journal.note(not_there(Tier::Shared, generation, &error));
                 return Ok(());
             }
         };
@@ -241,7 +208,7 @@ impl Checkpointer {
         let image = self.tiers.image_in(slot);
         if let Err(error) = told_on_all(self.redundancy.keep(&self.ranks, image))? {
             let what = self.redundancy.missing();
-            self.note(format!("generation {} has {what}: {error}", self.run.number));
+            self.journal.note(format!("generation {} has {what}: {error}", self.run.number));
         }
         Ok(())
     }
@@ -253,7 +220,7 @@ impl Checkpointer {
         situation: &Situation,
         begun: Instant,
     ) -> Result<(), Error> {
-        let left = self.schedule.spend(situation, self.keeps_budget());
+        let left = self.schedule.spend(situation);
         let Some(durable) = &mut self.tiers.durable else {
             return Err(Error::Option { option: "durable", why: "there is no such tier".into() });
         };
@@ -282,8 +249,7 @@ impl Checkpointer {
     fn write_durable(&mut self, which: Which) {
         let Some(target) = self.tiers.target_mut(which).filter(|target| !target.is_noted) else { return };
         target.is_noted = true;
-        let unwritten = self.nodes.write_durable(target.kind, target.tier.directory(), self.run.epoch);
-        unwritten.into_iter().for_each(|unwritten| self.note(unwritten));
+        self.journal.notes(self.nodes.write_durable(target.kind, target.tier.directory(), self.run.epoch));
     }
 
     /// Waits for what is on its way on any rank, and takes note that it has arrived.
@@ -324,7 +290,7 @@ impl Checkpointer {
                     self.schedule.course.failed();
                 }
                 self.journal.not_durable(kind, generation, &error.to_string());
-                self.note(format!("{}; {again}", not_there(kind, generation, &error)));
+                self.journal.note(format!("{}; {again}", not_there(kind, generation, &error)));
                 Some(error)
             }
         };
@@ -353,7 +319,7 @@ impl Checkpointer {
             0 => String::new(),
             pages => format!("; {pages} of its pages had gone bad before and were repaired on the way"),
         };
-        self.note(match (kind, volatile) {
+        self.journal.note(match (kind, volatile) {
             (_, Some(why)) => format!("generation {number} is written, after {took_s:.1} s; {why}{healed}"),
             (Tier::Memory | Tier::Durable, None) if !is_known => {
                 format!("generation {number} is {place}, after {took_s:.1} s: whether it survives a loss of power is not known{healed}")

@@ -14,7 +14,7 @@ const SENTENCE_CHARACTERS_MAX: usize = 300;
 
 impl Journal {
     /// Writes down that the session begins, and has each file of the journal begin with that.
-    pub(in crate::session) fn opened(&mut self, config: &Config, ranks: u32, weakness: Option<&str>) {
+    pub fn opened(&mut self, config: &Config, ranks: u32, weakness: Option<&str>) {
         let shared = config.shared.as_ref().map(|shared| &shared.directory);
         // As the kernel calls it, whatever links lead there.
         let shared = shared.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
@@ -31,7 +31,7 @@ impl Journal {
     }
 
     /// Writes down a decision whose checkpoint was taken, or failed.
-    pub(in crate::session) fn decided(
+    pub fn decided(
         &mut self,
         policy: &Policy,
         decision: &Decision,
@@ -73,7 +73,7 @@ impl Journal {
     }
 
     /// Writes down what the job was told when it asked, if that is another answer than the last time.
-    pub(in crate::session) fn answered(&mut self, decision: &Decision, situation: &Situation) {
+    pub fn answered(&mut self, decision: &Decision, situation: &Situation) {
         if self.directory().is_none() {
             return;
         }
@@ -89,7 +89,7 @@ impl Journal {
 
     /// Writes down that a checkpoint came to a durable tier, which is not durable where its medium is not known; bytes of all
     /// ranks.
-    pub(in crate::session) fn arrived(
+    pub fn arrived(
         &mut self,
         kind: Tier,
         generation: GenerationId,
@@ -102,17 +102,13 @@ impl Journal {
     }
 
     /// Writes down that one did not, and why.
-    pub(in crate::session) fn not_durable(&mut self, kind: Tier, generation: GenerationId, why: &str) {
+    pub fn not_durable(&mut self, kind: Tier, generation: GenerationId, why: &str) {
         let (tier, why) = (kind.as_str().to_owned(), sentence(why));
         self.append(JournalEvent::NotDurable { tier, generation: generation.number, why });
     }
 
     /// Writes down what a restart came back to; `read_from` is what this rank read last, and where.
-    pub(in crate::session) fn restarted(
-        &mut self,
-        restored: &Result<Option<Restored>, Error>,
-        read_from: Option<(Tier, GenerationId)>,
-    ) {
+    pub fn restarted(&mut self, restored: &Result<Option<Restored>, Error>, read_from: Option<(Tier, GenerationId)>) {
         let mut tier = None;
         let (generation, outcome, report) = match restored {
             Ok(Some(restored)) => {

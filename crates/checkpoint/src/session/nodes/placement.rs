@@ -209,12 +209,7 @@ type Directories = [(Tier, PathBuf)];
 impl Nodes {
     /// Writes down on which nodes this run saves, after its first checkpoint: once on each node, and in the shared
     /// directory; and, once, that one is complete in memory. Returns a notice where that fails. Not collective.
-    pub(in crate::session) fn write_placement(
-        &mut self,
-        directories: &Directories,
-        epoch: u64,
-        is_in_memory: bool,
-    ) -> Vec<String> {
+    pub fn write_placement(&mut self, directories: &Directories, epoch: u64, is_in_memory: bool) -> Vec<String> {
         let is_placed = std::mem::replace(&mut self.written.is_placed, true);
         let is_new_in_memory = is_in_memory && !std::mem::replace(&mut self.written.is_in_memory, true);
         if is_placed && !is_new_in_memory {
@@ -232,7 +227,7 @@ impl Nodes {
 
     /// Writes down that a checkpoint is complete in a durable tier: what is not there later was lost, and not never written.
     /// Returns a notice where that fails. Not collective.
-    pub(in crate::session) fn write_durable(&self, tier: Tier, directory: &Path, epoch: u64) -> Option<String> {
+    pub fn write_durable(&self, tier: Tier, directory: &Path, epoch: u64) -> Option<String> {
         if !self.is_first_at(tier) {
             return None;
         }
@@ -261,7 +256,7 @@ impl Nodes {
 
     /// For each generation that is not whole within reach, what is missing and where it lies. Collective; no words are
     /// exchanged where all are whole.
-    pub(in crate::session) fn whereabouts(
+    pub fn whereabouts(
         &self,
         ranks: &Ranks,
         directories: &Directories,
@@ -307,11 +302,7 @@ impl Nodes {
         let own = match lost.is_empty() {
             true => Ok(()),
             false => {
-                let names = |kind: &dyn Fn(&PathBuf) -> String| {
-                    lost.iter().map(|directory| kind(directory)).collect::<Vec<_>>().join(" and ")
-                };
-                let shown = names(&|directory| directory.display().to_string());
-                let files = names(&|directory| directory.join(NODES).display().to_string());
+                let (shown, files) = (joined(lost.iter().copied()), files_in(lost.iter().copied()));
                 let name = self.own_name();
                 Err(Error::NothingIntact {
                     why: format!(
@@ -329,7 +320,7 @@ impl Nodes {
 
     /// Refuses to begin anew where a run saved on nodes that are not of this job: its checkpoints may be there. Returns a notice
     /// where they were in memory that is gone. `completed` is the age of the mark of a completed job. Collective.
-    pub(in crate::session) fn expect_nothing_elsewhere(
+    pub fn expect_nothing_elsewhere(
         &self,
         ranks: &Ranks,
         job: &str,
@@ -357,18 +348,25 @@ impl Nodes {
                     .into(),
             ));
         }
-        let files: Vec<String> =
-            directories.iter().map(|(_, directory)| directory.join(NODES).display().to_string()).collect();
         Err(Error::NothingIntact {
             why: format!(
                 "job {job:?} saved checkpoints on {}, which {} of this run, and none can be reached: start it on the nodes where \
                  it ran, or, to start over, remove {}",
                 away.join(", "),
                 if away.len() == 1 { "is no node" } else { "are no nodes" },
-                files.join(" and ")
+                files_in(directories.iter().map(|(_, directory)| directory))
             ),
         })
     }
+}
+
+fn joined(paths: impl Iterator<Item = impl AsRef<Path>>) -> String {
+    paths.map(|path| path.as_ref().display().to_string()).collect::<Vec<_>>().join(" and ")
+}
+
+/// The files of nodes in these directories.
+fn files_in<'a>(directories: impl Iterator<Item = &'a PathBuf>) -> String {
+    joined(directories.map(|directory| directory.join(NODES)))
 }
 
 /// Adds a run to the file in a directory. One that cannot be read is left as it is: it may say where earlier runs saved.

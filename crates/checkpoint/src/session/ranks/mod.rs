@@ -20,7 +20,7 @@ mod settings;
 mod tests;
 mod tree;
 
-pub(super) use call::{Call, ranks_in_words};
+pub(super) use call::{Call, ranks_in_words, stretches};
 pub(super) use gathered::{Gathered, OfDrives, OfNode, flag};
 pub(super) use message::{BYTES, Message, OfRoot};
 pub(super) use settings::digest;

@@ -6,14 +6,14 @@ use super::scan::reachers;
 use crate::generation::{Key, Manifest};
 use crate::image::Healer;
 use crate::session::nodes::Nodes;
-use crate::session::ranks::Ranks;
+use crate::session::ranks::{Ranks, told_on_all};
 use crate::session::tiers::{Reached, StoredIn};
 use crate::{Disk, Error, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which file of a rank is brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::session) enum Wanted {
+pub enum Wanted {
     /// Its image in memory, with its own parity.
     Image,
     /// The rows that it keeps of the parity of its group.
@@ -26,7 +26,7 @@ impl Inventory {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub(in crate::session) fn bring(
+    pub fn bring(
         &self,
         ranks: &Ranks,
         nodes: &Nodes,
@@ -69,11 +69,8 @@ impl Inventory {
         let mut content = vec![0; bytes.unwrap_or(0)];
         let wish = Wish { part: rank, offset: 0, bytes: content.len() as u64, into: content.as_mut_ptr() };
         let wishes = if content.is_empty() { Vec::new() } else { vec![wish] };
-        match fetch(ranks, &servers, &mine, &wishes) {
-            Ok(()) => Ok(wanted.map(|manifest| (manifest, content))),
-            Err(Error::Group { why }) => Err(Error::Group { why }),
-            Err(_) => Ok(None),
-        }
+        let brought = told_on_all(fetch(ranks, &servers, &mine, &wishes))?;
+        Ok(wanted.filter(|_| brought.is_ok()).map(|manifest| (manifest, content)))
     }
 }
 

@@ -84,7 +84,7 @@ impl Heard {
 
 /// What all ranks reach, and this one itself.
 #[derive(Default)]
-pub(in crate::session) struct Inventory {
+pub struct Inventory {
     pub(super) job: String,
     pub(super) found: Found,
     pub(super) parts: Vec<Told>,
@@ -96,7 +96,7 @@ pub(in crate::session) struct Inventory {
 impl Inventory {
     /// Generations that can be brought back whole, the newest first: every part is within reach of a rank or, for a job of
     /// `size` ranks, may be rebuilt from parity.
-    pub(in crate::session) fn keys(&self, size: u32) -> Vec<Key> {
+    pub fn keys(&self, size: u32) -> Vec<Key> {
         let mut keys: BTreeSet<Key> = scan::complete(&self.parts).into_iter().collect();
         let with_rebuilt: Vec<Told> = self.parts.iter().chain(&self.rebuilt).cloned().collect();
         keys.extend(scan::complete(&with_rebuilt).into_iter().filter(|key| key.ranks == size));
@@ -104,7 +104,7 @@ impl Inventory {
     }
 
     /// All generations of which any rank reaches anything, the newest first.
-    pub(in crate::session) fn seen(&self) -> Vec<Key> {
+    pub fn seen(&self) -> Vec<Key> {
         let all: BTreeSet<Key> = self.parts.iter().chain(&self.rows).flatten().map(|(key, _)| *key).collect();
         all.into_iter().rev().collect()
     }
@@ -115,7 +115,7 @@ impl Inventory {
     }
 
     /// All generations of which any rank reaches anything, the newest first, with the ranks whose parts nobody reaches.
-    pub(in crate::session) fn all_missing(&self) -> Vec<(Key, Vec<(u32, u32)>)> {
+    pub fn all_missing(&self) -> Vec<(Key, Vec<(u32, u32)>)> {
         self.seen().iter().map(|key| (*key, self.missing(key))).collect()
     }
 
@@ -142,7 +142,7 @@ impl Inventory {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub(in crate::session) fn of(
+    pub fn of(
         (ranks, nodes, job): (&Ranks, &Nodes, &str),
         tiers: &Tiers,
         redundancy: &Redundancy,

@@ -21,18 +21,18 @@ struct Proofs {
 
 /// Parts that ranks proved, the same on all ranks but for what each has itself.
 #[derive(Default)]
-pub(in crate::session) struct Proved {
+pub struct Proved {
     /// By part: its manifest, the rank that proved it and gives of it, and what that met.
-    pub(in crate::session) parts: BTreeMap<u32, (Manifest, u32, String)>,
+    pub parts: BTreeMap<u32, (Manifest, u32, String)>,
     /// Those that this rank proved.
-    pub(in crate::session) mine: BTreeMap<u32, Reached>,
+    pub mine: BTreeMap<u32, Reached>,
     /// By part, what a copy was refused for.
-    pub(in crate::session) refused: Vec<(u32, String)>,
+    pub refused: Vec<(u32, String)>,
 }
 
 impl Proved {
     /// By part, who gives of it; of a part that nobody proved no rank does.
-    pub(in crate::session) fn servers(&self, parts: u32) -> Vec<u32> {
+    pub fn servers(&self, parts: u32) -> Vec<u32> {
         (0..parts).map(|part| self.parts.get(&part).map_or(u32::MAX, |(_, server, _)| *server)).collect()
     }
 }
@@ -40,7 +40,7 @@ impl Proved {
 impl Inventory {
     /// Has these parts of a generation proved, each by a rank that reaches it; so many are asked one after the other, one of
     /// each node before the second of any. Collective.
-    pub(in crate::session) fn prove_parts(
+    pub fn prove_parts(
         &self,
         ranks: &Ranks,
         nodes: &Nodes,

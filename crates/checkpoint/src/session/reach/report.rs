@@ -16,7 +16,7 @@ const WHEREABOUTS_MAX: usize = 4;
 impl Inventory {
     /// What is said where this generation comes back. `whereabouts` says of each that is not whole within reach what is missing,
     /// `completed` is the age of the mark of a completed job.
-    pub(in crate::session) fn doubts(
+    pub fn doubts(
         &self,
         tiers: &Tiers,
         completed: Age,
@@ -34,7 +34,7 @@ impl Inventory {
 
     /// What is missing of the newest generations that all ranks had and that are not whole within reach, down to this one; where
     /// none is known to have been on all ranks, of the newest.
-    pub(in crate::session) fn newest_of(&self, whereabouts: &BTreeMap<Key, String>, until: Option<Key>) -> Vec<String> {
+    pub fn newest_of(&self, whereabouts: &BTreeMap<Key, String>, until: Option<Key>) -> Vec<String> {
         let said = |(key, missing): (&Key, &String)| format!("generation {}: {missing}", key.generation.number);
         let newer = || whereabouts.iter().rev().filter(|(key, _)| until.is_none_or(|until| **key > until));
         let mut lines: Vec<String> =

@@ -1,7 +1,7 @@
 //! What parts of which generations a rank can reach, of however many ranks they are.
 
 use crate::generation::{Age, Key, Manifest};
-use crate::session::ranks::Ranks;
+use crate::session::ranks::{Ranks, stretches};
 use crate::session::tiers::{Reached, StoredIn, Tiers};
 use crate::tier::node::KeptFor;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,25 +11,25 @@ use surefoot_model::CheckpointTier as Tier;
 const KEYS_MAX: usize = 64;
 
 /// By generation and rank, the copies that this rank can reach, the fastest first.
-pub(in crate::session) type Reach = BTreeMap<Key, BTreeMap<u32, Vec<Reached>>>;
+pub type Reach = BTreeMap<Key, BTreeMap<u32, Vec<Reached>>>;
 
 /// Parts by generation, as ranks of a job tell each other: stretches of ranks, the last one included.
-pub(in crate::session) type Told = Vec<(Key, Vec<(u32, u32)>)>;
+pub type Told = Vec<(Key, Vec<(u32, u32)>)>;
 
 /// What this rank can reach.
 #[derive(Default)]
-pub(in crate::session) struct Found {
+pub struct Found {
     /// Parts.
-    pub(in crate::session) reach: Reach,
+    pub reach: Reach,
     /// Rows of parity, by generation and the rank that kept them.
-    pub(in crate::session) rows: Reach,
+    pub rows: Reach,
     /// Generations that all ranks had, as marks here say.
-    pub(in crate::session) marked: BTreeSet<Key>,
+    pub marked: BTreeSet<Key>,
 }
 
 /// How much of the shared directory each rank looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::session) enum Breadth {
+pub enum Breadth {
     /// Its own part of each generation of as many ranks as there are, and its share of those of others.
     SameRanks,
     /// Its share of all, whichever ranks there were.
@@ -94,22 +94,12 @@ impl Found {
 }
 
 /// What this rank tells the others of what it can reach.
-pub(in crate::session) fn told(reach: &Reach) -> Told {
-    let stretches = |parts: &BTreeMap<u32, Vec<Reached>>| {
-        let mut stretches: Vec<(u32, u32)> = Vec::new();
-        for &rank in parts.keys() {
-            match stretches.last_mut() {
-                Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
-                _ => stretches.push((rank, rank)),
-            }
-        }
-        stretches
-    };
-    reach.iter().map(|(key, parts)| (*key, stretches(parts))).collect()
+pub fn told(reach: &Reach) -> Told {
+    reach.iter().map(|(key, parts)| (*key, stretches(parts.keys()))).collect()
 }
 
 /// Generations of which every part is within reach of some rank, newest first.
-pub(in crate::session) fn complete(all: &[Told]) -> Vec<Key> {
+pub fn complete(all: &[Told]) -> Vec<Key> {
     let mut of_keys: BTreeMap<Key, BTreeSet<(u32, u32)>> = BTreeMap::new();
     for (key, stretches) in all.iter().flatten() {
         of_keys.entry(*key).or_default().extend(stretches.iter().filter(|(first, last)| first <= last));
@@ -129,7 +119,7 @@ pub(in crate::session) fn complete(all: &[Told]) -> Vec<Key> {
 /// Which ranks of the job can reach a part, one of each machine before the second of any.
 ///
 /// `hosts` has a number for the machine of each rank.
-pub(in crate::session) fn reachers(all: &[Told], hosts: &[u32], key: Key, part: u32) -> Vec<u32> {
+pub fn reachers(all: &[Told], hosts: &[u32], key: Key, part: u32) -> Vec<u32> {
     let has = |told: &Told| {
         told.iter()
             .any(|(of, stretches)| *of == key && stretches.iter().any(|&(first, last)| (first..=last).contains(&part)))

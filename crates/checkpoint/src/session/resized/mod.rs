@@ -69,13 +69,9 @@ impl Resized {
     /// What there is: the rank that saved it, the name of the region, or `file:` and that of the routed file, and its
     /// length; by rank, in the order in which each rank registered them.
     pub fn entries(&self) -> impl Iterator<Item = (u32, &str, u64)> {
-        let of = |part: &Manifest, entry: &RegionEntry| (part.rank, entry.bytes);
-        self.parts.iter().flat_map(move |part| {
-            part.regions.iter().map(move |entry| {
-                let (rank, bytes) = of(part, entry);
-                (rank, entry.name.as_str(), bytes)
-            })
-        })
+        self.parts
+            .iter()
+            .flat_map(|part| part.regions.iter().map(|entry| (part.rank, entry.name.as_str(), entry.bytes)))
     }
 
     /// Has every part of a generation proved by a rank that reaches it; says why where one cannot be.

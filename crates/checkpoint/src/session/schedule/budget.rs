@@ -33,14 +33,9 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub(in crate::session) fn resume_budget(
-        &mut self,
-        ranks: &Ranks,
-        durable: Option<&Durable>,
-        is_keeper: bool,
-    ) -> Result<Option<String>, Error> {
+    pub fn resume_budget(&mut self, ranks: &Ranks, durable: Option<&Durable>) -> Result<Option<String>, Error> {
         let Some(durable) = durable else { return Ok(None) };
-        let (own, doubt) = if is_keeper { find_budget(durable) } else { (None, None) };
+        let (own, doubt) = if self.keeps_budget { find_budget(durable) } else { (None, None) };
         // What is told is the larger, the less is left; 0 where nothing is known.
         let word = |number: f64| !ordered(number);
         let least = ranks.most(own.map_or(0, |[left, _]| word(left)))?;
@@ -55,30 +50,25 @@ impl Schedule {
     }
 
     /// Takes the checkpoint that is about to be written off the budget; returns what is left, where this rank keeps it.
-    pub(in crate::session) fn spend(&mut self, situation: &Situation, is_keeper: bool) -> Option<Budget> {
-        self.spend_bytes(situation, situation.size_bytes, is_keeper)
+    pub fn spend(&mut self, situation: &Situation) -> Option<Budget> {
+        self.spend_bytes(situation, situation.size_bytes)
     }
 
-    fn spend_bytes(&mut self, situation: &Situation, bytes: f64, is_keeper: bool) -> Option<Budget> {
+    fn spend_bytes(&mut self, situation: &Situation, bytes: f64) -> Option<Budget> {
         // Where the program said where to, no decision has looked at the budget yet.
         self.controller.refill(situation);
         self.controller.spend(bytes);
-        let left_bytes = self.controller.budget_bytes().filter(|_| is_keeper)?;
+        let left_bytes = self.controller.budget_bytes().filter(|_| self.keeps_budget)?;
         // A drive without a rated life left may take all at once, and that is no number to go on with.
         left_bytes.is_finite().then(|| Budget { left_bytes, realtime_ns: clock::realtime_ns() })
     }
 
     /// Takes a checkpoint in a memory tier that lies on a disk off the budget; returns why that could not be kept.
-    pub(in crate::session) fn spend_memory(
-        &mut self,
-        situation: &Situation,
-        durable: Option<&Durable>,
-        is_keeper: bool,
-    ) -> Option<Error> {
+    pub fn spend_memory(&mut self, situation: &Situation, durable: Option<&Durable>) -> Option<Error> {
         if situation.memory_wear_bytes <= 0.0 {
             return None;
         }
-        let left = self.spend_bytes(situation, situation.memory_wear_bytes, is_keeper);
+        let left = self.spend_bytes(situation, situation.memory_wear_bytes);
         let durable = durable.filter(|durable| durable.fault().is_none());
         left.zip(durable).and_then(|(left, durable)| durable.keep_budget(&left).err())
     }

@@ -25,7 +25,7 @@ const PLACES: [Place; 4] = [Place::Skip, Place::Memory, Place::Both, Place::Dura
 
 /// What the policy is asked.
 #[derive(Debug, Clone)]
-pub(in crate::session) enum Question {
+pub enum Question {
     /// Whether a checkpoint is worth its time now.
     Need,
     /// Where the one that is taken now goes, if the program does not say.
@@ -33,15 +33,15 @@ pub(in crate::session) enum Question {
 }
 
 /// What all ranks decided.
-pub(in crate::session) struct Decided {
-    pub(in crate::session) decision: Decision,
-    pub(in crate::session) situation: Situation,
+pub struct Decided {
+    pub decision: Decision,
+    pub situation: Situation,
     /// Whether the shared directory gets it, too.
-    pub(in crate::session) is_shared: bool,
+    pub is_shared: bool,
     /// Whether it is taken because the program is to end.
-    pub(in crate::session) is_last: bool,
+    pub is_last: bool,
     /// What rank 0 says, and whether a rank cannot save.
-    pub(in crate::session) told: Message,
+    pub told: Message,
 }
 
 /// What a decision goes by, beside the situation.
@@ -88,24 +88,24 @@ impl Rules<'_> {
 }
 
 /// What a decision looks at beside its own course.
-pub(in crate::session) struct Around<'a> {
-    pub(in crate::session) config: &'a Config,
-    pub(in crate::session) ranks: &'a Ranks,
-    pub(in crate::session) nodes: &'a Nodes,
-    pub(in crate::session) regions: &'a Regions,
-    pub(in crate::session) files: &'a Files,
-    pub(in crate::session) tiers: &'a Tiers,
+pub struct Around<'a> {
+    pub config: &'a Config,
+    pub ranks: &'a Ranks,
+    pub nodes: &'a Nodes,
+    pub regions: &'a Regions,
+    pub files: &'a Files,
+    pub tiers: &'a Tiers,
 }
 
 /// What all ranks were told when one asked.
-pub(in crate::session) struct Asked {
+pub struct Asked {
     now_s: f64,
     told: Message,
 }
 
 impl Asked {
     /// Where what is on its way on this rank has arrived on all, in [`Which::Durable`] and [`Which::Shared`].
-    pub(in crate::session) fn arrived(&self, tiers: &Tiers) -> Vec<Which> {
+    pub fn arrived(&self, tiers: &Tiers) -> Vec<Which> {
         let writes = [(Which::Durable, flag::WRITES_DURABLE), (Which::Shared, flag::WRITES_SHARED)];
         let arrived = |(which, flag)| (tiers.is_on_its_way(which) && !self.told.gathered.has(flag)).then_some(which);
         writes.into_iter().filter_map(arrived).collect()
@@ -113,7 +113,7 @@ impl Asked {
 }
 
 /// A decision that is not the policy's.
-pub(in crate::session) fn asked_for(place: Place, why: &str) -> Decision {
+pub fn asked_for(place: Place, why: &str) -> Decision {
     Decision { place, reasons: vec![why.to_owned()], is_refused: false }
 }
 
@@ -133,7 +133,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub(in crate::session) fn ask(
+    pub fn ask(
         &self,
         around: &Around<'_>,
         question: &Question,
@@ -153,7 +153,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub(in crate::session) fn situation_of_late(
+    pub fn situation_of_late(
         &self,
         around: &Around<'_>,
         own_bytes: u64,
@@ -195,12 +195,7 @@ impl Schedule {
     }
 
     /// What rank 0 said, with the reasons.
-    pub(in crate::session) fn decided(
-        &mut self,
-        around: &Around<'_>,
-        question: &Question,
-        asked: Asked,
-    ) -> Result<Decided, Error> {
+    pub fn decided(&mut self, around: &Around<'_>, question: &Question, asked: Asked) -> Result<Decided, Error> {
         let Asked { now_s, told } = asked;
         self.course.called(now_s);
         let (situation, shared) = facts::together(&told.gathered, &told.of_root, self.known(around));
@@ -265,7 +260,7 @@ impl Schedule {
 
     /// What the next checkpoint needs in each tier of this rank, and what is free there; another rank may be the one without
     /// room.
-    pub(in crate::session) fn room_said(&self, around: &Around<'_>) -> String {
+    pub fn room_said(&self, around: &Around<'_>) -> String {
         let facts = self.facts(around, 0.0, drive::DriveFacts::default());
         let said = |directory: &Path, needed_bytes: u64, free_bytes: Option<u64>| {
             let free = free_bytes.map_or_else(|| "an unknown number of".to_owned(), |bytes| bytes.to_string());
@@ -291,7 +286,7 @@ impl Schedule {
     }
 
     /// Why the durable tier takes none of this rank, and what can be done.
-    pub(in crate::session) fn durable_room_said(&self, around: &Around<'_>) -> Option<String> {
+    pub fn durable_room_said(&self, around: &Around<'_>) -> Option<String> {
         let durable = around.tiers.durable.as_ref()?;
         let facts = self.facts(around, 0.0, drive::DriveFacts::default());
         let (place, needed) = (durable.tier.directory().display(), facts.durable_needed_bytes);

@@ -16,7 +16,7 @@ const STALE_S: f64 = 86_400.0;
 
 /// What one rank knows of its drive; numbers are finite.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(in crate::session) struct DriveFacts {
+pub struct DriveFacts {
     /// Rated bytes, written bytes, seconds that remain and seconds of rated life; `None` where they are not known.
     numbers: Option<[f64; 4]>,
     /// What it is known from, or why it is not.
@@ -36,7 +36,7 @@ impl DriveFacts {
     }
 
     /// What the first rank of a node tells the others.
-    pub(in crate::session) fn told(&self, node: u32, granted_share: f64) -> OfDrives {
+    pub fn told(&self, node: u32, granted_share: f64) -> OfDrives {
         OfDrives {
             node_count: 1,
             known_count: u64::from(self.numbers.is_some()),
@@ -49,7 +49,7 @@ impl DriveFacts {
 }
 
 /// Of the drives of all nodes the one that bears least, and what is known of it: the same on all ranks.
-pub(in crate::session) fn of_all(drives: &OfDrives) -> (Option<Drive>, String) {
+pub fn of_all(drives: &OfDrives) -> (Option<Drive>, String) {
     let (known_count, nodes) = (drives.known_count, drives.node_count);
     let facts = DriveFacts { numbers: (known_count > 0).then_some(drives.numbers), said: drives.said.clone() };
     match facts.drive() {
@@ -63,7 +63,7 @@ pub(in crate::session) fn of_all(drives: &OfDrives) -> (Option<Drive>, String) {
 }
 
 /// The share of the drive's rating that the policy may use up.
-pub(in crate::session) fn granted_share(policy: &Policy) -> f64 {
+pub fn granted_share(policy: &Policy) -> f64 {
     match policy {
         Policy::Surefoot(surefoot) => surefoot.granted_share,
         Policy::Paper(_) | Policy::Fixed(_) => 1.0,
@@ -72,7 +72,7 @@ pub(in crate::session) fn granted_share(policy: &Policy) -> f64 {
 
 impl Schedule {
     /// What is known of the drive now, and a notice. A shared directory in the SSD's place has no drive of this node.
-    pub(in crate::session) fn look_at_drive(&mut self, config: &Config) -> (DriveFacts, Option<String>) {
+    pub fn look_at_drive(&mut self, config: &Config) -> (DriveFacts, Option<String>) {
         let endurance = match &config.durable {
             Some(durable) => durable.endurance,
             None if self.memory_wear_factor > 0.0 => Endurance::default(),
@@ -88,7 +88,7 @@ type Stamp = (u64, i64, i64, u64);
 
 /// The published file, read when it changes.
 #[derive(Debug)]
-pub(in crate::session) struct DriveFile {
+pub struct DriveFile {
     path: Option<PathBuf>,
     /// The numbers of the devices that are written to: the durable directory's, and that of a memory tier that is not in memory.
     device_numbers: Vec<String>,

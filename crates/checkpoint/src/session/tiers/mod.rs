@@ -2,7 +2,7 @@
 //! itself; what goes to a durable one goes in the background (`drain`), from memory where it is there (`slots`). A restart
 //! looks what is there (`stored`), and whether it is whole (`prove`).
 
-pub(in crate::session) mod drain;
+pub mod drain;
 mod open;
 mod prove;
 mod same;
@@ -10,10 +10,10 @@ mod slots;
 mod stored;
 mod target;
 
-pub(in crate::session) use open::{Opened, UNSEEN_NUMBERS, Wear, open_to_others};
-pub(in crate::session) use prove::describe;
-pub(in crate::session) use stored::{Reached, StoredIn, expect_nothing_unlooked};
-pub(in crate::session) use target::{Target, Which};
+pub use open::{Opened, UNSEEN_NUMBERS, Wear, open_to_others};
+pub use prove::describe;
+pub use stored::{Reached, StoredIn, expect_nothing_unlooked};
+pub use target::{Target, Which};
 
 use crate::generation::{Age, GenerationId, Manifest};
 use crate::tier::{Memory, SlotId};
@@ -33,31 +33,31 @@ struct Own {
 
 /// The tiers of one rank.
 #[derive(Default)]
-pub(in crate::session) struct Tiers {
+pub struct Tiers {
     own: Own,
-    pub(in crate::session) memory: Option<Memory>,
+    pub memory: Option<Memory>,
     /// The SSD; where there is none, the shared directory.
-    pub(in crate::session) durable: Option<Target>,
+    pub durable: Option<Target>,
     /// The shared directory beside an SSD.
-    pub(in crate::session) shared: Option<Target>,
+    pub shared: Option<Target>,
     /// The generation that the shared directory is to get as soon as the SSD has it, and when it was taken.
-    pub(in crate::session) to_share: Option<(GenerationId, Instant)>,
+    pub to_share: Option<(GenerationId, Instant)>,
 }
 
 impl Tiers {
     /// The durable tiers: the SSD, then the shared directory.
-    pub(in crate::session) fn targets(&self) -> impl Iterator<Item = &Target> {
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.durable.iter().chain(&self.shared)
     }
 
-    pub(in crate::session) fn target(&self, which: Which) -> Option<&Target> {
+    pub fn target(&self, which: Which) -> Option<&Target> {
         match which {
             Which::Durable => self.durable.as_ref(),
             Which::Shared => self.shared.as_ref(),
         }
     }
 
-    pub(in crate::session) fn target_mut(&mut self, which: Which) -> Option<&mut Target> {
+    pub fn target_mut(&mut self, which: Which) -> Option<&mut Target> {
         match which {
             Which::Durable => self.durable.as_mut(),
             Which::Shared => self.shared.as_mut(),
@@ -65,24 +65,24 @@ impl Tiers {
     }
 
     /// Whether a copy is on its way there.
-    pub(in crate::session) fn is_on_its_way(&self, which: Which) -> bool {
+    pub fn is_on_its_way(&self, which: Which) -> bool {
         self.target(which).is_some_and(|target| target.drain.is_some())
     }
 
     /// Whether anything that was taken is on its way to another tier.
-    pub(in crate::session) fn is_writing(&self) -> bool {
+    pub fn is_writing(&self) -> bool {
         self.targets().any(|target| target.drain.is_some())
     }
 
     /// Where they are, in words.
-    pub(in crate::session) fn directories(&self) -> String {
+    pub fn directories(&self) -> String {
         let memory = self.memory.iter().map(|memory| memory.directory().display().to_string());
         let targets = self.targets().map(|target| target.tier.directory().display().to_string());
         memory.chain(targets).collect::<Vec<_>>().join(" and ")
     }
 
     /// Those that could not be opened, and why.
-    pub(in crate::session) fn unopened(&self) -> Vec<String> {
+    pub fn unopened(&self) -> Vec<String> {
         let memory =
             self.memory.iter().filter_map(|memory| Some(format!("memory cannot be used: {}", memory.fault()?)));
         let targets = self
@@ -93,29 +93,35 @@ impl Tiers {
 
     /// The newest run and the highest number of a generation of its own that this rank sees anywhere. What others left on its
     /// node a restart finds.
-    pub(in crate::session) fn newest_seen(&self) -> Age {
+    pub fn newest_seen(&self) -> Age {
         let durable = self.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
         let ages = self.in_memory().map(|(_, manifest)| manifest.age()).chain(durable.map(|stored| stored.age()));
-        ages.fold(Age::NONE, |seen, age| {
+        ages.fold(Age::default(), |seen, age| {
             let number = seen.generation.number.max(age.generation.number);
             Age { epoch: seen.epoch.max(age.epoch), generation: GenerationId { number, nonce: 0 } }
         })
     }
 
     /// The job's directories in the durable tiers that could be opened.
-    pub(in crate::session) fn opened_directories(&self) -> impl Iterator<Item = PathBuf> {
+    pub fn opened_directories(&self) -> impl Iterator<Item = PathBuf> {
         let opened = self.targets().filter(|target| target.tier.fault().is_none());
         opened.map(|target| target.tier.directory().to_owned())
     }
 
+    /// The job's directories that could be opened, where nothing was saved in this session.
+    pub fn unused_directories(&self) -> Vec<PathBuf> {
+        let memory = self.own.memory.clone().filter(|_| self.memory.as_ref().is_some_and(Memory::is_unused));
+        memory.into_iter().chain(self.opened_directories()).collect()
+    }
+
     /// The job's directory in each tier.
-    pub(in crate::session) fn job_directories(&self) -> Vec<(Tier, PathBuf)> {
+    pub fn job_directories(&self) -> Vec<(Tier, PathBuf)> {
         let memory = self.own.memory.iter().map(|directory| (Tier::Memory, directory.clone()));
         memory.chain(self.targets().map(|target| (target.kind, target.tier.directory().to_owned()))).collect()
     }
 
     /// Ends the writes that are under way, and gives the locks up.
-    pub(in crate::session) fn close(&mut self) {
+    pub fn close(&mut self) {
         *self = Tiers { own: std::mem::take(&mut self.own), ..Tiers::default() };
     }
 

@@ -14,24 +14,24 @@ use std::sync::Arc;
 use surefoot_model::CheckpointTier as Tier;
 
 /// How far the numbers of generations go on beside a tier that cannot be looked at: more than any job is ahead there.
-pub(in crate::session) const UNSEEN_NUMBERS: u64 = 1_000_000;
+pub const UNSEEN_NUMBERS: u64 = 1_000_000;
 
 /// Whether the memory tier lies on a disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::session) struct Wear {
+pub struct Wear {
     /// Of this rank.
-    pub(in crate::session) is_here: bool,
+    pub is_here: bool,
     /// Of any rank.
-    pub(in crate::session) is_anywhere: bool,
+    pub is_anywhere: bool,
 }
 
 /// What was opened of a rank's tiers.
-pub(in crate::session) struct Opened {
-    pub(in crate::session) tiers: Tiers,
-    pub(in crate::session) files: Files,
+pub struct Opened {
+    pub tiers: Tiers,
+    pub files: Files,
     /// What the tiers lie on.
-    pub(in crate::session) media: Media,
-    pub(in crate::session) wear: Wear,
+    pub media: Media,
+    pub wear: Wear,
     /// Why the first of those could not be opened that could not.
     fault: Option<Error>,
     /// Whether there is anything of this job that one might go on from.
@@ -43,7 +43,7 @@ impl Opened {
     ///
     /// # Errors
     /// When no tier can be used; when a setting is wrong, or another process runs the same rank of the same job.
-    pub(in crate::session) fn open(config: &Config, storage: &Arc<dyn Storage>, ranks: &Ranks) -> Result<Self, Error> {
+    pub fn open(config: &Config, storage: &Arc<dyn Storage>, ranks: &Ranks) -> Result<Self, Error> {
         let rank = ranks.rank();
         check_job_name(&config.job).map_err(|why| Error::Option { option: "job", why })?;
         let media = config.check()?;
@@ -84,7 +84,7 @@ impl Opened {
     }
 
     /// The settings without the tiers that could not be opened: nothing else is written there, either.
-    pub(in crate::session) fn usable(&self, config: &Config) -> Config {
+    pub fn usable(&self, config: &Config) -> Config {
         let mut usable = config.clone();
         if self.tiers.memory.as_ref().is_some_and(|memory| memory.fault().is_some()) {
             usable.memory = None;
@@ -103,7 +103,7 @@ impl Opened {
     ///
     /// # Errors
     /// On all ranks, with what is wrong with the tier.
-    pub(in crate::session) fn expect_a_reason_to_go_on(&mut self, ranks: &Ranks) -> Result<Option<String>, Error> {
+    pub fn expect_a_reason_to_go_on(&mut self, ranks: &Ranks) -> Result<Option<String>, Error> {
         let told = u64::from(self.fault.is_some()) | u64::from(self.holds_any) << 32;
         let is_here = self.media.may_memory_wear_a_drive();
         let media =
@@ -160,12 +160,8 @@ fn open_durable(
 }
 
 /// Why other users could remove or replace checkpoints, for each such directory of a tier.
-pub(in crate::session) fn open_to_others(config: &Config) -> Vec<String> {
-    let memory = config.memory.as_ref().map(|of| &of.directory);
-    let durable = config.durable.as_ref().map(|of| &of.directory);
-    let shared = config.shared.as_ref().map(|of| &of.directory);
-    let all = memory.into_iter().chain(durable).chain(shared);
-    let said = all.filter_map(|path| match surefoot_foreign::way::others_replace_in(path) {
+pub fn open_to_others(config: &Config) -> Vec<String> {
+    let said = config.directories().filter_map(|path| match surefoot_foreign::way::others_replace_in(path) {
         Ok(why) => Some(format!(
             "{}, so that other users can remove or replace checkpoints in {}: run `chmod go-w` on it (or set the sticky bit), and `chown` it where it is another user's",
             why?,

@@ -11,7 +11,7 @@ use surefoot_model::CheckpointTier as Tier;
 
 impl Tiers {
     /// Checks and repairs what this rank keeps in memory and in the durable tiers. A line per copy.
-    pub(in crate::session) fn scrub(&self) -> Vec<String> {
+    pub fn scrub(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for memory in self.memory.iter() {
             for (slot, manifest) in memory.manifests() {
@@ -32,7 +32,7 @@ impl Tiers {
     }
 
     /// This rank's image of a generation, if memory has it and it is whole, or can be made whole.
-    pub(in crate::session) fn whole_in_memory(&mut self, generation: GenerationId) -> Option<SlotImage> {
+    pub fn whole_in_memory(&mut self, generation: GenerationId) -> Option<SlotImage> {
         let is_it = |(_, manifest): &(SlotId, &Manifest)| manifest.generation == generation && self.is_ours(manifest);
         let (slot, manifest) = self.in_memory().find(is_it).map(|(slot, manifest)| (slot, manifest.clone()))?;
         let memory = self.memory.as_mut()?;
@@ -44,7 +44,7 @@ impl Tiers {
     /// Removes from the durable tiers what is older than the checkpoint that came back and beyond those to keep: `keep` may be less
     /// than it was, and a full drive gets room before the next is written. Not before all ranks have proved the newest that
     /// stays there, because what came back may have been read elsewhere; `read_from` is what this rank read. Returns notices.
-    pub(in crate::session) fn prune_before(
+    pub fn prune_before(
         &self,
         ranks: &Ranks,
         nodes: &Nodes,
@@ -114,7 +114,7 @@ fn scrubbed(manifest: &Manifest, file: Result<Box<dyn StoredFile>, String>) -> S
     outcome.map_or_else(|why| why, |tally| describe(&tally))
 }
 
-pub(in crate::session) fn describe(tally: &Tally) -> String {
+pub fn describe(tally: &Tally) -> String {
     if tally.is_clean() {
         return format!("{} pages, all good", tally.pages_read);
     }

@@ -26,7 +26,7 @@ impl Tiers {
     ///
     /// # Errors
     /// On all ranks: [`Error::Option`] with the ranks that do not see the file; [`Error::Group`].
-    pub(in crate::session) fn expect_one_shared(&self, ranks: &Ranks, nodes: &Nodes) -> Result<Option<String>, Error> {
+    pub fn expect_one_shared(&self, ranks: &Ranks, nodes: &Nodes) -> Result<Option<String>, Error> {
         let Some(shared) = self.targets().find(|target| target.kind == Tier::Shared) else { return Ok(None) };
         if ranks.size() == 1 {
             return Ok(None);

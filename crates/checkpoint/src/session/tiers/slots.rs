@@ -9,17 +9,13 @@ use crate::tier::{SlotId, SlotImage};
 
 impl Tiers {
     /// Saves this rank's part in memory.
-    pub(in crate::session) fn save_in_memory(
-        &mut self,
-        manifest: Manifest,
-        source: &Source<'_>,
-    ) -> Result<SlotId, Error> {
+    pub fn save_in_memory(&mut self, manifest: Manifest, source: &Source<'_>) -> Result<SlotId, Error> {
         let no_tier = || Error::Option { option: "memory", why: "there is no such tier".into() };
         self.memory.as_mut().ok_or_else(no_tier)?.save(manifest, source, &mut |_| {})
     }
 
     /// Forgets the generation that failed, where this rank has it.
-    pub(in crate::session) fn forget_number(&mut self, number: u64) {
+    pub fn forget_number(&mut self, number: u64) {
         let slot = self.in_memory().find(|(_, manifest)| manifest.generation.number == number).map(|(slot, _)| slot);
         if let (Some(memory), Some(slot)) = (&mut self.memory, slot) {
             let _ = memory.forget(slot);
@@ -27,14 +23,14 @@ impl Tiers {
     }
 
     /// A generation that is in memory.
-    pub(in crate::session) fn content_of(&mut self, generation: GenerationId) -> Result<Content, Error> {
+    pub fn content_of(&mut self, generation: GenerationId) -> Result<Content, Error> {
         let memory = self.memory.as_mut().ok_or_else(gone)?;
         let slot = memory.slot_of(generation).ok_or_else(gone)?;
         memory.part(slot).map(Content::Slot)
     }
 
     /// What the shared directory is to get: from the SSD when it is there, so that memory is free again, else from memory.
-    pub(in crate::session) fn content_to_share(&mut self, generation: GenerationId) -> Result<Content, Error> {
+    pub fn content_to_share(&mut self, generation: GenerationId) -> Result<Content, Error> {
         let (Some(durable), Some(shared)) = (&self.durable, &self.shared) else { return Err(gone()) };
         let wants_parity = shared.tier.protection() != Protection::Checked;
         match durable.tier.part(generation, self.own.rank) {
@@ -48,14 +44,14 @@ impl Tiers {
     }
 
     /// The image in a slot, and what it is.
-    pub(in crate::session) fn image_in(&mut self, slot: SlotId) -> Result<(Manifest, SlotImage), Error> {
+    pub fn image_in(&mut self, slot: SlotId) -> Result<(Manifest, SlotImage), Error> {
         let manifest = self.in_memory().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
         let memory = self.memory.as_mut().ok_or_else(gone)?;
         Ok((manifest.ok_or_else(gone)?, memory.image(slot)?))
     }
 
     /// The payload of the newest checkpoint of this rank, in memory or durable.
-    pub(in crate::session) fn last_payload_bytes(&self) -> Option<u64> {
+    pub fn last_payload_bytes(&self) -> Option<u64> {
         let newest = self.in_memory().map(|(_, manifest)| manifest).max_by_key(|manifest| manifest.age());
         newest.map(|manifest| manifest.payload_bytes).or_else(|| {
             self.targets().find_map(|target| {

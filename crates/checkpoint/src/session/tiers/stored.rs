@@ -13,7 +13,7 @@ const UNREADABLE_MAX: usize = 64;
 
 /// Where a part lies.
 #[derive(Clone)]
-pub(in crate::session) enum StoredIn {
+pub enum StoredIn {
     /// In the memory of this node.
     Memory(PathBuf),
     /// There, too, as what a rank keeps for its partner.
@@ -24,19 +24,19 @@ pub(in crate::session) enum StoredIn {
 
 /// A part that this rank can reach.
 #[derive(Clone)]
-pub(in crate::session) struct Reached {
-    pub(in crate::session) manifest: Manifest,
-    pub(in crate::session) place: StoredIn,
+pub struct Reached {
+    pub manifest: Manifest,
+    pub place: StoredIn,
     /// Whether others are given the file as it is, not the payload in it.
-    pub(in crate::session) is_raw: bool,
+    pub is_raw: bool,
 }
 
 impl Reached {
-    pub(in crate::session) fn new(manifest: Manifest, place: StoredIn) -> Self {
+    pub fn new(manifest: Manifest, place: StoredIn) -> Self {
         Reached { manifest, place, is_raw: false }
     }
 
-    pub(in crate::session) fn open(&self) -> Result<Box<dyn StoredFile>, Error> {
+    pub fn open(&self) -> Result<Box<dyn StoredFile>, Error> {
         match &self.place {
             StoredIn::Memory(path) | StoredIn::Partner(path) => {
                 Disk.open_file(path, false).map_err(Error::storage("open", path))
@@ -45,14 +45,14 @@ impl Reached {
         }
     }
 
-    pub(in crate::session) fn tier(&self) -> Tier {
+    pub fn tier(&self) -> Tier {
         match &self.place {
             StoredIn::Memory(_) | StoredIn::Partner(_) => Tier::Memory,
             StoredIn::Durable(tier, _) => *tier,
         }
     }
 
-    pub(in crate::session) fn place_name(&self) -> &'static str {
+    pub fn place_name(&self) -> &'static str {
         match &self.place {
             StoredIn::Partner(_) => "its partner",
             _ => self.tier().name(),
@@ -62,13 +62,13 @@ impl Reached {
 
 impl Tiers {
     /// Whether a manifest is of this rank of a job of this size.
-    pub(in crate::session) fn is_ours(&self, manifest: &Manifest) -> bool {
+    pub fn is_ours(&self, manifest: &Manifest) -> bool {
         let own = &self.own;
         manifest.job == own.job && manifest.rank == own.rank && manifest.ranks == own.ranks
     }
 
     /// This rank's copies of a generation, the fastest first.
-    pub(in crate::session) fn copies(&self, generation: GenerationId) -> Vec<Reached> {
+    pub fn copies(&self, generation: GenerationId) -> Vec<Reached> {
         let in_memory = self.memory.iter().flat_map(|memory| {
             let found = memory.manifests().filter(|(_, manifest)| manifest.generation == generation);
             found.map(|(slot, manifest)| Reached::new(manifest.clone(), StoredIn::Memory(memory.image_path(slot))))
@@ -81,7 +81,7 @@ impl Tiers {
     }
 
     /// The parts of all ranks in the memory of this node. What cannot be looked at offers none.
-    pub(in crate::session) fn parts_on_node(&self) -> Vec<NodePart> {
+    pub fn parts_on_node(&self) -> Vec<NodePart> {
         let opened = self.memory.as_ref().filter(|memory| memory.fault().is_none());
         let directory = self.own.memory.as_ref().filter(|_| opened.is_some());
         directory.and_then(|directory| node::parts(directory, &self.own.job).ok()).unwrap_or_default()
@@ -92,12 +92,12 @@ impl Tiers {
         let in_memory = |of: &Memory| of.manifests().next().is_some() || !of.unreadable().is_empty();
         self.memory.as_ref().is_some_and(in_memory)
             || self.targets().any(|target| target.tier.generations().is_ok_and(|found| !found.is_empty()))
-            || self.on_node(Age::NONE).is_ok_and(|found| found)
+            || self.on_node(Age::default()).is_ok_and(|found| found)
     }
 
     /// Whether this rank sees a checkpoint that was complete and is newer than the mark of a completed job, where it can look.
     /// That it cannot is for [`Tiers::unlooked`] to say.
-    pub(in crate::session) fn sees_complete(&self, completed: Age) -> bool {
+    pub fn sees_complete(&self, completed: Age) -> bool {
         let mut durable = self.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
         self.on_node(completed).is_ok_and(|found| found)
             || durable.any(|stored| stored.committed_ranks.is_some() && !stored.age().is_past(completed))
@@ -114,7 +114,7 @@ impl Tiers {
     }
 
     /// What any rank cannot look at now, in words; the same on all. There may be checkpoints there.
-    pub(in crate::session) fn unlooked(&self, ranks: &Ranks, completed: Age) -> Result<Option<String>, Error> {
+    pub fn unlooked(&self, ranks: &Ranks, completed: Age) -> Result<Option<String>, Error> {
         let memory = self.on_node(completed).err().map(|why| format!("memory ({why})"));
         let targets = self.targets().filter_map(|target| {
             let error = target.tier.generations().err().or_else(|| target.tier.left_out())?;
@@ -154,13 +154,13 @@ impl Tiers {
     }
 
     /// A text with what is on this rank and cannot be read.
-    pub(in crate::session) fn with_unreadable(&self, text: String, are: &str) -> String {
+    pub fn with_unreadable(&self, text: String, are: &str) -> String {
         let unreadable = self.unreadable();
         if unreadable.is_empty() { text } else { format!("{text}; {are}: {}", unreadable.join("; ")) }
     }
 
     /// Refuses to begin anew beside checkpoints that cannot be read: they would be written over.
-    pub(in crate::session) fn expect_nothing_unreadable(&self, ranks: &Ranks) -> Result<(), Error> {
+    pub fn expect_nothing_unreadable(&self, ranks: &Ranks) -> Result<(), Error> {
         let unreadable = self.unreadable();
         let own = match unreadable.is_empty() {
             true => Ok(()),
@@ -173,7 +173,7 @@ impl Tiers {
     }
 
     /// Why no checkpoint comes back, where they were looked for, and what can be done.
-    pub(in crate::session) fn nothing_intact(&self, why: &str) -> Error {
+    pub fn nothing_intact(&self, why: &str) -> Error {
         let why = format!(
             "{why}; looked in {}: `surefoot checkpoint verify` shows what is there. As the last way, \
              `surefoot checkpoint remove` removes it, and the job starts over",
@@ -184,7 +184,7 @@ impl Tiers {
 }
 
 /// Refuses to begin anew beside a tier that could not be looked at.
-pub(in crate::session) fn expect_nothing_unlooked(unlooked: &Option<String>) -> Result<(), Error> {
+pub fn expect_nothing_unlooked(unlooked: &Option<String>) -> Result<(), Error> {
     let Some(unlooked) = unlooked else { return Ok(()) };
     let why = format!(
         "there is none where it was looked, but {unlooked}: mend that, or remove this tier from the settings to start over"

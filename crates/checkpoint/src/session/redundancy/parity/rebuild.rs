@@ -31,7 +31,7 @@ struct Damaged {
 }
 
 /// What came of it for this rank: its manifest and image, or why it cannot be rebuilt.
-pub(in crate::session) type Rebuilt = Result<(Manifest, Vec<u8>), String>;
+pub type Rebuilt = Result<(Manifest, Vec<u8>), String>;
 
 impl Damaged {
     fn layout(&self) -> Layout {
@@ -76,7 +76,7 @@ impl Parity {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub(in crate::session) fn give_back(
+    pub fn give_back(
         &self,
         group: &Ranks,
         generation: GenerationId,
@@ -188,17 +188,11 @@ fn exchange(
                 |member: &Member<'_>| chunk < member.damaged.layout().data() && at < member.damaged.members.chunk_bytes;
             match member.as_mut().filter(|member| has_part(member)) {
                 Some(member) => member.piece(chunk, at, largest)?,
-                None => idle(group, largest)?,
+                None => group.exchange_nothing(largest.saturating_sub(1))?,
             }
         }
     }
     Ok(member.and_then(|member| member.rebuilt))
-}
-
-/// Takes part in the exchanges of others.
-fn idle(group: &Ranks, largest: u32) -> Result<(), Error> {
-    let rank = group.rank();
-    (1..largest).try_for_each(|_| group.exchange(rank, &[], rank, &mut []))
 }
 
 /// One member's side of a rebuilding.
@@ -226,10 +220,9 @@ impl Member<'_> {
                 shard.resize(bytes, 0);
             }
         }
-        let rank = self.group.rank();
         for distance in 1..largest {
             if distance >= layout.members {
-                self.group.exchange(rank, &[], rank, &mut [])?;
+                self.group.exchange_nothing(1)?;
                 continue;
             }
             let mut shards = std::mem::take(&mut self.shards);

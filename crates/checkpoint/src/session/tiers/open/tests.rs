@@ -9,23 +9,24 @@ use crate::testing::{Home, make_memory};
 use crate::{Alone, Place};
 use std::sync::atomic::Ordering;
 
+/// Opens a job whose state, which outlives it, is left alone during its calls.
+fn opened(storage: &Arc<dyn Storage>, config: &Config, state: &mut [u8]) -> Result<Checkpointer, Error> {
+    let mut job = Checkpointer::open_with(storage, clock::host(), "here", config.clone(), Box::new(Alone))?;
+    // SAFETY: the callers keep the promise above.
+    unsafe { job.protect("state", state.as_mut_ptr(), state.len())? };
+    Ok(job)
+}
+
 #[test]
 fn a_drive_that_fails_to_be_read_stops_no_restart_and_is_no_beginning() {
-    let home = Home::new();
-    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
-    make_memory(&memory);
-    std::fs::create_dir(&ssd).unwrap();
-    let mut config = Config { drive_file: None, ..Config::new("job", &memory, Some(ssd)) };
-    config.policy = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
+    let (home, config) = with_durable_saves();
+    let memory = home.path().join("memory");
     let drive = Arc::new(Failing::default());
     let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
     let mut state = vec![0u8; 100_000];
     let mut open = |fails: u32| {
         drive.0.store(fails, Ordering::Relaxed);
-        let mut job = Checkpointer::open_with(&storage, clock::host(), "here", config.clone(), Box::new(Alone))?;
-        // SAFETY: `state` outlives the job, and is left alone during its calls.
-        unsafe { job.protect("state", state.as_mut_ptr(), state.len())? };
-        Ok::<_, Error>(job)
+        opened(&storage, &config, &mut state)
     };
     let mut job = open(NOTHING).unwrap();
     assert_eq!(job.checkpoint().unwrap().decision.place, Place::Both);
@@ -68,13 +69,7 @@ fn a_generation_that_cannot_be_listed_is_not_readable_and_not_gone() {
     let drive = Arc::new(Failing::default());
     let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
     let mut state = vec![0u8; 100_000];
-    let mut open = || {
-        let mut job =
-            Checkpointer::open_with(&storage, clock::host(), "here", config.clone(), Box::new(Alone)).unwrap();
-        // SAFETY: `state` outlives the job, and is left alone during its calls.
-        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
-        job
-    };
+    let mut open = || opened(&storage, &config, &mut state).unwrap();
     let mut job = open();
     for _ in 0..2 {
         assert_eq!(job.checkpoint().unwrap().decision.place, Place::Both);
@@ -108,9 +103,7 @@ fn a_drive_to_which_writes_fail_is_left_alone_for_a_while_and_then_tried_again()
     let drive = Arc::new(Failing::default());
     let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
     let mut state = vec![0u8; 100_000];
-    let mut job = Checkpointer::open_with(&storage, clock::host(), "here", config, Box::new(Alone)).unwrap();
-    // SAFETY: `state` outlives the job, and is left alone during its calls.
-    unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+    let mut job = opened(&storage, &config, &mut state).unwrap();
     let save = |job: &mut Checkpointer, count: usize| -> (Vec<Place>, String) {
         let mut places = Vec::new();
         for _ in 0..count {
@@ -150,13 +143,7 @@ fn a_tier_that_could_not_be_opened_is_not_tried_again_and_nothing_says_that_it_i
     let drive = Arc::new(Failing::default());
     let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
     let mut state = vec![0u8; 100_000];
-    let mut open = || {
-        let mut job =
-            Checkpointer::open_with(&storage, clock::host(), "here", config.clone(), Box::new(Alone)).unwrap();
-        // SAFETY: `state` outlives the job, and is left alone during its calls.
-        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
-        job
-    };
+    let mut open = || opened(&storage, &config, &mut state).unwrap();
     let mut job = open();
     job.checkpoint().unwrap();
     job.wait_for_copies().unwrap();
