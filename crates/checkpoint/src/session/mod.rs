@@ -1,20 +1,21 @@
 //! A job's checkpoints, as its program sees them: register memory, take checkpoints, restart.
 //!
+//! A session owns one of each and calls them in the order of the protocol, in `open`, `save`, `restart` and `finish`. They know
+//! nothing of it: each takes what it needs, and returns what the program is to be told. Which may use which is in
+//! `xtask/src/storeys.rs`.
+//!
 //! # Where to look
 //! - *Whether a checkpoint goes to the SSD*: `schedule/decide.rs` asks for it on all ranks; the rule itself is
 //!   [`crate::Controller`], in the crate `placement`.
 //! - *What ranks say to each other*: `ranks`, one message for whatever they agree on; what that costs, [`scale`].
-//! - *Where checkpoints lie*: `tiers`. *Who else keeps them*: `redundancy`. *On which nodes*: `nodes`.
+//! - *Where checkpoints lie*: `tiers`. *Who else keeps them*: `redundancy`. *On which nodes*: `nodes`. *Who reaches which*:
+//!   `reach`.
 //! - *How one is taken*: `save.rs`; *how it comes back*: `restart.rs`, with another number of ranks `resized`.
 //! - *What is written down*: [`journal`].
 
 mod ahead;
 mod bytes;
 mod clock;
-#[cfg(test)]
-mod clocks;
-#[cfg(test)]
-mod costs;
 mod files;
 mod finish;
 pub mod journal;
@@ -25,14 +26,14 @@ mod ranks;
 mod reach;
 mod redundancy;
 mod regions;
-#[cfg(test)]
-mod rehearsed;
 mod resized;
 mod restart;
 mod run;
 mod save;
 pub mod scale;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod tiers;
 
 pub(crate) use nodes::{WasComplete, may_be_placement, ranks_here, was_complete};

@@ -1,8 +1,8 @@
 //! Whether a session measures what its checkpoints cost the program, and no more.
 
 #![allow(clippy::unwrap_used)]
-use super::Checkpointer;
 use crate::controller::Surefoot;
+use crate::session::Checkpointer;
 use crate::testing::{Home, make_memory};
 use crate::{Alone, Config, Place, Policy};
 use std::path::Path;
