@@ -87,6 +87,9 @@ fn journalctl_s_export_and_json_of_one_journal_read_the_same() {
     for bytes in [&export[..], json] {
         let refused = read_of(bytes, None).unwrap_err().to_string();
         assert!(refused.contains("several hosts (node17 ") && refused.contains("node18"), "{refused}");
+        assert!(
+            refused.ends_with("if it is one host that was renamed, --host 5d1b8c6e7f0a4b3c9d2e1f0a8b7c6d5e reads all")
+        );
     }
     assert_eq!((reading.totals.not_understood_count, json_reading.totals.not_understood_count), (0, 0));
 }
