@@ -177,7 +177,7 @@ impl fmt::Display for Renamed {
         write!(
             f,
             "{} has checkpoints of the job {job:?}, so it was renamed or copied, and that job does not find them here. Rename it back, unless \
-             the job has a new directory by now; then copy out what you need with `checkpoint restore --job {job}`, and delete this directory",
+             the job already has a new directory; then copy out what you need with `checkpoint restore --job {job}`, and delete this directory",
             directory.display()
         )
     }
