@@ -176,7 +176,8 @@ impl fmt::Display for Renamed {
         let Renamed { directory, job, .. } = self;
         write!(
             f,
-            "{} holds what is of the job {job:?}, whose directory this is not: it was renamed, or filled by hand; give it that name back",
+            "{} has checkpoints of the job {job:?}, so it was renamed or copied, and that job does not find them here. Rename it back, unless \
+             the job already has a new directory; then copy out what you need with `checkpoint restore --job {job}`, and delete this directory",
             directory.display()
         )
     }

@@ -131,7 +131,9 @@ impl<'a> Beside<'a> {
         // One that cannot be read is a problem of the survey's.
         let Ok(WasComplete { in_memory, durable }) = was_complete(&file, epoch) else { return Vec::new() };
         let mut lost = Vec::new();
-        if in_memory.unwrap_or_else(|| !durable && is_in_memory(self.directory)) && !self.is_in_memory(survey) {
+        let is_durable = || self.newest_saved().is_some_and(|number| self.is_durable(survey, number));
+        let was_in_memory = in_memory.unwrap_or_else(|| !durable && is_in_memory(self.directory));
+        if was_in_memory && !self.is_in_memory(survey) && !is_durable() {
             lost.push(self.lost(
                 Tier::Memory,
                 self.directory,
@@ -162,6 +164,7 @@ impl<'a> Beside<'a> {
             }
             _ => read_by_restart(entry, |tier| tier == "memory").map(|(_, number)| (number, "read by a restart")),
         });
+        let in_memory = in_memory.filter(|(number, _)| !self.is_durable(survey, *number));
         if let (Some((number, how)), false) = (in_memory, self.is_in_memory(survey)) {
             let why = format!("its journal says that number {number} was {how} there{}", self.kept_for());
             lost.push(self.lost(Tier::Memory, self.directory, Some(number), why));
@@ -172,7 +175,9 @@ impl<'a> Beside<'a> {
             JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
             _ => None,
         });
-        if let Some(number) = saved.filter(|number| self.has_only_older(survey, *number)) {
+        if let Some(number) =
+            saved.filter(|number| self.has_only_older(survey, *number) && !self.is_durable(survey, *number))
+        {
             let why = format!("its journal says that number {number} was saved there{}", self.kept_for());
             lost.push(Lost { has_older: true, ..self.lost(Tier::Memory, self.directory, Some(number), why) });
         }
@@ -192,9 +197,21 @@ impl<'a> Beside<'a> {
             let (tier, number, at_ns) = durable_by(entry)?;
             Some((tier, (*at, number, at_ns)))
         });
-        let newest: BTreeMap<&str, (usize, u64, u64)> = read.into_iter().chain(since).collect();
-        let told = if newest.is_empty() { None } else { read_published(self.directory).ok().flatten() };
+        let mut newest: BTreeMap<&str, (usize, u64, u64)> = read.into_iter().chain(since).collect();
+        let ever = lines.iter().filter_map(|(at, entry)| {
+            let (tier, number, at_ns) = durable_by(entry)?;
+            Some((tier, (*at, number, at_ns)))
+        });
+        let ever: BTreeMap<&str, (usize, u64, u64)> = ever.collect();
+        let told = if ever.is_empty() { None } else { read_published(self.directory).ok().flatten() };
         let told = told.as_deref().unwrap_or_default();
+        // A restart takes no directory away: one that is gone as a whole is lost whatever was read since.
+        for (tier, line) in ever {
+            let is_gone = || self.directory_of(tier, told).is_some_and(|directory| is_absent(&directory));
+            if !newest.contains_key(tier) && is_gone() {
+                newest.insert(tier, line);
+            }
+        }
         let removals = lines.iter().filter_map(|(at, entry)| match &entry.event {
             JournalEvent::Removed { tier, .. } => Some((*at, self.directory_of(tier, told)?)),
             _ => None,
@@ -237,6 +254,32 @@ impl<'a> Beside<'a> {
             copy.owner == self.owner && copy.manifest.as_ref().is_ok_and(|manifest| manifest.job == self.job)
         };
         survey.copies.iter().filter(is_of_job).any(|copy| is_complete_since(copy, number, at_ns))
+    }
+
+    /// Whether a durable tier that was looked at has a checkpoint of this number or a higher one, of the last session: earlier runs may have
+    /// had higher numbers.
+    fn is_durable(&self, survey: &Survey, number: u64) -> bool {
+        let opened = self.history.iter().flat_map(|history| history.entries.iter().rev());
+        let opened = opened.into_iter().find(|entry| matches!(entry.event, JournalEvent::Opened { .. }));
+        let Some(since_ns) = opened.map(|entry| entry.realtime_ns) else { return false };
+        let is_it = |copy: &&super::Copy| {
+            let is_of_session = |manifest: &crate::Manifest| {
+                manifest.job == self.job
+                    && manifest.generation.number >= number
+                    && manifest.taken_realtime_ns >= since_ns
+            };
+            let is_complete = copy.tier == Tier::Durable && copy.committed_ranks.is_some();
+            is_complete && copy.owner == self.owner && copy.manifest.as_ref().is_ok_and(is_of_session)
+        };
+        survey.copies.iter().any(|copy| is_it(&copy))
+    }
+
+    /// The newest that the journal says was saved in memory by the last session, if any.
+    fn newest_saved(&self) -> Option<u64> {
+        self.history.as_ref()?.entries.iter().rev().find_map(|entry| match &entry.event {
+            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
+            _ => None,
+        })
     }
 
     /// Whether memory holds only checkpoints older than this number. False if one cannot be read: that is reported on its own.

@@ -47,12 +47,9 @@ pub fn unread_journal(
             let cut = older.cut_count.saturating_add(newer.cut_count);
             match (unknown, cut) {
                 _ if history.is_newer_empty => format!("it is empty: {unsure}"),
-                (0, cut) => format!("{}: {unsure}", lines(cut, "damaged")),
-                (unknown, 0) => {
-                    format!("{}, perhaps of a newer release: {unsure}", lines(unknown, "not known to this version"))
-                }
-                (unknown, cut) => {
-                    format!("{} and {}: {unsure}", lines(cut, "damaged"), lines(unknown, "not known to this version"))
+                (0, cut) => format!("{}: {unsure}", lines(cut, "cut off")),
+                (unknown, _) => {
+                    format!("{}, so it is damaged or of a newer release: {unsure}", lines(unknown, "not understood"))
                 }
             }
         }

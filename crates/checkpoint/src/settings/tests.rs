@@ -111,10 +111,10 @@ fn what_is_wrong_is_named_with_its_file_and_line() {
         ("policy = memory\nnonsense\n", ", line 2: this is no setting; a line is: name = value"),
         ("durabel = /ssd\n", ", line 1: setting: there is no setting \"durabel\"; the nearest is durable; "),
         ("\ncolour = red\n", ", line 2: setting: there is no setting \"colour\"; `surefoot checkpoint settings` shows"),
-        ("memory.slots = 1\n", ", line 1: memory.slots: \"1\" is not possible: "),
+        ("memory.slots = 1\n", ", line 1: memory.slots: \"1\" is not valid: "),
         (
             "durable = rel/x\n",
-            ", line 1: durable: \"rel/x\" is not possible: the path must be absolute, such as /ckpt/a (",
+            ", line 1: durable: \"rel/x\" is not valid: the path must be absolute, such as /ckpt/a (",
         ),
         ("partner = no\npartner = yes\n", ", line 2: partner was said before, in "),
         ("parity\u{0} = 4+1\n", ", line 1: setting: there is no setting \"parity\\0\""),

@@ -32,9 +32,9 @@ struct Followed {
 /// Lines of a file that could not be read.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Skipped {
-    /// Cut: no JSON. A kill or a full disk leaves one at most.
+    /// The beginning of a line of JSON, as a kill or a full disk leaves one at most; or zeros, as a loss of power does.
     pub cut_count: u64,
-    /// Too long, or JSON that means nothing to this version: of a newer release, or not written by a job.
+    /// Anything else: too long, damaged, of a newer release, or not written by a job.
     pub unknown_count: u64,
 }
 
@@ -147,9 +147,12 @@ struct Read {
     is_at_end: bool,
 }
 
-/// Whether a line is no JSON.
 fn is_cut(line: &[u8]) -> bool {
-    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()
+    let zeros = line.iter().rev().take_while(|&&byte| byte == 0).count();
+    let begin = &line[..line.len() - zeros];
+    begin.is_empty()
+        || begin.starts_with(b"{")
+            && serde_json::from_slice::<serde::de::IgnoredAny>(begin).is_err_and(|error| error.is_eof())
 }
 
 fn identity(file: &File) -> io::Result<(u64, u64)> {
