@@ -12,9 +12,10 @@ use surefoot_memory::fault::Evidence;
 use surefoot_model::{FaultMode, Persistence};
 use synthetic::{FIT, Module, Noise, Random, by_rates, module, stray};
 
-const MODES: [FaultMode; 7] = [
+const MODES: [FaultMode; 8] = [
     FaultMode::Cell,
     FaultMode::Row,
+    FaultMode::Rows,
     FaultMode::Column,
     FaultMode::Bank,
     FaultMode::Banks,
@@ -29,6 +30,7 @@ fn word(mode: FaultMode) -> &'static str {
         FaultMode::None => "none",
         FaultMode::Cell => "cell",
         FaultMode::Row => "row",
+        FaultMode::Rows => "rows",
         FaultMode::Column => "column",
         FaultMode::Bank => "bank",
         FaultMode::Banks => "banks",
@@ -39,7 +41,7 @@ fn word(mode: FaultMode) -> &'static str {
 
 #[derive(Default)]
 struct Matrix {
-    modes: [[u32; 7]; 7],
+    modes: [[u32; 8]; 8],
     stays: [[u32; 3]; 2],
 }
 

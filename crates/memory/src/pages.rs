@@ -5,7 +5,8 @@
 //! out leaves the rest of the row in use. Rasdaemon's row policy takes them out without saying so.
 
 use crate::counted;
-use std::collections::BTreeMap;
+use crate::fault::NEAR_ROWS;
+use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Dimm, ErrorReport, ErrorSeverity, FaultMode, MemoryAction};
 
 /// A page of the host, bytes: what the kernel takes out at once on x86, and on Arm with its usual setting.
@@ -56,8 +57,8 @@ pub struct BadPage {
 /// What can be taken out of a module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offline {
-    /// The row, where pages help against its fault.
-    pub row: Option<RowPlace>,
+    /// The rows, where pages help against their fault.
+    pub rows: Vec<RowPlace>,
     /// The pages that were seen.
     pub pages: Vec<BadPage>,
     /// Whether it is advised to take them out; pages that lost bits are to be taken out whatever the advice.
@@ -111,12 +112,29 @@ impl SeenPages {
         let action = dimm.fault.as_ref().map_or(MemoryAction::Watch, |fault| fault.action);
         // Errors that all came from one address without coordinates have no row, and one page.
         let is_one_address = dimm.fault_mode == FaultMode::Undetermined && action == MemoryAction::OfflinePages;
-        let is_covered = is_one_address || matches!(dimm.fault_mode, FaultMode::Row | FaultMode::Cell);
+        let is_covered =
+            is_one_address || matches!(dimm.fault_mode, FaultMode::Row | FaultMode::Rows | FaultMode::Cell);
         let mut offline = Offline { unaddressed_count, ..Offline::default() };
         if is_covered {
-            offline.row = row;
-            let key = RowKey { dimm: dimm.id.clone(), place: row };
-            offline.pages = self.pages(&key, |_| true);
+            offline.rows = match (row, dimm.fault_mode) {
+                (Some(row), FaultMode::Rows) => near(&dimm.fault.as_ref().map_or(&[][..], |fault| &fault.cells), row),
+                (row, _) => row.into_iter().collect(),
+            };
+            let places: Vec<Option<RowPlace>> = match offline.rows.as_slice() {
+                [] => vec![None],
+                rows => rows.iter().copied().map(Some).collect(),
+            };
+            let key = |place| RowKey { dimm: dimm.id.clone(), place };
+            offline.pages = places.into_iter().flat_map(|place| self.pages(&key(place), |_| true)).collect();
+            offline.pages.sort_by_key(|page| page.address);
+            offline.pages.dedup_by(|later, page| {
+                let is_same = later.address == page.address;
+                if is_same {
+                    page.error_count = page.error_count.saturating_add(later.error_count);
+                    page.lost_count = page.lost_count.saturating_add(later.lost_count);
+                }
+                is_same
+            });
         } else {
             // Pages that lost bits are worth taking out whatever else fails.
             let of_module = self.rows.keys().filter(|key| key.dimm == dimm.id);
@@ -147,9 +165,9 @@ impl SeenPages {
                     .to_owned(),
             });
         }
-        if dimm.fault_mode == FaultMode::Row {
+        if matches!(dimm.fault_mode, FaultMode::Row | FaultMode::Rows) {
             unknown.push(
-                "not known are the pages of the row in which no error was seen yet: the interleaving of the memory controller spreads a row over 2 \
+                "not known are the pages of a row in which no error was seen yet: the interleaving of the memory controller spreads a row over 2 \
                  to 128 pages, and no report tells how"
                     .to_owned(),
             );
@@ -184,6 +202,14 @@ fn worst_row(cells: &[surefoot_model::ErrorCell]) -> Option<RowPlace> {
         *row = (row.0 + 1, row.1.saturating_add(cell.count));
     }
     rows.into_iter().max_by_key(|&(_, weight)| weight).map(|(row, _)| row)
+}
+
+/// The rows with errors of the same bank that are as near to a row as those of one fault are.
+fn near(cells: &[surefoot_model::ErrorCell], (rank, bank, row): RowPlace) -> Vec<RowPlace> {
+    let of_bank = cells.iter().filter(|cell| (cell.rank, cell.bank) == (rank, bank));
+    let rows = of_bank.map(|cell| cell.row).filter(|other| other.abs_diff(row) <= NEAR_ROWS);
+    let rows: BTreeSet<u32> = rows.collect();
+    rows.into_iter().map(|row| (rank, bank, row)).collect()
 }
 
 /// The command that takes a page out of use (`Documentation/ABI/testing/sysfs-memory-page-offline`): soft offlining copies the contents to
@@ -230,7 +256,7 @@ mod tests {
         reports.push(report(900, 8, 0x99_0000));
         reports.push(report(77, 8, 0));
         let found = offline(&reports);
-        assert_eq!(found.row, Some((Some(0), 2, 77)));
+        assert_eq!(found.rows, [(Some(0), 2, 77)]);
         assert_eq!(found.pages.iter().map(|page| page.address).collect::<Vec<_>>(), [0x10_0000, 0x10_2000, 0x10_4000]);
         assert_eq!((found.pages[0].error_count, found.unaddressed_count), (2, 1));
         let said = found.unknown.join("; ");
@@ -251,6 +277,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_are_near_each_other_have_the_pages_of_each() {
+        let of = |row: u32, from: u64| {
+            (0..4).map(move |at| report(row, at * 8, from + u64::from(at) * 0x2000)).collect::<Vec<ErrorReport>>()
+        };
+        let reports = [of(77, 0x10_0000), of(79, 0x20_0000), vec![report(900, 8, 0x99_0000)]].concat();
+        let found = offline(&reports);
+        assert_eq!(found.rows, [(Some(0), 2, 77), (Some(0), 2, 79)], "{:?}", found.unknown);
+        assert_eq!((found.pages.len(), found.pages[7].address), (8, 0x20_6000));
+        // One page with bursts of both rows is one page.
+        let shared = [of(77, 0x10_0000), of(79, 0x10_0000)].concat();
+        let found = offline(&shared);
+        assert_eq!((found.pages.len(), found.pages[0].error_count), (4, 2));
+    }
+
+    #[test]
     fn the_page_of_one_address_that_stays_bad_is_taken_out_without_coordinates() {
         let bare = |day: u64| {
             let mut report = report(77, 8, 0x10_0040);
@@ -259,7 +300,7 @@ mod tests {
             report
         };
         let found = offline(&[bare(0), bare(2)]);
-        assert_eq!(found.row, None);
+        assert!(found.rows.is_empty());
         let wanted = Some("echo 0x100000 > /sys/devices/system/memory/soft_offline_page".to_owned());
         assert_eq!(command(&found, &found.pages[0]), wanted, "{:?}", found.unknown);
         assert_eq!(offline(&[bare(0)]).pages, [], "it was not seen to come back");

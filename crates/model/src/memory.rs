@@ -76,6 +76,7 @@ impl FaultMode {
             FaultMode::None => "none",
             FaultMode::Cell => "cell",
             FaultMode::Row => "row",
+            FaultMode::Rows => "adjacent rows",
             FaultMode::Column => "column",
             FaultMode::Bank => "bank",
             FaultMode::Banks => "several banks",
@@ -177,6 +178,8 @@ pub enum FaultMode {
     Cell,
     /// Cells of one row.
     Row,
+    /// Cells of a few rows of one bank that are near each other, such as those that share a driver.
+    Rows,
     /// Cells of one column.
     Column,
     /// Rows and columns of one bank.

@@ -64,7 +64,8 @@ pub struct ModuleLine<'a> {
     fault_mode: FaultMode,
     rank: Option<u32>,
     bank: Option<u32>,
-    row: Option<u32>,
+    /// The rows of the fault whose pages are listed; empty where none is known.
+    rows: Vec<u32>,
     page_count: usize,
     /// Errors whose page is not known.
     unaddressed_count: u64,
@@ -141,9 +142,9 @@ fn lines(out: &mut impl Write, dimm: &Dimm, offline: &Offline) -> io::Result<()>
             },
         )?;
     }
-    let (rank, bank, row) = match offline.row {
-        Some((rank, bank, row)) => (rank, Some(bank), Some(row)),
-        None => (None, None, None),
+    let (rank, bank) = match offline.rows.first() {
+        Some((rank, bank, _)) => (*rank, Some(*bank)),
+        None => (None, None),
     };
     output::line(
         out,
@@ -152,7 +153,7 @@ fn lines(out: &mut impl Write, dimm: &Dimm, offline: &Offline) -> io::Result<()>
             fault_mode: dimm.fault_mode,
             rank,
             bank,
-            row,
+            rows: offline.rows.iter().map(|(.., row)| *row).collect(),
             page_count: offline.pages.len(),
             unaddressed_count: offline.unaddressed_count,
             action: dimm.fault.as_ref().map_or(MemoryAction::Watch, |fault| fault.action),
@@ -168,9 +169,11 @@ fn text(dimm: &Dimm, offline: &Offline) -> String {
         FaultMode::None => "no error".to_owned(),
         mode => format!("{} fault", mode.label()),
     };
-    let row = match offline.row {
-        Some((Some(rank), bank, row)) => format!(" in row {row:#x} of rank {rank} bank {bank}"),
-        Some((None, bank, row)) => format!(" in row {row:#x} of bank {bank} (rank unknown)"),
+    let rows: Vec<String> = offline.rows.iter().map(|(.., row)| format!("{row:#x}")).collect();
+    let rows = format!("{} {}", if rows.len() == 1 { "row" } else { "rows" }, rows.join(", "));
+    let row = match offline.rows.first() {
+        Some((Some(rank), bank, _)) => format!(" in {rows} of rank {rank} bank {bank}"),
+        Some((None, bank, _)) => format!(" in {rows} of bank {bank} (rank unknown)"),
         None => String::new(),
     };
     let mut text = format!("{}: {what}{row}\n", one_line(&dimm.id));

@@ -5,6 +5,7 @@
 //! | lost bits, any | | replace, critical | data are lost already; the next loss may be anywhere |
 //! | cell | yes | take the page out | one page holds it; the kernel moves what is in it |
 //! | row | yes | post-package repair | firmware swaps the row for a spare one at POST; until then its pages are taken out |
+//! | adjacent rows | yes | post-package repair of each | each takes a spare row of its bank group, and DDR4 need not have more than one |
 //! | column | yes | replace | it crosses all rows: no pages and no spare row cover it |
 //! | bank | yes | replace, within days | the code corrects it until a second chip fails at the same word |
 //! | several banks, rank | yes | replace, critical | or the channel, the connector or the controller, which look the same from here |
@@ -65,6 +66,13 @@ pub(super) fn of(found: &Found, persistence: Persistence, lost_count: u64) -> Ad
             "Take the row's pages out of use now, and have firmware repair the row by a spare one at the next boot (soft \
              post-package repair first: the hard one cannot be undone and spends a spare row of the bank group).",
         ),
+        (FaultMode::Rows, true) => advice(
+            PostPackageRepair,
+            Severity::Warning,
+            "Take the pages of these rows out of use now, and have firmware repair each row by a spare one at the next boot (soft \
+             post-package repair first: the hard one cannot be undone). They need as many spare rows as they are: where the bank \
+             group has fewer (DDR4 guarantees one), plan to replace the module.",
+        ),
         (FaultMode::Column, true) => advice(
             Replace,
             Severity::Warning,
@@ -77,7 +85,7 @@ pub(super) fn of(found: &Found, persistence: Persistence, lost_count: u64) -> Ad
              firmware offers bank sparing (ADDDC on Intel), let it bridge the time.",
         ),
         (FaultMode::Banks | FaultMode::Rank, _) => several(persistence),
-        (FaultMode::Row | FaultMode::Column | FaultMode::Bank, _) => advice(
+        (FaultMode::Row | FaultMode::Rows | FaultMode::Column | FaultMode::Bank, _) => advice(
             Watch,
             Severity::Notice,
             "Nothing yet: it was not seen to come back. Where it does after a day, it stays, and the advice changes.",
@@ -109,7 +117,7 @@ pub(crate) fn at_place(fault: &mut DimmFault, place: &str) {
 
 fn lost(mode: FaultMode) -> Advice {
     let extra = match mode {
-        FaultMode::Cell | FaultMode::Row => {
+        FaultMode::Cell | FaultMode::Row | FaultMode::Rows => {
             " Until then take its pages out of use (`surefoot memory page-offline --dry-run` lists what was seen of them)."
         }
         _ => "",

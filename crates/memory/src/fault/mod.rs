@@ -36,6 +36,8 @@ mod explain;
 mod mode;
 mod persistence;
 
+pub(crate) use explain::PAIR_ROWS as NEAR_ROWS;
+
 pub use advice::FIND_MODULE;
 pub(crate) use advice::at_place;
 pub use evidence::{BANKS_MAX, CELLS_MAX, CELLS_PER_BANK_MAX, CELLS_SHOWN_MAX, Evidence};

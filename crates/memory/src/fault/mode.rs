@@ -131,7 +131,7 @@ fn words_of(explained: &Explained, fault: &Fault) -> String {
             "{cells} separate cells in {}, each seen for a day at most",
             banks_words(banks_of(explained, fault).len())
         ),
-        Kind::Row => format!("{cells} cells of {} in {bank}", rows()),
+        Kind::Row | Kind::Rows => format!("{cells} cells of {} in {bank}", rows()),
         Kind::Column => format!("{cells} cells of column {column:#x} in {bank}"),
         Kind::Bank => format!("{cells} cells of {bank} in several rows and columns"),
         Kind::Banks | Kind::Rank => {
@@ -161,6 +161,7 @@ fn words_of_mode(mode: FaultMode) -> &'static str {
         FaultMode::None => "no fault",
         FaultMode::Cell => "cells for themselves",
         FaultMode::Row => "a row",
+        FaultMode::Rows => "adjacent rows",
         FaultMode::Column => "a column",
         FaultMode::Bank => "a bank",
         FaultMode::Banks => "several banks",

@@ -59,6 +59,14 @@ fn a_row_that_stays_is_repaired_and_one_that_was_seen_once_is_watched() {
 }
 
 #[test]
+fn rows_that_are_near_each_other_are_one_fault_that_takes_a_spare_row_each() {
+    let rows: Vec<ErrorReport> = (0..8).map(|day| at(day, 0, 3, 77 + day as u32 % 2, day as u32 / 2 * 8)).collect();
+    let fault = judged(&rows);
+    assert_eq!((fault.mode, fault.action), (FaultMode::Rows, MemoryAction::PostPackageRepair), "{fault:?}");
+    assert!(fault.evidence.contains("rows 0x4d and 0x4e") && fault.advice.contains("as many spare rows"), "{fault:?}");
+}
+
+#[test]
 fn several_banks_that_stay_are_critical() {
     let reports: Vec<ErrorReport> =
         (0..40).map(|day| at(day, 0, day as u32 % 3, 1000 * day as u32, 8 * (day as u32 % 50))).collect();

@@ -12,9 +12,11 @@
 use surefoot_model::{DramLocation, ErrorReport, ErrorSeverity, FaultMode, Fidelity, MemorySource, Persistence};
 
 /// Failures in 10^9 hours and device: mode, transient, permanent. A word is a cell here: both are one column of one row.
-pub const FIT: [(FaultMode, f64, f64); 6] = [
+pub const FIT: [(FaultMode, f64, f64); 7] = [
     (FaultMode::Cell, 14.2 + 1.4, 18.6 + 0.3),
-    (FaultMode::Row, 0.2, 8.2),
+    // That one in seven reaches rows beside it is assumed.
+    (FaultMode::Row, 0.2 * 6.0 / 7.0, 8.2 * 6.0 / 7.0),
+    (FaultMode::Rows, 0.2 / 7.0, 8.2 / 7.0),
     (FaultMode::Column, 1.4, 5.6),
     (FaultMode::Bank, 0.8, 10.0),
     (FaultMode::Banks, 0.3, 1.4),
@@ -128,7 +130,7 @@ impl Part {
             let count = random.log_uniform(8.0, f64::from(span));
             (0..count.min(4096)).map(|_| begin + random.below(span)).collect::<Vec<_>>()
         };
-        let row = random.below(ROWS - 1);
+        let row = random.below(ROWS - 4);
         let mut part = Part {
             ranks: vec![random.below(RANKS)],
             banks: vec![random.below(BANKS)],
@@ -136,11 +138,12 @@ impl Part {
             columns: vec![random.below(COLUMNS)],
         };
         match mode {
-            FaultMode::Row => {
+            FaultMode::Row => part.columns = several_columns(random),
+            // Two that share a driver, or up to four side by side.
+            FaultMode::Rows => {
                 part.columns = several_columns(random);
-                if random.is(0.15) {
-                    part.rows.push(row + 1);
-                }
+                let count = if random.is(0.7) { 2 } else { 3 + random.below(2) };
+                part.rows = (row..row + count).collect();
             }
             FaultMode::Column => part.rows = several_rows(random),
             FaultMode::Bank => (part.rows, part.columns) = (several_rows(random), several_columns(random)),
@@ -221,10 +224,11 @@ pub fn extent(mode: FaultMode) -> u8 {
         FaultMode::None | FaultMode::Undetermined => 0,
         FaultMode::Cell => 1,
         FaultMode::Row => 2,
-        FaultMode::Column => 3,
-        FaultMode::Bank => 4,
-        FaultMode::Banks => 5,
-        FaultMode::Rank => 6,
+        FaultMode::Rows => 3,
+        FaultMode::Column => 4,
+        FaultMode::Bank => 5,
+        FaultMode::Banks => 6,
+        FaultMode::Rank => 7,
     }
 }
 

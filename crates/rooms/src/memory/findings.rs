@@ -71,6 +71,7 @@ fn mode_label(mode: FaultMode) -> &'static str {
         FaultMode::None => "none",
         FaultMode::Cell => "one cell",
         FaultMode::Row => "a row",
+        FaultMode::Rows => "adjacent rows",
         FaultMode::Column => "a column",
         FaultMode::Bank => "a bank",
         FaultMode::Banks => "several banks",

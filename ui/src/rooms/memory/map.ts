@@ -8,6 +8,7 @@ export const MODE_WORDS: Record<FaultMode, string> = {
   none: "none",
   cell: "cell",
   row: "row",
+  rows: "adjacent rows",
   column: "column",
   bank: "bank",
   banks: "several banks",
