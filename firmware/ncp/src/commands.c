@@ -23,6 +23,13 @@ static void open(u32 number, const u32 *command)
 		port->receives[i].state = 0;
 	forget_pages(number);
 	port->alarm_is_set = 0;
+	/* What arrived for whoever had the port before is none of its events, and acknowledges nothing. */
+	for (u32 i = 0; i < 2; i++)
+		if (ncp.receive_buffers[i].port == number)
+			ncp.receive_buffers[i].stream = 0, ncp.receive_buffers[i].place = 0;
+	for (u32 i = ncp.events_first; i != ncp.events_end; i++)
+		if (ncp.events[i % EVENTS_WAITING].port == number)
+			ncp.events[i % EVENTS_WAITING].stream = 0;
 	port->generation = command[1];
 	port->events_posted = port->events_consumed = command[2];
 	port->verifies = command[3] & OPEN_VERIFIES;

@@ -577,6 +577,11 @@ impl Port {
         block(self.granted.number) + PORT_EVENTS + self.consumed % PORT_EVENT_COUNT * 64
     }
 
+    /// Whether an event waits for the application.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.found.is_empty() || self.has_event()
+    }
+
     /// Whether the next event is there.
     pub(super) fn has_event(&self) -> bool {
         let number = self.memory.word(self.next_at() + event::NUMBER as u32 * 4).load(Ordering::Acquire);
