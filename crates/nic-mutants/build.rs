@@ -13,7 +13,8 @@ use list::{MUTANTS, Part};
 type Failure = Box<dyn std::error::Error>;
 
 /// Tests of `crates/nic` that find faults; those of the processor and of the protocol's model are about neither library nor daemon.
-const TESTS: [&str; 7] = ["campaign", "crash_points", "hostile", "sender", "storms", "world", "wrong_programs"];
+const TESTS: [&str; 8] =
+    ["campaign", "crash_points", "hostile", "measures", "sender", "storms", "world", "wrong_programs"];
 
 /// `xtask` counts tests whose mark begins so with the one that starts them.
 const MARK: &str = "#[test]\n#[ignore = \"runs in a child process, with a planted fault\"]\n";

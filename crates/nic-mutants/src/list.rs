@@ -168,15 +168,6 @@ pub const MUTANTS: &[Mutant] = &[
         FoundBy("TODO"),
     ),
     mutant(
-        "outbox-of-old-interface-kept",
-        Library,
-        "host/recover.rs",
-        "        // What was meant for the old interface.\n        self.outbox.clear();\n",
-        "        // What was meant for the old interface.\n        if !PLANTED {\n            self.outbox.clear();\n        }\n",
-        "commands for the old interface are dropped",
-        FoundBy("TODO"),
-    ),
-    mutant(
         "events-counted-from-zero",
         Library,
         "host/driver.rs",
@@ -570,15 +561,6 @@ pub const MUTANTS: &[Mutant] = &[
         "            Err(finding) => self.fail(Detector::SelfTest(finding)),",
         "            Err(finding) if PLANTED => Step::Passed { services: 0 },\n            Err(finding) => self.fail(Detector::SelfTest(finding)),",
         "an interface that fails its self-test is reloaded",
-        FoundBy("TODO"),
-    ),
-    mutant(
-        "self-test-outlives-a-reload",
-        Daemon,
-        "host/daemon.rs",
-        "            test.abandon(now_ns);\n",
-        "            if !PLANTED {\n                test.abandon(now_ns);\n            }\n",
-        "a self-test of the old interface says nothing of the new one",
         FoundBy("TODO"),
     ),
     mutant(

@@ -115,7 +115,10 @@ fn every_planted_fault_is_found_by_its_test() {
     println!("{found_count} planted faults found, {equal_count} change nothing, {} not run (no clang)", not_run.len());
     assert!(missed.is_empty(), "not found: {missed:?}");
     if !not_run.is_empty() {
-        surefoot_testkit::not_run::not_run("every_planted_fault_is_found_by_its_test", &format!("{not_run:?}: no clang with lld for riscv32"));
+        surefoot_testkit::not_run::not_run(
+            "every_planted_fault_is_found_by_its_test",
+            &format!("{not_run:?}: no clang with lld for riscv32"),
+        );
     }
 }
 

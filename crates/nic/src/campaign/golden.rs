@@ -86,10 +86,27 @@ impl Golden {
     /// # Errors
     /// As [`Golden::run`].
     pub fn run_with(experiment: &Experiment, seed: u64, firmware: Arc<Firmware>) -> Result<Self, CampaignError> {
+        Golden::run_of(experiment, seed, firmware, |traffic| traffic)
+    }
+
+    /// Runs it beside programs that look at their ports when they come to it.
+    ///
+    /// # Errors
+    /// As [`Golden::run`].
+    pub fn run_slow(experiment: &Experiment, seed: u64) -> Result<Self, CampaignError> {
+        Golden::run_of(experiment, seed, Arc::new(Firmware::built(experiment.build)), |traffic| traffic.slow(seed))
+    }
+
+    fn run_of(
+        experiment: &Experiment,
+        seed: u64,
+        firmware: Arc<Firmware>,
+        of: impl Fn(Traffic) -> Traffic,
+    ) -> Result<Self, CampaignError> {
         experiment.check()?;
         let mut world = World::new(&experiment.world(Arc::clone(&firmware)))?;
         let traffic = Traffic::new(&world, experiment.port(), experiment.traffic(seed))?;
-        let traffic = traffic.paced(experiment.every_ns, &experiment.message_bytes);
+        let traffic = of(traffic.paced(experiment.every_ns, &experiment.message_bytes));
         world.nodes[experiment.place].device.observe_fetches(true);
         let mut golden = Golden {
             experiment: experiment.clone(),
