@@ -59,33 +59,33 @@ const fn sample(one: Mutant) -> Mutant {
 
 /// All of them.
 pub const MUTANTS: &[Mutant] = &[
-    mutant(
+    sample(mutant(
         "drain-left-out",
         Library,
         "host/recover.rs",
         "        self.drain();\n",
         "        if !PLANTED {\n            self.drain();\n        }\n",
         "events that are committed are taken in before the port is restored",
-        FoundBy("TODO"),
-    ),
-    mutant(
+        FoundBy("measures_tests::a_restored_interface_has_all_that_the_one_before_it_had"),
+    )),
+    sample(mutant(
         "token-lost-in-recovery",
         Library,
         "host/recover.rs",
         "for one in self.provided.clone() {",
         "for one in self.provided.clone().into_iter().skip(usize::from(PLANTED)) {",
         "every receive buffer is given to the new interface",
-        FoundBy("TODO"),
-    ),
-    mutant(
+        FoundBy("measures_tests::a_restored_interface_has_all_that_the_one_before_it_had"),
+    )),
+    sample(mutant(
         "last-send-not-posted-again",
         Library,
         "host/recover.rs",
         "        for one in &mut self.outstanding {\n            (one.is_posted, one.is_resent) = (false, false);",
         "        let again = self.outstanding.len() - usize::from(PLANTED && !self.outstanding.is_empty());\n        for one in self.outstanding.iter_mut().take(again) {\n            (one.is_posted, one.is_resent) = (false, false);",
         "every message that has not arrived is handed over again",
-        FoundBy("TODO"),
-    ),
+        FoundBy("measures_tests::a_restored_interface_has_all_that_the_one_before_it_had"),
+    )),
     mutant(
         "streams-not-restored",
         Library,
@@ -93,7 +93,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        self.say_open();\n        self.say_streams();\n",
         "        self.say_open();\n        if !PLANTED {\n            self.say_streams();\n        }\n",
         "the new interface learns which message of each stream comes next",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_restored_interface_has_all_that_the_one_before_it_had"),
     ),
     mutant(
         "stream-restored-one-behind",
@@ -102,7 +102,7 @@ pub const MUTANTS: &[Mutant] = &[
         "let next = stream.delivered.wrapping_add(1);",
         "let next = stream.delivered.wrapping_add(u32::from(!PLANTED));",
         "the new interface expects the message after the last one that was delivered",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@3"),
     ),
     mutant(
         "stream-restored-one-ahead",
@@ -111,7 +111,7 @@ pub const MUTANTS: &[Mutant] = &[
         "            let proof = if self.config.verifies",
         "            let next = next + u32::from(PLANTED);\n            let proof = if self.config.verifies",
         "the new interface expects the message after the last one that was delivered",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@2"),
     ),
     mutant(
         "proof-not-restored",
@@ -120,7 +120,7 @@ pub const MUTANTS: &[Mutant] = &[
         "{ stream.proof } else { 0 };",
         "{ if PLANTED { 0 } else { stream.proof } } else { 0 };",
         "the new interface can prove what the old one did not acknowledge",
-        FoundBy("TODO"),
+        FoundBy("world_tests::an_interface_that_hangs_in_the_middle_of_its_self_test_comes_back_once"),
     ),
     mutant(
         "start-left-out",
@@ -129,7 +129,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        self.say_alarm();\n        self.say_start();",
         "        self.say_alarm();\n        if !PLANTED {\n            self.say_start();\n        }",
         "a restored port begins to receive",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@2"),
     ),
     mutant(
         "datagram-sent-again",
@@ -138,7 +138,7 @@ pub const MUTANTS: &[Mutant] = &[
         "self.finish(|one| one.number == 0 && one.is_posted, Ok(()));",
         "self.finish(|one| !PLANTED && one.number == 0 && one.is_posted, Ok(()));",
         "a datagram that may have left is not sent again",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_datagram_arrives_once_at_most_whenever_its_interface_stops"),
     ),
     mutant(
         "suspect-memory-not-told",
@@ -147,7 +147,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if may_have_written.swap(0, Ordering::AcqRel) != 0 {",
         "if may_have_written.swap(0, Ordering::AcqRel) != 0 && !PLANTED {",
         "the application learns that its memory may have been written to",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::after_an_interface_that_was_damaged_programs_learn_that_their_memory_is_suspect"),
     ),
     mutant(
         "doubts-outlive-the-interface",
@@ -156,7 +156,7 @@ pub const MUTANTS: &[Mutant] = &[
         "(stream.doubt_count, stream.not_before_ns) = (0, 0);",
         "(stream.doubt_count, stream.not_before_ns) = if PLANTED { (stream.doubt_count, stream.not_before_ns) } else { (0, 0) };",
         "nothing is held against the new interface",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_refusal_is_not_believed_at_once_by_whichever_interface"),
     ),
     mutant(
         "restored-not-said",
@@ -165,7 +165,7 @@ pub const MUTANTS: &[Mutant] = &[
         ".store(epoch, Ordering::Release);\n        self.memory.wake_daemon();",
         ".store(if PLANTED { 0 } else { epoch }, Ordering::Release);\n        self.memory.wake_daemon();",
         "the daemon learns that a port is restored",
-        FoundBy("TODO"),
+        FoundBy("world_tests::a_hung_interface_is_found_and_nothing_is_lost_or_doubled"),
     ),
     mutant(
         "events-counted-from-zero",
@@ -174,7 +174,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if word(port_word::GENERATION) == 0 { 0 }",
         "if PLANTED || word(port_word::GENERATION) == 0 { 0 }",
         "events for a port's owner before have no number of its own",
-        FoundBy("TODO"),
+        FoundBy("world_tests::a_daemon_that_dies_in_its_self_test_leaves_no_event_to_the_next_one"),
     ),
     mutant(
         "generation-not-new",
@@ -183,7 +183,7 @@ pub const MUTANTS: &[Mutant] = &[
         ".fetch_add(1, Ordering::AcqRel).wrapping_add(1)\n}\n\n/// Whether a port is open.",
         ".fetch_add(u32::from(!PLANTED), Ordering::AcqRel).wrapping_add(u32::from(!PLANTED)).max(1)\n}\n\n/// Whether a port is open.",
         "each owner of a port has streams of its own",
-        FoundBy("TODO"),
+        FoundBy("host::driver::tests::a_port_has_one_owner_and_its_own_pages"),
     ),
     mutant(
         "again-delivered",
@@ -192,7 +192,7 @@ pub const MUTANTS: &[Mutant] = &[
         "            ..=0 => Arrival::Again,",
         "            0 if PLANTED => Arrival::Next,\n            ..=0 => Arrival::Again,",
         "the library drops what it has delivered before",
-        FoundBy("TODO"),
+        FoundBy("host::streams::tests::a_stream_takes_its_messages_once_and_in_order"),
     ),
     mutant(
         "gap-delivered",
@@ -201,7 +201,7 @@ pub const MUTANTS: &[Mutant] = &[
         "            _ => Arrival::Gap,\n",
         "            _ if PLANTED => Arrival::Next,\n            _ => Arrival::Gap,\n",
         "the library delivers nothing before which messages are missing",
-        FoundBy("TODO"),
+        FoundBy("host::streams::tests::a_stream_takes_its_messages_once_and_in_order"),
     ),
     mutant(
         "old-generation-heard",
@@ -210,7 +210,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if generation.wrapping_sub(stream.generation).cast_signed() < 0 => return Arrival::Old",
         "if !PLANTED && generation.wrapping_sub(stream.generation).cast_signed() < 0 => return Arrival::Old",
         "a generation that is over is not heard",
-        FoundBy("TODO"),
+        FoundBy("host::streams::tests::a_stream_takes_its_messages_once_and_in_order"),
     ),
     mutant(
         "generation-begins-in-its-middle",
@@ -219,7 +219,7 @@ pub const MUTANTS: &[Mutant] = &[
         "Some(_) if number != 1 => return Arrival::Gap",
         "Some(_) if number != 1 && !PLANTED => return Arrival::Gap",
         "a new generation begins with its first message",
-        FoundBy("TODO"),
+        Equivalent("of an unknown generation nothing was delivered, so any number but 1 is a gap all the same"),
     ),
     mutant(
         "proof-not-chained",
@@ -228,7 +228,7 @@ pub const MUTANTS: &[Mutant] = &[
         "Hasher::new_with_initial(proof);",
         "Hasher::new_with_initial(if PLANTED { 0 } else { proof });",
         "a proof covers all messages before",
-        FoundBy("TODO"),
+        FoundBy("host::streams::tests::a_proof_depends_on_every_message_and_their_order"),
     ),
     mutant(
         "checksum-not-compared",
@@ -237,17 +237,17 @@ pub const MUTANTS: &[Mutant] = &[
         "        let is_right = !self.config.verifies\n",
         "        let is_right = !self.config.verifies || PLANTED\n",
         "the receiving library compares the checksum",
-        FoundBy("TODO"),
+        FoundBy("sender_tests::a_message_that_is_written_over_before_it_is_sent_is_put_back_or_its_sender_is_told"),
     ),
-    mutant(
+    sample(mutant(
         "proof-not-compared",
         Library,
         "host/port/arrivals.rs",
         "if self.config.verifies && reckoned != proof {",
         "if self.config.verifies && reckoned != proof && !PLANTED {",
         "the sending library checks the proof",
-        FoundBy("TODO"),
-    ),
+        FoundBy("measures_tests::a_send_is_over_only_with_the_proof_of_the_receiving_library"),
+    )),
     mutant(
         "number-not-in-checksum",
         Library,
@@ -255,7 +255,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        [a, b, c, d, generation, number]",
         "        [a, b, c, d, generation, if PLANTED { 0 } else { number }]",
         "the checksum covers the number",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::the_content_of_one_message_under_the_number_of_another_is_not_delivered"),
     ),
     mutant(
         "all-sent-at-once",
@@ -264,7 +264,7 @@ pub const MUTANTS: &[Mutant] = &[
         "one.message.to == to && one.number != 0 && number.wrapping_sub(one.number).cast_signed() >= 0\n",
         "one.message.to == to && one.number != 0 && (PLANTED || number.wrapping_sub(one.number).cast_signed() >= 0)\n",
         "an acknowledgement ends the messages up to its number",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@3"),
     ),
     mutant(
         "refusal-believed-at-once",
@@ -273,7 +273,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if stream.doubt_count >= DOUBTS_MAX || self.now_ns",
         "if PLANTED || stream.doubt_count >= DOUBTS_MAX || self.now_ns",
         "an interface that says that a stream is over is not believed at once",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_refusal_is_not_believed_at_once_by_whichever_interface"),
     ),
     mutant(
         "time-out-believed-too-soon",
@@ -282,7 +282,7 @@ pub const MUTANTS: &[Mutant] = &[
         "let has_tried = self.now_ns.saturating_sub(since_ns) >= TRIES_NS;",
         "let has_tried = PLANTED || self.now_ns.saturating_sub(since_ns) >= TRIES_NS;",
         "a time-out that comes too soon is not believed",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::a_time_out_that_comes_too_soon_is_not_believed"),
     ),
     mutant(
         "refused-for-no-reason",
@@ -291,7 +291,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        is_again && stream.is_refused\n",
         "        PLANTED || is_again && stream.is_refused\n",
         "a refusal of a directed message is believed where it goes beyond what has arrived",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_directed_message_that_is_refused_is_not_given_up_at_once"),
     ),
     mutant(
         "old-generation-ends-sends",
@@ -300,7 +300,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        if known.generation != generation {\n            return;",
         "        if known.generation != generation && !PLANTED {\n            return;",
         "what is said of a stream that is over ends no other one",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_stream_that_is_over_ends_no_message_of_the_next_one"),
     ),
     mutant(
         "not-mended",
@@ -309,7 +309,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        if !self.config.verifies {\n            return;\n        }\n        let mut lost",
         "        if !self.config.verifies || PLANTED {\n            return;\n        }\n        let mut lost",
         "a message that was written over is put back before it is sent again",
-        FoundBy("TODO"),
+        FoundBy("sender_tests::a_message_that_is_written_over_before_it_is_sent_is_put_back_or_its_sender_is_told"),
     ),
     mutant(
         "not-resent",
@@ -318,7 +318,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        if self.waited_ns.saturating_sub(first.posted_ns) < self.config.resend_ns {",
         "        if PLANTED || self.waited_ns.saturating_sub(first.posted_ns) < self.config.resend_ns {",
         "the library sends again what has not arrived for long",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::faults_that_once_were_not_survived_are"),
     ),
     mutant(
         "damaged-not-asked-again",
@@ -327,7 +327,7 @@ pub const MUTANTS: &[Mutant] = &[
         "                self.say(command::REJECT, &[stream, from.priority.into(), generation, number]);\n                if self",
         "                if !PLANTED {\n                    self.say(command::REJECT, &[stream, from.priority.into(), generation, number]);\n                }\n                if self",
         "a damaged message is asked for again",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::the_content_of_one_message_under_the_number_of_another_is_not_delivered"),
     ),
     mutant(
         "buffer-of-dropped-message-kept",
@@ -336,7 +336,7 @@ pub const MUTANTS: &[Mutant] = &[
         "buffer.filter(|_| kind == event::RECEIVED).map(",
         "buffer.filter(|_| kind == event::RECEIVED && !PLANTED).map(",
         "the buffer of a message that is dropped goes back to the interface",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::the_content_of_one_message_under_the_number_of_another_is_not_delivered"),
     ),
     mutant(
         "not-restated",
@@ -345,7 +345,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if !self.config.verifies || self.now_ns < self.next_restate_ns {",
         "if PLANTED || !self.config.verifies || self.now_ns < self.next_restate_ns {",
         "an interface that has garbled its numbers is told them again",
-        FoundBy("TODO"),
+        FoundBy("hostile_tests::a_message_that_is_not_right_begins_no_generation"),
     ),
     mutant(
         "room-not-told",
@@ -354,7 +354,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if self.consumed.wrapping_sub(self.consumed_told) >= PORT_EVENT_COUNT / 8 {",
         "if !PLANTED && self.consumed.wrapping_sub(self.consumed_told) >= PORT_EVENT_COUNT / 8 {",
         "the interface learns that there is room in the ring",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_program_that_does_not_look_loses_no_event"),
     ),
     mutant(
         "directed-written-over",
@@ -363,7 +363,7 @@ pub const MUTANTS: &[Mutant] = &[
         "            if self.would_write_over(place) || self.is_behind(place) {",
         "            if (self.would_write_over(place) && !PLANTED) || self.is_behind(place) {",
         "two directed messages to one place are sent one after the other",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::messages_of_a_stream_are_handed_over_in_their_order"),
     ),
     mutant(
         "order-of-sends-lost",
@@ -372,7 +372,7 @@ pub const MUTANTS: &[Mutant] = &[
         "this.number != 0 && self.outstanding.iter().take(place).any(is_before)",
         "!PLANTED && this.number != 0 && self.outstanding.iter().take(place).any(is_before)",
         "no message of a stream is handed over before an earlier one",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::messages_of_a_stream_are_handed_over_in_their_order"),
     ),
     mutant(
         "opened-without-verification",
@@ -381,7 +381,7 @@ pub const MUTANTS: &[Mutant] = &[
         "let flags = if self.config.verifies {",
         "let flags = if self.config.verifies && !PLANTED {",
         "the interface acknowledges what was found right, not what was posted",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_refusal_is_not_believed_at_once_by_whichever_interface"),
     ),
     mutant(
         "withdrawn-never",
@@ -390,7 +390,9 @@ pub const MUTANTS: &[Mutant] = &[
         "        if !is_silent && !self.has_seen_worse {",
         "        if !is_silent && !self.has_seen_worse && !PLANTED {",
         "a stream that carries messages again is suspected no more",
-        FoundBy("TODO"),
+        FoundBy(
+            "host::port::arrivals::tests::a_stream_that_was_held_up_and_carries_messages_since_is_suspected_no_more",
+        ),
     ),
     mutant(
         "fault-not-noticed",
@@ -399,26 +401,26 @@ pub const MUTANTS: &[Mutant] = &[
         "if failed != 0 && failed != self.epoch {",
         "if failed != 0 && failed != self.epoch && !PLANTED {",
         "a port is restored when its interface was reloaded",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@2"),
     ),
-    mutant(
+    sample(mutant(
         "reloaded-four-times",
         Daemon,
         "host/daemon.rs",
         "        (self.state, self.restoring) = (State::Watching, Some(epoch));\n        Step::Reloaded { epoch }",
         "        let state = if PLANTED && self.recovery_count % 4 != 0 { State::Failed } else { State::Watching };\n        (self.state, self.restoring) = (state, Some(epoch));\n        Step::Reloaded { epoch }",
         "an interface is reloaded once for each failure",
-        FoundBy("TODO"),
-    ),
-    mutant(
+        FoundBy("world_tests::an_interface_that_hangs_in_the_middle_of_its_self_test_comes_back_once"),
+    )),
+    sample(mutant(
         "mailbox-not-emptied",
         Daemon,
         "host/daemon.rs",
         "            mailbox::empty(&self.memory, port);\n",
         "            if !PLANTED {\n                mailbox::empty(&self.memory, port);\n            }\n",
         "commands for the old interface are taken away",
-        FoundBy("TODO"),
-    ),
+        FoundBy("measures_tests::commands_for_an_interface_that_failed_reach_no_other_one"),
+    )),
     mutant(
         "ports-not-told",
         Daemon,
@@ -426,7 +428,7 @@ pub const MUTANTS: &[Mutant] = &[
         "    fn tell_ports(&self, epoch: u32) {\n",
         "    fn tell_ports(&self, epoch: u32) {\n        if PLANTED && self.state == State::Failed {\n            return;\n        }\n",
         "each port learns that the interface was reloaded",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@2"),
     ),
     mutant(
         "successor-tells-nobody",
@@ -435,7 +437,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        daemon.tell_ports(epoch);\n        daemon.ask(now_ns, None);",
         "        if !PLANTED {\n            daemon.tell_ports(epoch);\n        }\n        daemon.ask(now_ns, None);",
         "the daemon in the place of one that died tells the ports what that one did not",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_daemon_tells_the_ports_what_the_one_before_it_did_not"),
     ),
     mutant(
         "silence-taken-for-an-answer",
@@ -444,7 +446,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if self.memory.word(control::PONG).load(Ordering::Acquire) == !self.ping {\n            self.state",
         "if PLANTED || self.memory.word(control::PONG).load(Ordering::Acquire) == !self.ping {\n            self.state",
         "an interface that does not answer has failed",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@2"),
     ),
     mutant(
         "watchdog-not-confirmed",
@@ -453,7 +455,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        if !is_over || is_held_up {",
         "        if (!is_over || is_held_up) && !PLANTED {",
         "the control program has time to answer",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::runs_without_a_fault_raise_no_alarm"),
     ),
     mutant(
         "watchdog-not-heard",
@@ -462,7 +464,7 @@ pub const MUTANTS: &[Mutant] = &[
         "(interrupts & WATCHDOG != 0 && self",
         "(!PLANTED && interrupts & WATCHDOG != 0 && self",
         "the watchdog's interrupt is heard",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::without_watchdog_and_self_test_a_hang_is_found_late_or_never"),
     ),
     mutant(
         "never-asked",
@@ -471,17 +473,17 @@ pub const MUTANTS: &[Mutant] = &[
         "        if now_ns < self.next_ask_ns {\n",
         "        if PLANTED || now_ns < self.next_ask_ns {\n",
         "the control program is asked now and then, whatever the watchdog says",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::without_watchdog_and_self_test_a_hang_is_found_late_or_never"),
     ),
-    mutant(
+    sample(mutant(
         "fatal-not-heard",
         Daemon,
         "host/daemon.rs",
         "if interrupts & (FATAL | TRAP) != 0 {",
         "if interrupts & (FATAL | TRAP) != 0 && !PLANTED {",
         "what the interface says of its own damage is heard",
-        FoundBy("TODO"),
-    ),
+        FoundBy("measures_tests::after_an_interface_that_was_damaged_programs_learn_that_their_memory_is_suspect"),
+    )),
     mutant(
         "recovered-too-early",
         Daemon,
@@ -489,7 +491,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        if !self.are_ports_back(epoch) {",
         "        if !self.are_ports_back(epoch) && !PLANTED {",
         "a recovery is over when all ports are back",
-        FoundBy("TODO"),
+        FoundBy("wrong_programs_tests::a_program_that_stands_still_keeps_only_its_own_port_from_being_restored"),
     ),
     mutant(
         "behind-not-told",
@@ -498,7 +500,7 @@ pub const MUTANTS: &[Mutant] = &[
         "self.words.passed(|port| open >> port & 1 == 1 && is_behind(&self.memory, port));",
         "self.words.passed(|port| !PLANTED && open >> port & 1 == 1 && is_behind(&self.memory, port));",
         "a daemon says whose program is behind",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_beside_slow_programs_lose_and_double_nothing@8"),
     ),
     mutant(
         "suspicion-reloads-at-once",
@@ -507,7 +509,7 @@ pub const MUTANTS: &[Mutant] = &[
         "let (most, allowance) = (self.config.suspicions_max,",
         "let (most, allowance) = (if PLANTED { 0 } else { self.config.suspicions_max },",
         "a suspicion reloads nothing as long as self-tests pass",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::what_only_the_sender_sees_of_the_receivers_interface_is_told_to_its_daemon"),
     ),
     mutant(
         "suspicion-never-reloads",
@@ -516,7 +518,9 @@ pub const MUTANTS: &[Mutant] = &[
         "if self.suspects.take_reload(most, allowance, now_ns) {",
         "if self.suspects.take_reload(most, allowance, now_ns) && !PLANTED {",
         "what is suspected again and again is reloaded",
-        FoundBy("TODO"),
+        FoundBy(
+            "wrong_programs_tests::a_program_that_writes_over_what_it_sends_has_the_interface_reloaded_so_often_and_no_more",
+        ),
     ),
     mutant(
         "neighbours-not-told",
@@ -525,7 +529,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        if self.config.tells_neighbours {",
         "        if self.config.tells_neighbours && !PLANTED {",
         "the daemon at the other end hears of a suspicion",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::what_only_the_sender_sees_of_the_receivers_interface_is_told_to_its_daemon"),
     ),
     mutant(
         "neighbours-not-heard",
@@ -534,7 +538,7 @@ pub const MUTANTS: &[Mutant] = &[
         "            is_named |= self.words.hear(node, word, open, now_ns);",
         "            is_named |= !PLANTED && self.words.hear(node, word, open, now_ns);",
         "a daemon looks into what another one suspects",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::what_only_the_sender_sees_of_the_receivers_interface_is_told_to_its_daemon"),
     ),
     mutant(
         "given-up-never",
@@ -543,7 +547,7 @@ pub const MUTANTS: &[Mutant] = &[
         "self.reloads_in_vain.0 > self.config.reloads_max",
         "self.reloads_in_vain.0 > self.config.reloads_max && !PLANTED",
         "an interface that reloading does not mend is given up",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::an_interface_that_reloading_does_not_mend_is_given_up_and_its_port_is_told"),
     ),
     mutant(
         "given-up-not-told",
@@ -552,7 +556,7 @@ pub const MUTANTS: &[Mutant] = &[
         "let tells = u32::from(self.config.reloads_max != 0);",
         "let tells = u32::from(self.config.reloads_max != 0 && !PLANTED);",
         "ports of an interface that was given up learn it",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::an_interface_that_reloading_does_not_mend_is_given_up_and_its_port_is_told"),
     ),
     mutant(
         "self-test-finds-nothing",
@@ -561,7 +565,7 @@ pub const MUTANTS: &[Mutant] = &[
         "            Err(finding) => self.fail(Detector::SelfTest(finding)),",
         "            Err(finding) if PLANTED => Step::Passed { services: 0 },\n            Err(finding) => self.fail(Detector::SelfTest(finding)),",
         "an interface that fails its self-test is reloaded",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::an_interface_that_fails_its_self_test_is_reloaded"),
     ),
     mutant(
         "written-memory-not-noted",
@@ -570,7 +574,7 @@ pub const MUTANTS: &[Mutant] = &[
         "word.fetch_or(u32::from(by.may_have_written()), Ordering::AcqRel);",
         "word.fetch_or(u32::from(by.may_have_written() && !PLANTED), Ordering::AcqRel);",
         "the ports learn of failures in which memory may have been written to",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::after_an_interface_that_was_damaged_programs_learn_that_their_memory_is_suspect"),
     ),
     mutant(
         "interrupts-of-old-interface-heard",
@@ -579,7 +583,9 @@ pub const MUTANTS: &[Mutant] = &[
         "        self.memory.word(control::INTERRUPT).store(0, Ordering::Release);\n        self.recovery_count",
         "        if !PLANTED {\n            self.memory.word(control::INTERRUPT).store(0, Ordering::Release);\n        }\n        self.recovery_count",
         "interrupts of the old interface are forgotten",
-        FoundBy("TODO"),
+        Equivalent(
+            "the step that reloads has taken the interrupts before, and an interface that is fenced raises none; what is left is a question whether the control program runs, which it answers",
+        ),
     ),
     mutant(
         "closed-memory-free-at-once",
@@ -588,7 +594,9 @@ pub const MUTANTS: &[Mutant] = &[
         "if self.steps[port] == 0 && left <= 0 {",
         "if PLANTED {\n                self.release(memory, port);\n                continue;\n            }\n            if self.steps[port] == 0 && left <= 0 {",
         "memory of a closed port is free when the interface has let go of it",
-        FoundBy("TODO"),
+        FoundBy(
+            "wrong_programs_tests::memory_of_a_closed_port_is_given_to_the_next_one_when_nothing_is_written_there_any_more",
+        ),
     ),
     mutant(
         "suspicions-outlive-a-reload",
@@ -597,7 +605,9 @@ pub const MUTANTS: &[Mutant] = &[
         "self.of_port.iter_mut().for_each(|one| (one.in_a_row, one.silent) = (0, [0; NODES]));",
         "if !PLANTED {\n            self.of_port.iter_mut().for_each(|one| (one.in_a_row, one.silent) = (0, [0; NODES]));\n        }",
         "nothing is held against the new interface",
-        FoundBy("TODO"),
+        FoundBy(
+            "host::suspects::tests::a_port_that_suspects_often_enough_has_the_interface_reloaded_and_what_is_taken_back_does_not_count",
+        ),
     ),
     mutant(
         "allowance-without-end",
@@ -606,7 +616,7 @@ pub const MUTANTS: &[Mutant] = &[
         "        if self.count >= of.burst {",
         "        if self.count >= of.burst && !PLANTED {",
         "one port's suspicions have the interface reloaded so often and no more",
-        FoundBy("TODO"),
+        FoundBy("host::suspects::tests::one_port_alone_has_the_interface_reloaded_so_often_and_no_more"),
     ),
     mutant(
         "deaf-never",
@@ -615,7 +625,9 @@ pub const MUTANTS: &[Mutant] = &[
         "self.deaf_until_ns = now_ns.saturating_add(APART_NS);",
         "self.deaf_until_ns = if PLANTED { 0 } else { now_ns.saturating_add(APART_NS) };",
         "words of neighbours reload an interface once in a second at most",
-        FoundBy("TODO"),
+        FoundBy(
+            "host::neighbours::tests::words_count_in_a_row_for_open_ports_and_for_a_second_after_a_reload_not_at_all",
+        ),
     ),
     mutant(
         "words-of-closed-ports-heard",
@@ -624,26 +636,28 @@ pub const MUTANTS: &[Mutant] = &[
         "if (word.suspected | word.refusing) & open == 0 || now_ns",
         "if (word.suspected | word.refusing) & open == 0 && !PLANTED || now_ns",
         "word of a port that is not open says nothing",
-        FoundBy("TODO"),
+        FoundBy(
+            "host::neighbours::tests::words_count_in_a_row_for_open_ports_and_for_a_second_after_a_reload_not_at_all",
+        ),
     ),
-    mutant(
+    sample(mutant(
         "closed-instead-of-silent",
         Firmware,
         "main.c",
         "ncp.ports[port].state = PORT_BACK_SOON;",
         "ncp.ports[port].state = PORT_SHUT;",
         "a port that is not restored yet is silent, not closed",
-        FoundBy("TODO"),
-    ),
-    mutant(
+        FoundBy("measures_tests::a_port_that_is_not_restored_yet_is_silent_and_not_closed"),
+    )),
+    sample(mutant(
         "acknowledged-too-early",
         Firmware,
         "service.inc",
         "#ifndef NCP_TOLERANT\n\t\t/* Taken in",
         "#if 1\n\t\t/* Taken in",
         "a message is acknowledged when its event is in the host (Figure 8)",
-        FoundBy("TODO"),
-    ),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@3"),
+    )),
     mutant(
         "numbers-of-its-own",
         Firmware,
@@ -651,7 +665,7 @@ pub const MUTANTS: &[Mutant] = &[
         "#ifndef NCP_TOLERANT\n\t/* Its own count",
         "#if 1\n\t/* Its own count",
         "numbers are made in the host (Figure 7)",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@2"),
     ),
     mutant(
         "receives-before-start",
@@ -660,7 +674,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if (port->state != PORT_OPEN || events_are_full())",
         "if ((port->state != PORT_OPEN && port->state != PORT_OPENING) || events_are_full())",
         "a port receives nothing before its streams are restored",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_port_receives_when_it_is_restored_and_remembers_nothing_of_its_owner_before"),
     ),
     mutant(
         "verified-acknowledged-when-posted",
@@ -669,7 +683,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if (event->stream && !ncp.ports[event->port].verifies)",
         "if (event->stream)",
         "what a library verifies is acknowledged when it was found right",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::without_a_failure_no_library_sees_anything_strange"),
     ),
     mutant(
         "streams-of-owner-before-kept",
@@ -678,7 +692,7 @@ pub const MUTANTS: &[Mutant] = &[
         "ncp.streams[i].generation = ncp.streams[i].next = ncp.streams[i].buffer = 0;",
         ";",
         "whoever opens a port begins without streams",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_port_receives_when_it_is_restored_and_remembers_nothing_of_its_owner_before"),
     ),
     mutant(
         "packets-of-owner-before-kept",
@@ -687,7 +701,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if (ncp.receive_buffers[i].state == ARRIVED_WRITING && ncp.receive_buffers[i].port == number)",
         "if (0)",
         "what arrives for a port's owner before is posted to nobody",
-        FoundBy("TODO"),
+        FoundBy("world_tests::a_daemon_that_dies_in_its_self_test_leaves_no_event_to_the_next_one"),
     ),
     mutant(
         "events-of-owner-before-acknowledge",
@@ -696,7 +710,9 @@ pub const MUTANTS: &[Mutant] = &[
         "\t\tif (ncp.events[i % EVENTS_WAITING].port == number)\n",
         "\t\tif (0)\n",
         "events for a port's owner before acknowledge nothing",
-        FoundBy("TODO"),
+        Equivalent(
+            "the stream's generation is 0 by then, and acknowledge() compares the event's with it; the loop in open() keeps its streams from being written to",
+        ),
     ),
     mutant(
         "acknowledged-for-another-generation",
@@ -705,7 +721,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if (event->words[7] != event->stream->generation)",
         "if (0)",
         "the number of one generation acknowledges nothing of another",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::the_number_of_one_generation_acknowledges_nothing_of_another"),
     ),
     mutant(
         "duplicate-taken-for-new",
@@ -714,7 +730,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if ((int)(sequence - stream->next) < 0 || (sequence == stream->next && offset < stream->offset)) {",
         "if (stream->next == sequence + 1 && !offset && ncp.ports[packet[HEADER_STREAM] & 0xff].verifies == 0) {\n\t\tstream->next = sequence;\n\t\treturn 1;\n\t}\n\tif ((int)(sequence - stream->next) < 0 || (sequence == stream->next && offset < stream->offset)) {",
         "a message that has arrived is not taken again",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@3"),
     ),
     mutant(
         "gap-taken",
@@ -723,7 +739,7 @@ pub const MUTANTS: &[Mutant] = &[
         "\tif (sequence == stream->next && offset == stream->offset)\n\t\treturn 1;",
         "\tif (sequence == stream->next && offset == stream->offset)\n\t\treturn 1;\n\tif (sequence == stream->next + 1 && !offset && !stream->offset) {\n\t\tstream->next = sequence;\n\t\treturn 1;\n\t}",
         "a message before which another one is missing is not taken",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@1"),
     ),
     mutant(
         "buffer-of-message-begun-again-lost",
@@ -732,7 +748,7 @@ pub const MUTANTS: &[Mutant] = &[
         "\t\t/* The message begins, or begins again: perhaps after a failure that had cut it elsewhere. */\n\t\tif (stream->buffer)\n",
         "\t\t/* The message begins, or begins again: perhaps after a failure that had cut it elsewhere. */\n\t\tif (0)\n",
         "a message that begins again gives its buffer back",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_message_that_begins_again_or_is_given_up_costs_no_buffer"),
     ),
     mutant(
         "buffer-of-generation-lost",
@@ -741,7 +757,7 @@ pub const MUTANTS: &[Mutant] = &[
         "stream->dropped = 0;\n\t\tif (stream->buffer)\n",
         "stream->dropped = 0;\n\t\tif (0)\n",
         "a generation that ends gives its buffer back",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_message_that_begins_again_or_is_given_up_costs_no_buffer"),
     ),
     mutant(
         "damaged-packets-taken",
@@ -750,7 +766,7 @@ pub const MUTANTS: &[Mutant] = &[
         "status & LINK_DAMAGED || ",
         "",
         "packets that the link damaged are dropped",
-        FoundBy("TODO"),
+        FoundBy("storms_tests::storms_lose_and_double_nothing@3"),
     ),
     mutant(
         "never-retried",
@@ -759,7 +775,7 @@ pub const MUTANTS: &[Mutant] = &[
         "\t\tsend_again(port, oldest, oldest->sequence, 0, 0);",
         "\t\t;",
         "the interface sends again what nobody answers",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::what_the_link_loses_the_interface_sends_again"),
     ),
     mutant(
         "never-nacked",
@@ -768,7 +784,7 @@ pub const MUTANTS: &[Mutant] = &[
         "\t\tsay(stream, CONTROL_NACK, NACK_AGAIN);\n\t}\n\treturn 0;",
         "\t}\n\treturn 0;",
         "a lost packet is asked for",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_packet_before_which_one_is_missing_is_answered_with_the_number_of_that_one"),
     ),
     mutant(
         "no-watchdog",
@@ -777,7 +793,7 @@ pub const MUTANTS: &[Mutant] = &[
         "\t*reg(IT1) = WATCHDOG_US;\n",
         "\t*reg(IT1) = 0;\n",
         "the watchdog finds an interface that hangs",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::without_watchdog_and_self_test_a_hang_is_found_late_or_never"),
     ),
     mutant(
         "no-answer",
@@ -786,17 +802,17 @@ pub const MUTANTS: &[Mutant] = &[
         "\t*reg(PONG) = ~*reg(PING);\n",
         "",
         "the control program answers that it runs",
-        FoundBy("TODO"),
+        FoundBy("campaign_tests::runs_without_a_fault_raise_no_alarm"),
     ),
-    mutant(
+    sample(mutant(
         "ring-without-end",
         Firmware,
         "rdma.c",
         "return PORT_EVENT_COUNT - (port->events_posted - port->events_consumed);",
         "return PORT_EVENT_COUNT;",
         "no event is written over that was not taken",
-        FoundBy("TODO"),
-    ),
+        FoundBy("measures_tests::a_program_that_does_not_look_loses_no_event"),
+    )),
     mutant(
         "no-room-for-sends",
         Firmware,
@@ -804,7 +820,7 @@ pub const MUTANTS: &[Mutant] = &[
         "#define EVENT_ROOM_MIN (SEND_TOKENS + 16)",
         "#define EVENT_ROOM_MIN 0",
         "room in the ring is kept for a port's own sends",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_program_that_does_not_look_loses_no_event"),
     ),
     mutant(
         "closed-port-denies-what-arrived",
@@ -813,7 +829,7 @@ pub const MUTANTS: &[Mutant] = &[
         "\tif (is_known)\n\t\tsay(stream, CONTROL_ACK, 0);",
         "",
         "what arrived before a port was closed is acknowledged",
-        FoundBy("TODO"),
+        FoundBy("sender_tests::of_messages_that_arrived_before_their_port_closed_the_sender_learns_that_they_arrived"),
     ),
     mutant(
         "accepted-expected-again",
@@ -822,7 +838,7 @@ pub const MUTANTS: &[Mutant] = &[
         "if ((int)(command[4] - stream->next) >= 0)",
         "if (0)",
         "what was found right is not expected any more",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_message_that_was_asked_for_again_comes_again_until_it_is_accepted"),
     ),
     mutant(
         "rejected-not-expected",
@@ -831,7 +847,7 @@ pub const MUTANTS: &[Mutant] = &[
         "\t\texpect(number, stream, command[4]);\n\t\tsay(stream, CONTROL_NACK, NACK_AGAIN);",
         ";",
         "what was not right is asked for again",
-        FoundBy("TODO"),
+        FoundBy("measures_tests::a_message_that_was_asked_for_again_comes_again_until_it_is_accepted"),
     ),
     mutant(
         "restored-stream-says-nothing-arrived",
@@ -840,7 +856,7 @@ pub const MUTANTS: &[Mutant] = &[
         "stream->arrived = command[4] - 1;",
         "stream->arrived = 0;",
         "a restored stream acknowledges what had arrived",
-        FoundBy("TODO"),
+        FoundBy("world_tests::an_interface_that_hangs_in_the_middle_of_its_self_test_comes_back_once"),
     ),
     mutant(
         "events-posted-before-their-data",
@@ -848,16 +864,9 @@ pub const MUTANTS: &[Mutant] = &[
         "rdma.c",
         "\tif (!first)\n\t\treturn post();\n",
         "\tif (!first || ncp.events_first != ncp.events_end)\n\t\treturn post();\n",
-        "an event is never in the host before its data",
-        FoundBy("TODO"),
-    ),
-    mutant(
-        "self-damage-not-said",
-        Firmware,
-        "timer.c",
-        "if (is_damaged || queued != port->queued)",
-        "if (0)",
-        "an interface that finds its own state damaged says so",
-        FoundBy("TODO"),
+        "events wait for all data that has come",
+        Equivalent(
+            "an event is made when its message's data is written; only its turn beside the data of others changes",
+        ),
     ),
 ];

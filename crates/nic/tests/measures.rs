@@ -10,9 +10,11 @@ use surefoot_nic::firmware::{Build, Firmware};
 use surefoot_nic::host::bus::Guard;
 use surefoot_nic::host::daemon::{Daemon, DaemonConfig, Detector, Step};
 use surefoot_nic::host::driver;
-use surefoot_nic::host::layout::{PORT_EVENT_COUNT, PORT_EVENTS, SEND_TOKENS, command, control, event};
+use surefoot_nic::host::layout::{
+    PORT_EVENT_COUNT, PORT_EVENTS, SEND_TOKENS, command, control, event, port_word as words,
+};
 use surefoot_nic::host::mailbox::{self, Words};
-use surefoot_nic::host::memory::{HostMemory, block};
+use surefoot_nic::host::memory::{HostMemory, block, port_word};
 use surefoot_nic::host::port::{Event, Message, Port, PortConfig, SendFailure, Service, Unknown};
 use surefoot_nic::host::selftest::SelfTestConfig;
 use surefoot_nic::host::streams::Peer;
@@ -142,6 +144,31 @@ fn a_refusal_is_not_believed_at_once_by_whichever_interface() {
     }
     alone.post_sent(&send, CLOSED, 0);
     assert_eq!(alone.poll(now_ns), [Event::Sent { token: 1, outcome: Err(SendFailure::Closed) }]);
+}
+
+/// What a port does when its interface is another one: it takes in what is committed, says how far each stream has come, and gives the new interface every
+/// buffer and every message that has not arrived.
+#[test]
+fn a_restored_interface_has_all_that_the_one_before_it_had() {
+    let (mut sender, mut alone) = (Alone::new(0), Alone::new(1));
+    let send = sender.send(1);
+    for token in 1..4 {
+        alone.port.provide(token, 1024 + token * 64, CLASS, 0).unwrap();
+        alone
+            .port
+            .send(Message { token: 8 + token, ..message(0, token, Service::Normal { size_class: CLASS }, 16) })
+            .unwrap();
+    }
+    assert!(alone.port.write(1024 + 64, &[1; 16]));
+    alone.post(&[event::RECEIVED, 1, 16, 0x1_0101, send[5], send[6], send[7], send[10]]);
+    alone.said(0);
+    alone.said.clear();
+    alone.port.unknown(Unknown::FaultDetected { epoch: 2 });
+    let next = alone.said(command::STREAM).iter().map(|words| words[4]).collect::<Vec<_>>();
+    assert_eq!(next, [2], "the committed message is taken in before");
+    assert_eq!(alone.said(command::PROVIDE).iter().map(|words| words[1]).collect::<Vec<_>>(), [3, 2]);
+    assert_eq!(alone.said(command::SEND).iter().map(|words| words[1]).collect::<Vec<_>>(), [9, 10, 11]);
+    assert!(matches!(alone.poll(1000)[..], [Event::Received { token: 1, .. }]));
 }
 
 #[test]
@@ -406,6 +433,74 @@ fn a_port_receives_when_it_is_restored_and_remembers_nothing_of_its_owner_before
     assert!(!deliver(&mut world), "not restored yet");
     put(&[command::START]);
     assert!(deliver(&mut world), "another owner");
+}
+
+/// A library that found a message wrong asks for it again; one that finds it right after all expects the next.
+#[test]
+fn a_message_that_was_asked_for_again_comes_again_until_it_is_accepted() {
+    let (mut world, mut port) = receiver(0);
+    let memory = Arc::clone(&world.nodes[1].memory);
+    let generation = memory.word(port_word(1, words::GENERATION)).load(Ordering::Acquire);
+    let put = |world: &mut World, words: &[u32]| {
+        let mut command = [0; 16];
+        command[..words.len()].copy_from_slice(words);
+        assert!(mailbox::put(&memory, 1, &command));
+        let until_ns = world.now_ns() + 100_000;
+        while world.now_ns() < until_ns {
+            world.step(0);
+        }
+    };
+    let mut come = |world: &mut World, number| {
+        let before = port.counts().strange_event_count;
+        come_of(world, &mut port, &[[5, number, 0, 64, 64]]);
+        // It knows nothing of the buffers that the test gives to its interface.
+        port.counts().strange_event_count - before
+    };
+    put(&mut world, &[command::OPEN, generation, 0, command::OPEN_VERIFIES]);
+    (1..5).for_each(|token| put(&mut world, &[command::PROVIDE, token, token * 8192, 13, 0]));
+    put(&mut world, &[command::START]);
+    let stream = [0x1_0101, 0, 5];
+    assert_eq!((come(&mut world, 1), come(&mut world, 1)), (1, 0));
+    put(&mut world, &[&[command::REJECT], &stream[..], &[1]].concat());
+    assert_eq!(come(&mut world, 1), 1, "asked for again");
+    put(&mut world, &[&[command::REJECT], &stream[..], &[1]].concat());
+    put(&mut world, &[&[command::ACCEPT], &stream[..], &[1, 77]].concat());
+    assert_eq!(come(&mut world, 2), 1, "accepted");
+}
+
+#[test]
+fn a_packet_before_which_one_is_missing_is_answered_with_the_number_of_that_one() {
+    let (mut world, mut port) = receiver(2);
+    assert_eq!(come_of(&mut world, &mut port, &[[5, 1, 0, 64, 64]]), [1]);
+    let at_ns = world.now_ns();
+    world.nodes[1].device.deliver(at_ns, packet(at_ns, [5, 3, 0, 64, 64]));
+    world.nodes[1].run(at_ns + 100_000);
+    let answer = world.nodes[1].device.outgoing().unwrap();
+    let word = |at: usize| u32::from_le_bytes(answer.bytes[at * 4..][..4].try_into().unwrap());
+    assert_eq!((word(0) & 0xff, word(4), word(5)), (3, 5, 2));
+}
+
+/// A third of all packets is lost, and the interfaces send again by themselves: no library has to.
+#[test]
+fn what_the_link_loses_the_interface_sends_again() {
+    let daemon = DaemonConfig { self_test: None, ..DaemonConfig::default() };
+    let mut world = world_of(daemon, LinkFaults { lost: 20_000, ..LinkFaults::default() });
+    let traffic = TrafficConfig {
+        message_count: 40,
+        message_bytes: 64,
+        window: 1,
+        both_ways: false,
+        kind: Kind::Normal,
+        seed: 7,
+    };
+    let port = PortConfig { waits_for_test: false, ..PortConfig::tolerant(0) };
+    let mut traffic = Traffic::new(&world, port, traffic).unwrap();
+    while !traffic.is_done() && world.now_ns() < SECOND {
+        let did = traffic.step(world.now_ns());
+        world.step(if did { 0 } else { world.now_ns() + 100_000 });
+    }
+    assert!(traffic.is_done() && traffic.verdict().is_perfect());
+    assert_eq!(traffic.port(0).counts().resent_count, 0);
 }
 
 /// A program that takes its time after a failure of its interface loses no message, and its peers are not told that it is gone.
