@@ -1,10 +1,10 @@
-//! Copies the sources and tests of `crates/nic` with every fault of `src/list.rs` planted, each behind a switch of its own.
+//! Copies the sources and tests of `crates/nic` with every fault of `src/tests/list.rs` planted, each behind a switch of its own.
 //!
 //! A fault whose text occurs elsewhere, twice or not at all fails the build: a change of the sources that takes it away is noticed.
 
 use std::path::{Path, PathBuf};
 
-#[path = "src/list.rs"]
+#[path = "src/tests/list.rs"]
 #[allow(dead_code, reason = "the build needs less of it than the tests")]
 mod list;
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Failure> {
     for folder in ["crates/nic/src", "crates/nic/tests", "firmware/ncp"] {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
-    println!("cargo::rerun-if-changed=src/list.rs");
+    println!("cargo::rerun-if-changed=src/tests/list.rs");
     for folder in ["firmware/ncp/built", "firmware/ncp/include"] {
         copy(&root, &out, Path::new(folder), &|_, text| Ok(text))?;
     }

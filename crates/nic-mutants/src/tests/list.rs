@@ -182,7 +182,7 @@ pub const MUTANTS: &[Mutant] = &[
         "host/driver.rs",
         ".fetch_add(1, Ordering::AcqRel).wrapping_add(1)\n}\n\n/// Whether a port is open.",
         ".fetch_add(u32::from(!PLANTED), Ordering::AcqRel).wrapping_add(u32::from(!PLANTED)).max(1)\n}\n\n/// Whether a port is open.",
-        "each owner of a port has streams of its own",
+        "the streams of one owner of a port are not those of the next",
         FoundBy("host::driver::tests::a_port_has_one_owner_and_its_own_pages"),
     ),
     mutant(
@@ -390,7 +390,9 @@ pub const MUTANTS: &[Mutant] = &[
         "        if !is_silent && !self.has_seen_worse {",
         "        if !is_silent && !self.has_seen_worse && !PLANTED {",
         "a stream that carries messages again is suspected no more",
-        FoundBy("host::port::arrivals::tests::a_stream_that_was_held_up_and_carries_messages_since_is_suspected_no_more"),
+        FoundBy(
+            "host::port::arrivals::tests::a_stream_that_was_held_up_and_carries_messages_since_is_suspected_no_more",
+        ),
     ),
     mutant(
         "fault-not-noticed",
@@ -470,7 +472,7 @@ pub const MUTANTS: &[Mutant] = &[
         "host/daemon.rs",
         "        if now_ns < self.next_ask_ns {\n",
         "        if PLANTED || now_ns < self.next_ask_ns {\n",
-        "the control program is asked now and then, whatever the watchdog says",
+        "the control program is asked now and then, also when the watchdog is silent",
         FoundBy("campaign_tests::without_watchdog_and_self_test_a_hang_is_found_late_or_never"),
     ),
     sample(mutant(
@@ -479,7 +481,7 @@ pub const MUTANTS: &[Mutant] = &[
         "host/daemon.rs",
         "if interrupts & (FATAL | TRAP) != 0 {",
         "if interrupts & (FATAL | TRAP) != 0 && !PLANTED {",
-        "what the interface says of its own damage is heard",
+        "the daemon hears an interface that reports its damage",
         FoundBy("measures_tests::after_an_interface_that_was_damaged_programs_learn_that_their_memory_is_suspect"),
     )),
     mutant(
@@ -516,7 +518,9 @@ pub const MUTANTS: &[Mutant] = &[
         "if self.suspects.take_reload(most, allowance, now_ns) {",
         "if self.suspects.take_reload(most, allowance, now_ns) && !PLANTED {",
         "what is suspected again and again is reloaded",
-        FoundBy("wrong_programs_tests::a_program_that_writes_over_what_it_sends_has_the_interface_reloaded_so_often_and_no_more"),
+        FoundBy(
+            "wrong_programs_tests::a_program_that_writes_over_what_it_sends_has_the_interface_reloaded_so_often_and_no_more",
+        ),
     ),
     mutant(
         "neighbours-not-told",
@@ -579,7 +583,9 @@ pub const MUTANTS: &[Mutant] = &[
         "        self.memory.word(control::INTERRUPT).store(0, Ordering::Release);\n        self.recovery_count",
         "        if !PLANTED {\n            self.memory.word(control::INTERRUPT).store(0, Ordering::Release);\n        }\n        self.recovery_count",
         "interrupts of the old interface are forgotten",
-        Equivalent("the step that reloads has taken the interrupts before, and an interface that is fenced raises none; what is left is a question whether the control program runs, which it answers"),
+        Equivalent(
+            "the step that reloads has taken the interrupts before, and an interface that is fenced raises none; what is left is a question whether the control program runs, which it answers",
+        ),
     ),
     mutant(
         "closed-memory-free-at-once",
@@ -588,7 +594,9 @@ pub const MUTANTS: &[Mutant] = &[
         "if self.steps[port] == 0 && left <= 0 {",
         "if PLANTED {\n                self.release(memory, port);\n                continue;\n            }\n            if self.steps[port] == 0 && left <= 0 {",
         "memory of a closed port is free when the interface has let go of it",
-        FoundBy("wrong_programs_tests::memory_of_a_closed_port_is_given_to_the_next_one_when_nothing_is_written_there_any_more"),
+        FoundBy(
+            "wrong_programs_tests::memory_of_a_closed_port_is_given_to_the_next_one_when_nothing_is_written_there_any_more",
+        ),
     ),
     mutant(
         "suspicions-outlive-a-reload",
@@ -597,7 +605,9 @@ pub const MUTANTS: &[Mutant] = &[
         "self.of_port.iter_mut().for_each(|one| (one.in_a_row, one.silent) = (0, [0; NODES]));",
         "if !PLANTED {\n            self.of_port.iter_mut().for_each(|one| (one.in_a_row, one.silent) = (0, [0; NODES]));\n        }",
         "nothing is held against the new interface",
-        FoundBy("host::suspects::tests::a_port_that_suspects_often_enough_has_the_interface_reloaded_and_what_is_taken_back_does_not_count"),
+        FoundBy(
+            "host::suspects::tests::a_port_that_suspects_often_enough_has_the_interface_reloaded_and_what_is_taken_back_does_not_count",
+        ),
     ),
     mutant(
         "allowance-without-end",
@@ -615,7 +625,9 @@ pub const MUTANTS: &[Mutant] = &[
         "self.deaf_until_ns = now_ns.saturating_add(APART_NS);",
         "self.deaf_until_ns = if PLANTED { 0 } else { now_ns.saturating_add(APART_NS) };",
         "words of neighbours reload an interface once in a second at most",
-        FoundBy("host::neighbours::tests::words_count_in_a_row_for_open_ports_and_for_a_second_after_a_reload_not_at_all"),
+        FoundBy(
+            "host::neighbours::tests::words_count_in_a_row_for_open_ports_and_for_a_second_after_a_reload_not_at_all",
+        ),
     ),
     mutant(
         "words-of-closed-ports-heard",
@@ -624,7 +636,9 @@ pub const MUTANTS: &[Mutant] = &[
         "if (word.suspected | word.refusing) & open == 0 || now_ns",
         "if (word.suspected | word.refusing) & open == 0 && !PLANTED || now_ns",
         "word of a port that is not open says nothing",
-        FoundBy("host::neighbours::tests::words_count_in_a_row_for_open_ports_and_for_a_second_after_a_reload_not_at_all"),
+        FoundBy(
+            "host::neighbours::tests::words_count_in_a_row_for_open_ports_and_for_a_second_after_a_reload_not_at_all",
+        ),
     ),
     sample(mutant(
         "closed-instead-of-silent",
@@ -677,7 +691,7 @@ pub const MUTANTS: &[Mutant] = &[
         "commands.c",
         "ncp.streams[i].generation = ncp.streams[i].next = ncp.streams[i].buffer = 0;",
         ";",
-        "whoever opens a port begins without streams",
+        "a port begins without streams",
         FoundBy("measures_tests::a_port_receives_when_it_is_restored_and_remembers_nothing_of_its_owner_before"),
     ),
     mutant(
@@ -686,7 +700,7 @@ pub const MUTANTS: &[Mutant] = &[
         "commands.c",
         "if (ncp.receive_buffers[i].state == ARRIVED_WRITING && ncp.receive_buffers[i].port == number)",
         "if (0)",
-        "what arrives for a port's owner before is posted to nobody",
+        "what arrives for a port's owner before is not posted",
         FoundBy("world_tests::a_daemon_that_dies_in_its_self_test_leaves_no_event_to_the_next_one"),
     ),
     mutant(
@@ -696,7 +710,9 @@ pub const MUTANTS: &[Mutant] = &[
         "\t\tif (ncp.events[i % EVENTS_WAITING].port == number)\n",
         "\t\tif (0)\n",
         "events for a port's owner before acknowledge nothing",
-        Equivalent("the stream's generation is 0 by then, and acknowledge() compares the event's with it; the loop in open() keeps its streams from being written to"),
+        Equivalent(
+            "the stream's generation is 0 by then, and acknowledge() compares the event's with it; the loop in open() keeps its streams from being written to",
+        ),
     ),
     mutant(
         "acknowledged-for-another-generation",
@@ -758,7 +774,7 @@ pub const MUTANTS: &[Mutant] = &[
         "timer.c",
         "\t\tsend_again(port, oldest, oldest->sequence, 0, 0);",
         "\t\t;",
-        "the interface sends again what nobody answers",
+        "the interface sends again what is not answered",
         FoundBy("measures_tests::what_the_link_loses_the_interface_sends_again"),
     ),
     mutant(
@@ -849,6 +865,8 @@ pub const MUTANTS: &[Mutant] = &[
         "\tif (!first)\n\t\treturn post();\n",
         "\tif (!first || ncp.events_first != ncp.events_end)\n\t\treturn post();\n",
         "events wait for all data that has come",
-        Equivalent("an event is made when its message's data is written; only its turn beside the data of others changes"),
+        Equivalent(
+            "an event is made when its message's data is written; only its turn beside the data of others changes",
+        ),
     ),
 ];

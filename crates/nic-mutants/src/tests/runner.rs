@@ -122,9 +122,9 @@ fn every_planted_fault_is_found_by_its_test() {
     }
 }
 
-/// For whoever plants a fault: which of these tests find it. `SUREFOOT_MUTANTS` and `SUREFOOT_MUTANT_TESTS` are words apart by spaces.
+/// For a new fault: which of these tests find it. `SUREFOOT_MUTANTS` and `SUREFOOT_MUTANT_TESTS` are words apart by spaces.
 #[test]
-#[ignore = "runs in a child process of whoever plants a fault"]
+#[ignore = "runs in a child process, by hand"]
 fn which_tests_find_it() {
     let words = |name: &str| std::env::var(name).unwrap_or_default();
     let (names, tests) = (words("SUREFOOT_MUTANTS"), words("SUREFOOT_MUTANT_TESTS"));
