@@ -50,7 +50,7 @@ ui: ## build the web page anew into ui/dist
 	@sh xtask/setup.sh test
 	@cargo xtask ui
 
-soak: ## checkpoints and remedies at full size: 10,000 seeded runs of each, with faults
+soak: ## checkpoints and remedies at full size, 10,000 seeded runs of each with faults, and all planted faults of the interface
 	@sh xtask/setup.sh test
 	@cargo xtask soak
 

@@ -311,6 +311,8 @@ const LAYERS: &[Layer] = &[
         externals: LIBRARY,
         silent_on: &[],
     },
+    // Of the sources of `nic`, which it copies, the dependencies.
+    Layer { folder: "crates/nic-mutants", uses: &["hostfs", "sys"], externals: LIBRARY, silent_on: &[] },
     Layer { folder: "e2e", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "bench", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "fuzz", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },

@@ -88,6 +88,8 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/journal/src/write.rs", 1, "reopens what is open already, by its descriptor"),
     ("crates/memory/src/follow/instance.rs", 2, KERNEL),
     ("crates/memory/src/tune/act.rs", 1, KERNEL),
+    ("crates/nic-mutants/src/tests/mutant.rs", 1, OWN),
+    ("crates/nic-mutants/src/tests/runner.rs", 3, OWN),
     ("crates/nic/src/live/directory.rs", 3, OWN),
     ("crates/nic/src/live/namespace.rs", 1, KERNEL),
     ("crates/nic/src/live/part.rs", 1, OWN),

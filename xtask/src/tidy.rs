@@ -59,6 +59,8 @@ const UNSAFE_FOLDERS: &[&str] = &[
     "crates/hostfs",
     "crates/inloop",
     "crates/nic",
+    // It copies the sources of the one before.
+    "crates/nic-mutants",
     "crates/probes",
     "crates/sys",
 ];

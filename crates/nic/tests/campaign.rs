@@ -88,6 +88,36 @@ fn the_detecting_interface_hangs_and_the_tolerant_one_delivers_everything() {
     assert!(after.iter().filter(|record| record.recovery_count > 0).count() > 10);
 }
 
+/// Beside programs that look at their ports after half a microsecond to 10 ms, and once stand still for a second: no promise is broken, each receive buffer
+/// is with its interface where all was delivered, a fault has two recoveries at most or is given up, and each run ends.
+#[test]
+fn beside_slow_programs_a_fault_costs_no_buffer_and_few_recoveries() {
+    let experiment = experiment(Preset::Code, Build::Tolerant);
+    let golden = Golden::run_slow(&experiment, 3).unwrap();
+    assert_eq!(golden.false_alarms, []);
+    let faults = experiment.faults(golden.firmware(), golden.window(), Some(100), 3).unwrap();
+    let mut lab = Lab::new(golden).patient(5_000_000_000);
+    let (mut buffers, mut recoveries, mut given_up) = ([0; 3], [0; 3], 0);
+    for fault in &faults {
+        let record = lab.record(fault).unwrap();
+        if record.is_pruned {
+            continue;
+        }
+        assert!(!record.standard.breaks_promise(), "{} {:?}", record.id, record.standard);
+        assert!(record.untold_count == 0 || record.outcome == Outcome::HostCrash, "{} {record:?}", record.id);
+        if record.is_given_up {
+            println!("given up after {} recoveries: {}", record.recovery_count, record.id);
+            given_up += 1;
+            continue;
+        }
+        recoveries[record.recovery_count as usize] += 1;
+        buffers[lab.has_all_buffers().map_or(2, usize::from)] += 1;
+    }
+    println!("buffers gone, there, not asked for {buffers:?}; without, with one, with two recoveries {recoveries:?}");
+    assert!(buffers[0] == 0 && given_up <= 1, "{given_up} given up");
+    assert!(buffers[1] > 0 && recoveries[1] > 0);
+}
+
 /// Faults that were not survived before: each is the regression test of a change to the library or the control program.
 #[test]
 fn faults_that_once_were_not_survived_are() {

@@ -12,6 +12,14 @@ static void refused(u32 port, const u32 *command, u32 status)
 	event->words[3] = command[0];
 }
 
+/* What is written of this packet goes on being written, and is the last part of no message. */
+static void disown(struct receive_buffer *buffer)
+{
+	buffer->stream = 0;
+	buffer->place = 0;
+	buffer->packet[HEADER_MESSAGE_BYTES] = ~0u;
+}
+
 static void open(u32 number, const u32 *command)
 {
 	struct port *port = &ncp.ports[number];
@@ -23,6 +31,13 @@ static void open(u32 number, const u32 *command)
 		port->receives[i].state = 0;
 	forget_pages(number);
 	port->alarm_is_set = 0;
+	/* What arrived for whoever had the port before is none of its events, and acknowledges nothing. */
+	for (u32 i = 0; i < 2; i++)
+		if (ncp.receive_buffers[i].state == ARRIVED_WRITING && ncp.receive_buffers[i].port == number)
+			disown(&ncp.receive_buffers[i]);
+	for (u32 i = ncp.events_first; i != ncp.events_end; i++)
+		if (ncp.events[i % EVENTS_WAITING].port == number)
+			ncp.events[i % EVENTS_WAITING].stream = 0;
 	port->generation = command[1];
 	port->events_posted = port->events_consumed = command[2];
 	port->verifies = command[3] & OPEN_VERIFIES;

@@ -60,6 +60,9 @@ static __attribute__((noinline)) u32 post(void)
 static void acknowledge(const struct waiting_event *event)
 {
 	const struct waiting_event *next = &ncp.events[ncp.events_first % EVENTS_WAITING];
+	/* The number says nothing of another generation that has begun meanwhile. */
+	if (event->words[7] != event->stream->generation)
+		return;
 	event->stream->arrived = event->arrived;
 	if (event->arrived & 1 && ncp.events_first != ncp.events_end && next->stream == event->stream)
 		return;

@@ -99,14 +99,15 @@ pub fn bench(workspace: &Workspace, arguments: &[String]) -> ExitCode {
 }
 
 /// The reliability of checkpoints at full size, the engine of remedies through 10,000 runs with faults, the watch as it is shipped beside 10,000 programs that come and go and for a
-/// minute beside attackers, and ranks of Python that make different calls; prints what each kind of fault came to, and what the watch held.
+/// minute beside attackers, ranks of Python that make different calls, and the planted faults of the modelled interface; prints what each kind of fault came to, and what the watch held.
 pub fn soak(workspace: &Workspace) -> ExitCode {
     let checkpoints = soak_checkpoints(workspace);
     let remedies = soak_remedies(workspace);
     let watch = soak_watch(workspace);
     let ranks = soak_ranks_apart(workspace);
+    let mutants = soak_mutants(workspace);
     let library = library_size(workspace);
-    [checkpoints, remedies, watch, ranks].into_iter().find(|end| *end != ExitCode::SUCCESS).unwrap_or(library)
+    [checkpoints, remedies, watch, ranks, mutants].into_iter().find(|end| *end != ExitCode::SUCCESS).unwrap_or(library)
 }
 
 /// Every pair of different calls of Python's ranks, for each number of ranks and each transport.
@@ -115,6 +116,14 @@ fn soak_ranks_apart(workspace: &Workspace) -> ExitCode {
     command.args(["test", "--locked", "--package", "surefoot-c", "--test", "tests", "--"]);
     command.args(["suite::python::python_ranks_of_mpi_that_are_apart"]);
     command.args(["suite::python::python_ranks_of_gloo_that_are_apart", "--nocapture"]);
+    command.env("SUREFOOT_SOAK", "10000");
+    exit_of(command)
+}
+
+/// Every planted fault of the modelled interface's library, daemon and control program, each with the test that finds it.
+fn soak_mutants(workspace: &Workspace) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args(["test", "--locked", "--package", "surefoot-nic-mutants", "--lib", "--", "runner::", "--nocapture"]);
     command.env("SUREFOOT_SOAK", "10000");
     exit_of(command)
 }

@@ -7,7 +7,7 @@ use crate::firmware::Firmware;
 use crate::host::daemon::{Daemon, Step};
 use crate::host::selftest::SelfTest;
 use crate::world::traffic::{Traffic, TrafficSnapshot};
-use crate::world::{World, WorldSnapshot};
+use crate::world::{World, WorldConfig, WorldSnapshot};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -86,10 +86,33 @@ impl Golden {
     /// # Errors
     /// As [`Golden::run`].
     pub fn run_with(experiment: &Experiment, seed: u64, firmware: Arc<Firmware>) -> Result<Self, CampaignError> {
+        Golden::run_in(experiment, seed, experiment.world(firmware), |traffic| traffic)
+    }
+
+    /// Runs it beside programs that look at their ports when they come to it. What a message takes says nothing there, so the self-test does not
+    /// judge it.
+    ///
+    /// # Errors
+    /// As [`Golden::run`].
+    pub fn run_slow(experiment: &Experiment, seed: u64) -> Result<Self, CampaignError> {
+        let mut config = experiment.world(Arc::new(Firmware::built(experiment.build)));
+        if let Some(test) = config.daemon.as_mut().and_then(|daemon| daemon.self_test.as_mut()) {
+            test.slow_ns = u64::MAX;
+        }
+        Golden::run_in(experiment, seed, config, |traffic| traffic.slow(seed))
+    }
+
+    fn run_in(
+        experiment: &Experiment,
+        seed: u64,
+        config: WorldConfig,
+        of: impl Fn(Traffic) -> Traffic,
+    ) -> Result<Self, CampaignError> {
         experiment.check()?;
-        let mut world = World::new(&experiment.world(Arc::clone(&firmware)))?;
+        let firmware = Arc::clone(&config.firmware);
+        let mut world = World::new(&config)?;
         let traffic = Traffic::new(&world, experiment.port(), experiment.traffic(seed))?;
-        let traffic = traffic.paced(experiment.every_ns, &experiment.message_bytes);
+        let traffic = of(traffic.paced(experiment.every_ns, &experiment.message_bytes));
         world.nodes[experiment.place].device.observe_fetches(true);
         let mut golden = Golden {
             experiment: experiment.clone(),

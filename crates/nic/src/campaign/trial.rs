@@ -8,8 +8,8 @@ use crate::device::TrapPolicy;
 use crate::device::registers::{dma, offset};
 use crate::host::daemon::{Detector, Step};
 use crate::host::selftest::Finding;
-use crate::world::World;
 use crate::world::traffic::Traffic;
+use crate::world::{Node, World};
 
 /// A message that comes so much later than without the fault is late.
 pub const LATE_NS: u64 = 200_000;
@@ -164,6 +164,15 @@ impl Lab {
         let id = self.id(fault);
         let function = self.function(fault);
         Ok(Record { id, function, place: fault.place(), ..record.0 })
+    }
+
+    /// After the last run: whether each receive buffer is with its interface, once. `None` where it ended before everything was delivered.
+    pub fn has_all_buffers(&mut self) -> Option<bool> {
+        let (world, traffic, _) = self.golden.parts();
+        let lives =
+            |node: &Node| node.crashed_ns.is_none() && node.daemon.as_ref().is_none_or(|daemon| !daemon.has_given_up());
+        let is_whole = traffic.is_done() && traffic.verdict().is_perfect() && world.nodes.iter().all(lives);
+        is_whole.then(|| traffic.has_all_buffers(world))
     }
 
     fn function(&self, fault: &Fault) -> Option<String> {

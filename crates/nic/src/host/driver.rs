@@ -45,6 +45,9 @@ pub struct Granted {
     pub generation: u32,
     /// Page numbers on the bus, in the order of port addresses.
     pub pages: Vec<u32>,
+    /// The number of the last event before its own. An interface that was not yet told of the new owner goes on posting events to the
+    /// one before; their numbers are none of this port's.
+    pub events_before: u32,
 }
 
 /// Gives a port to a process, with so many pages of memory.
@@ -124,8 +127,10 @@ fn begin(memory: &HostMemory, port: usize, granted: Vec<u32>) -> Granted {
         let page = granted.get(entry as usize).copied().unwrap_or(0);
         memory.word(table + entry * 4).store(page, Ordering::Relaxed);
     }
+    let events_before = events_before(memory, port);
     for event in 0..PORT_EVENT_COUNT {
-        memory.word(block(port) + PORT_EVENTS + event * 64 + event::NUMBER as u32 * 4).store(0, Ordering::Relaxed);
+        let number = memory.word(block(port) + PORT_EVENTS + event * 64 + event::NUMBER as u32 * 4);
+        number.store(events_before, Ordering::Relaxed);
     }
     let generation = new_generation(memory);
     for (word, value) in [
@@ -139,13 +144,19 @@ fn begin(memory: &HostMemory, port: usize, granted: Vec<u32>) -> Granted {
         (port_word::REFUSING, 0),
         (port_word::REFUSING + 4, 0),
         (port_word::WITHDRAWN, 0),
-        (port_word::TAKEN, 0),
+        (port_word::TAKEN, events_before),
         (port_word::BUFFERS, 0),
         (port_word::RESTORED_EPOCH, memory.word(control::EPOCH).load(Ordering::Acquire)),
     ] {
         memory.word(port_word(port, word)).store(value, Ordering::Release);
     }
-    Granted { number: port, generation, pages: granted }
+    Granted { number: port, generation, pages: granted, events_before }
+}
+
+/// The interface posts at most a ring full beyond what its library has taken, so no event of an earlier owner has a greater number.
+fn events_before(memory: &HostMemory, port: usize) -> u32 {
+    let word = |word| memory.word(port_word(port, word)).load(Ordering::Acquire);
+    if word(port_word::GENERATION) == 0 { 0 } else { word(port_word::TAKEN).wrapping_add(PORT_EVENT_COUNT) }
 }
 
 /// Takes a port back, also from a process that died: the interface is told. The port and its pages are free for others when the

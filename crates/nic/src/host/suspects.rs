@@ -166,6 +166,10 @@ mod tests {
         assert_eq!([1, 2, 1, 2, 1].map(|port| round(&mut suspects, port)), [false; 5], "by port");
         memory.word(port_word(1, port_word::WITHDRAWN)).fetch_add(1, Ordering::Release);
         assert_eq!([0; 4].map(|_| round(&mut suspects, 1)), [false, false, false, true], "it begins anew");
+        assert_eq!([0; 2].map(|_| round(&mut suspects, 2)), [false, true], "those of another port count on");
+        assert_eq!([0; 3].map(|_| round(&mut suspects, 1)), [false; 3]);
+        suspects.forget();
+        assert_eq!([0; 3].map(|_| round(&mut suspects, 1)), [false; 3], "nothing is held against the next interface");
         assert_eq!(suspects.look(&memory, 0..PORTS), 0);
     }
 

@@ -127,6 +127,7 @@ impl Port {
     fn begin(memory: Arc<HostMemory>, granted: Granted, config: PortConfig) -> Self {
         let node = memory.word(control::NODE).load(Ordering::Relaxed) as u8;
         let epoch = memory.word(control::EPOCH).load(Ordering::Acquire);
+        let consumed = granted.events_before;
         let mut port = Port {
             memory,
             granted,
@@ -139,8 +140,8 @@ impl Port {
             outbox: VecDeque::new(),
             accepts: Accepts::default(),
             found: VecDeque::new(),
-            consumed: 0,
-            consumed_told: 0,
+            consumed,
+            consumed_told: consumed,
             epoch,
             now_ns: 0,
             waited_ns: 0,
@@ -574,6 +575,11 @@ impl Port {
     /// Where the next event will be.
     fn next_at(&self) -> u32 {
         block(self.granted.number) + PORT_EVENTS + self.consumed % PORT_EVENT_COUNT * 64
+    }
+
+    /// Whether an event waits for the application.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.found.is_empty() || self.has_event()
     }
 
     /// Whether the next event is there.
