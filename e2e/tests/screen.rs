@@ -188,7 +188,7 @@ fn the_screen_takes_keys_and_sizes_and_leaves_the_terminal_as_it_was() {
     terminal.shows(" last ");
     assert!(!terminal.modes().local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO));
     terminal.send("?");
-    terminal.shows("draw everything again");
+    terminal.shows("redraw");
     terminal.send("q");
     terminal.send("\t");
     terminal.shows("Causes");
