@@ -42,7 +42,7 @@ test-kubernetes: ## the tests with a real Kubernetes API server, alone; needs Go
 	@sh xtask/setup.sh kubernetes
 	@cargo xtask kubernetes
 
-test-prometheus: ## the tests with Prometheus, alone, also with a current one; needs Go, and builds it once (some MINUTES minutes)
+test-prometheus: ## the tests with Prometheus, alone, also with a current one; needs Go, and builds it once (some three minutes)
 	@sh xtask/setup.sh test
 	@sh xtask/setup.sh prometheus
 	@cargo xtask prometheus

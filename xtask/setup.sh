@@ -483,7 +483,7 @@ bring_prometheus_current() {
         say "building Prometheus needs Go, of the version that xtask/prometheus/go.mod names, or newer"
         return 1
     fi
-    say "building Prometheus and promtool with go, which takes some MINUTES minutes on two cores"
+    say "building Prometheus and promtool with go, which takes some three minutes on two cores"
     go build -C xtask/prometheus -tags remove_all_sd -ldflags="-s -w" -o "$1/" \
         github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 }
