@@ -88,7 +88,8 @@ fn switch_on(file: &Path, name: &str, flags: u32) -> Result<(), Error> {
     let mut tries = 1;
     while let Err(error) = write(file, &format!("{:#x}", flags | read::IS_UP)) {
         if tries == ON_TRIES {
-            let why = format!("it was taken down and cannot be brought up again ({error}); run `ip link set {name} up`");
+            let why =
+                format!("it was taken down and cannot be brought up again ({error}); run `ip link set {name} up`");
             return Err(Error::File { path: file.to_path_buf(), why });
         }
         tries += 1;

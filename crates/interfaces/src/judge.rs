@@ -235,7 +235,8 @@ fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
             let why = format!("{waited} but answered earlier: the interface, the path or the neighbour is hung");
             claim(InterfaceState::Hung, Certainty::Probable, why)
         } else {
-            let why = format!("{waited} and has never answered one: it may be down, or may not answer this kind of probe");
+            let why =
+                format!("{waited} and has never answered one: it may be down, or may not answer this kind of probe");
             claim(InterfaceState::Unknown, Certainty::CannotTellApartHere, why)
         };
     }
@@ -251,8 +252,7 @@ fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
     }
     let usual = probe.baseline?;
     let most = usual.p50_ns.saturating_mul(limits.slow_factor).saturating_add(limits.slow_margin_ns);
-    let why =
-        format!("median round trip to {peer}: {}, usually {}", time(now.p50_ns), time(usual.p50_ns));
+    let why = format!("median round trip to {peer}: {}, usually {}", time(now.p50_ns), time(usual.p50_ns));
     (now.p50_ns > most).then(|| claim(InterfaceState::Slow, Certainty::Probable, why)).flatten()
 }
 

@@ -45,7 +45,9 @@ pub fn capability(root: &Root) -> Capability {
                 false => (CapabilityState::Works, seen, String::new()),
                 true => (
                     CapabilityState::Reduced,
-                    format!("{seen}, of this network namespace only: those of the host and of other namespaces are not visible"),
+                    format!(
+                        "{seen}, of this network namespace only: those of the host and of other namespaces are not visible"
+                    ),
                     "run Surefoot in the host's network namespace to see the host's".to_owned(),
                 ),
             }

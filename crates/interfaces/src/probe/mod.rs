@@ -104,9 +104,7 @@ fn mac(text: &str) -> Option<Address> {
 pub fn own_address(root: &Root, interface: &str) -> Result<Address, Error> {
     let path = root.sys("class/net").join(interface).join("address");
     let text = crate::read::text(root, &path);
-    text.as_deref()
-        .and_then(mac)
-        .ok_or_else(|| Error::File { path, why: "no Ethernet address".into() })
+    text.as_deref().and_then(mac).ok_or_else(|| Error::File { path, why: "no Ethernet address".into() })
 }
 
 /// How a round is done.

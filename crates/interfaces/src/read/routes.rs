@@ -119,10 +119,7 @@ pub fn carried(root: &Root) -> Dependents {
     let mut found = Dependents::default();
     let mut sessions = sessions::read(root, &mut found);
     if sessions.len() > SESSIONS_MAX {
-        found.add_unread(format!(
-            "possibly more ({} SSH sessions, only {SESSIONS_MAX} checked)",
-            sessions.len()
-        ));
+        found.add_unread(format!("possibly more ({} SSH sessions, only {SESSIONS_MAX} checked)", sessions.len()));
         sessions = sessions.into_iter().take(SESSIONS_MAX).collect();
     }
     let routing = if root.is_host() { Some(Socket::to_routing().map(Routing::over)) } else { None };

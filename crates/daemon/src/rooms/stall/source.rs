@@ -11,7 +11,11 @@ pub fn source(root: &Root, config: Config) -> Start {
     Box::new(move || {
         let patience = BEYOND_WINDOW.saturating_add(config.window);
         let collector = Collector::start(&root, config)?;
-        Ok(Box::new(LostTime { collector: Some(collector), patience, first_until: Some(Instant::now() + FIRST_WINDOW) }))
+        Ok(Box::new(LostTime {
+            collector: Some(collector),
+            patience,
+            first_until: Some(Instant::now() + FIRST_WINDOW),
+        }))
     })
 }
 
