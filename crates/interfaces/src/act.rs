@@ -159,7 +159,7 @@ mod tests {
             assert_eq!(fs::read_to_string(tree.path().join("sys/class/net/eth0/flags")).unwrap().trim(), after);
         }
         let failed = switch_on_again(&Root::at(HostTree::new().path()), "eth0");
-        assert!(is_failed(&failed, "has gone"), "{failed:?}");
+        assert!(is_failed(&failed, "no longer exists"), "{failed:?}");
     }
 
     #[test]

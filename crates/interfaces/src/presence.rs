@@ -67,7 +67,7 @@ mod tests {
     fn interfaces_are_counted_and_loopback_is_none() {
         let tree = HostTree::new().file("sys/class/net/lo/type", "772\n").file("sys/class/net/eth0/type", "1\n");
         let row = capability(&Root::at(tree.path()));
-        assert_eq!((row.state, row.reason.as_str()), (CapabilityState::Works, "one interface, 0 backed by a device"));
+        assert_eq!((row.state, row.reason.as_str()), (CapabilityState::Works, "1 interface, 0 backed by a device"));
         let tree = tree.without("sys/class/net/eth0");
         let row = capability(&Root::at(tree.path()));
         assert_eq!(row.state, CapabilityState::Unsupported);
