@@ -76,6 +76,9 @@ export type Observed =
       kind: "intact";
     }
   | {
+      kind: "files_gone";
+    }
+  | {
       kind: "measured";
     }
   | {
@@ -432,6 +435,17 @@ export type EntryView1 =
       why: string;
     }
   | {
+      event: "removed";
+      /**
+       * `memory`, `durable` or `shared`.
+       */
+      tier: string;
+      /**
+       * The user who ran the command.
+       */
+      uid: number;
+    }
+  | {
       event: "restart";
       /**
        * The one that came back; `None` when there was none, or none was intact.
@@ -506,7 +520,8 @@ export type DeedAction =
   | "restore_setting"
   | "fault_repaired"
   | "fault_replaced"
-  | "fault_cleared";
+  | "fault_cleared"
+  | "remove_checkpoints";
 /**
  * What came of an action.
  */

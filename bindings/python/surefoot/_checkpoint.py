@@ -49,9 +49,9 @@ def _close(library: Any, handle: int, process: int, kept: dict[str, Any]) -> Non
 class Checkpoint:
     """The checkpoints of one rank of a job. Any thread may use it; calls wait for each other.
 
-    `job` names it: letters, digits and `._-:/[]`. `memory` and `durable` are directories. `memory=None` is no such tier; without
-    either, and for all other settings, variables and the host's file of settings count, then memory in the user's own
-    directory, /dev/shm/surefoot-UID.
+    `job` names it: letters, digits and `._-:/[]`. `memory` and `durable` are directories, or "none" for no such tier (`memory=None`
+    as well). What is left out, here `memory=""` and `durable=None`, is said by variables or the host's file of settings, else memory is the
+    user's own directory, /dev/shm/surefoot-UID, and there is no durable tier.
     `policy` and the `settings` are those of the library, with `_` for a point: `durable_keep=3`. `group` is how ranks
     talk: an mpi4py communicator, `torch.distributed`, a process group of it, or a `surefoot.Group`; then `need`,
     `save`, `restart`, `save_state`, `load_state`, `finish` and opening are called by all ranks in the same order.

@@ -46,8 +46,10 @@ def settings_of(
         words["memory"] = "none"
     elif os.fspath(memory):
         words["memory"] = os.path.abspath(memory)
+    if durable is not None and not os.fspath(durable):
+        raise ArgumentError('durable is an empty path; name a directory, or "none" for no such tier')
     if durable is not None:
-        words["durable"] = os.path.abspath(durable)
+        words["durable"] = "none" if durable == "none" else os.path.abspath(durable)
     if policy is not None:
         words["policy"] = policy
     for name, value in settings.items():

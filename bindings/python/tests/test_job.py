@@ -4,11 +4,13 @@
 import copy
 import json
 import os
+import pathlib
 import pickle
 import re
 import shutil
 import signal
 import warnings
+from unittest import mock
 
 import surefoot
 from surefoot import _errors, _settings, _told
@@ -57,7 +59,7 @@ class Jobs(Tiers):
         self.open(**settings).close()
         if "partner" in names:
             self.open(partner=False).close()
-        with self.assertRaisesRegex(surefoot.OptionError, "0.*is not possible: complete checkpoints"):
+        with self.assertRaisesRegex(surefoot.OptionError, "0.*is not valid: complete checkpoints"):
             self.open(durable=self.ssd, durable_keep=0)
         with self.assertRaisesRegex(surefoot.OptionError, "no checkpoint directory configured"):
             self.open(memory=None)
@@ -68,6 +70,16 @@ class Jobs(Tiers):
                 self.open(policy=policy)
         with self.assertRaisesRegex(surefoot.OptionError, "policy: memory .*set memory to a directory"):
             self.open(memory=None, durable=self.ssd, policy="memory")
+        # "none" wins over a variable, and is no path.
+        with mock.patch.dict(os.environ, SUREFOOT_CHECKPOINT_DURABLE=str(self.ssd)):
+            job = self.open(durable="none", policy="memory")
+            job.restart()
+            job.close()
+        told = json.loads(next(self.memory.rglob("settings.json")).read_text())["settings"]
+        self.assertEqual([one["value"] for one in told if one["name"] == "durable"], ["none"])
+        self.assertFalse((pathlib.Path.cwd() / "none").exists())
+        with self.assertRaisesRegex(surefoot.ArgumentError, 'durable is an empty path; name a directory, or "none"'):
+            self.open(durable="")
         self.open(memory=None, durable=self.ssd, policy="durable")
 
     def test_names_that_cannot_be_one_are_refused(self) -> None:

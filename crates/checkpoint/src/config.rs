@@ -277,9 +277,9 @@ impl Config {
         self.expect_settable(known).map_err(refuse)?;
         let refused = || match PATHS.contains(&known) {
             true => {
-                refuse(format!("{value:?} is not possible: the path must be absolute, such as /ckpt/a ({meaning})"))
+                refuse(format!("{value:?} is not valid: the path must be absolute, such as /ckpt/a ({meaning})"))
             }
-            false => refuse(format!("{value:?} is not possible: {meaning}")),
+            false => refuse(format!("{value:?} is not valid: {meaning}")),
         };
         if known == "policy" {
             return self.set_policy(policy(value).ok_or_else(refused)?).map_err(|why| refuse(format!("{value} {why}")));

@@ -141,11 +141,13 @@ pub enum DeedAction {
     FaultReplaced,
     /// A person closes the fault of a DIMM: it is harmless.
     FaultCleared,
+    /// All that a job has in one of its tiers is removed.
+    RemoveCheckpoints,
 }
 
 impl DeedAction {
     /// Every action.
-    pub const ALL: [DeedAction; 28] = [
+    pub const ALL: [DeedAction; 29] = [
         DeedAction::ReporterRecover,
         DeedAction::LinkCycle,
         DeedAction::FunctionReset,
@@ -174,6 +176,7 @@ impl DeedAction {
         DeedAction::FaultRepaired,
         DeedAction::FaultReplaced,
         DeedAction::FaultCleared,
+        DeedAction::RemoveCheckpoints,
     ];
 
     /// The name in JSON and metrics.
@@ -207,6 +210,7 @@ impl DeedAction {
             DeedAction::FaultRepaired => "fault_repaired",
             DeedAction::FaultReplaced => "fault_replaced",
             DeedAction::FaultCleared => "fault_cleared",
+            DeedAction::RemoveCheckpoints => "remove_checkpoints",
         }
     }
 
@@ -241,6 +245,7 @@ impl DeedAction {
             DeedAction::FaultRepaired => "close the fault as repaired",
             DeedAction::FaultReplaced => "close the fault as replaced",
             DeedAction::FaultCleared => "close the fault as harmless",
+            DeedAction::RemoveCheckpoints => "remove checkpoints",
         }
     }
 }

@@ -32,7 +32,7 @@ impl JournalEntry {
                 JournalEvent::Restart { report, tier, .. } => report.len() + tier.as_ref().map_or(0, String::len),
                 JournalEvent::NotDurable { why, .. } => why.len(),
                 JournalEvent::Opened { job, weakness, .. } => job.len() + weakness.as_ref().map_or(0, String::len),
-                JournalEvent::Durable { .. } | JournalEvent::Unread { .. } => 0,
+                JournalEvent::Durable { .. } | JournalEvent::Unread { .. } | JournalEvent::Removed { .. } => 0,
             }
     }
 
@@ -73,14 +73,22 @@ impl JournalEntry {
                 };
                 (DeedAction::Restore, DeedTarget::Subject, outcome)
             }
+            JournalEvent::Removed { tier, .. } => {
+                let target = DeedTarget::Part { name: DeedTier::of_word(tier).label().to_owned() };
+                (DeedAction::RemoveCheckpoints, target, DeedOutcome::Done { observed: Observed::FilesGone })
+            }
             JournalEvent::Opened { .. } | JournalEvent::Asked(_) | JournalEvent::Unread { .. } => return None,
+        };
+        let actor = match self.event {
+            JournalEvent::Removed { uid, .. } => Actor::Command { uid },
+            _ => Actor::Session { job: job.to_owned() },
         };
         Some(Deed {
             at_realtime_ns: self.realtime_ns,
             begun_realtime_ns: self.realtime_ns,
             room: Room::Checkpoint,
             subject: Subject::new(SubjectKind::Job, job),
-            actor: Actor::Session { job: job.to_owned() },
+            actor,
             action,
             target,
             reason: DeedReason::Asked,
@@ -100,6 +108,7 @@ impl JournalEntry {
             JournalEvent::NotDurable { .. } => "not_durable",
             JournalEvent::Restart { .. } => "restart",
             JournalEvent::Unread { .. } => "unread",
+            JournalEvent::Removed { .. } => "removed",
         };
         let subject = Subject::new(SubjectKind::Job, job);
         let (at_realtime_ns, body) = (self.realtime_ns, HappenedBody::Journal(self));
@@ -167,6 +176,13 @@ pub enum JournalEvent {
         /// Why.
         why: String,
     },
+    /// Written by no job: a command removed all that the job had in one of its tiers.
+    Removed {
+        /// `memory`, `durable` or `shared`.
+        tier: String,
+        /// The user who ran the command.
+        uid: u32,
+    },
     /// The job asked for its newest checkpoint.
     Restart {
         /// The one that came back; `None` when there was none, or none was intact.
@@ -216,7 +232,8 @@ impl JournalEvent {
             JournalEvent::Opened { .. }
             | JournalEvent::Asked(_)
             | JournalEvent::Durable { .. }
-            | JournalEvent::Unread { .. } => false,
+            | JournalEvent::Unread { .. }
+            | JournalEvent::Removed { .. } => false,
         }
     }
 }

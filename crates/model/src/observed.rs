@@ -15,6 +15,8 @@ pub enum Observed {
     Written,
     /// What was read passed every check.
     Intact,
+    /// Its files are gone.
+    FilesGone,
     /// The effect was measured.
     Measured,
     /// The driver reports that it recovered.
@@ -237,6 +239,7 @@ impl Observed {
             Observed::Accepted
                 | Observed::Written
                 | Observed::Intact
+                | Observed::FilesGone
                 | Observed::Measured
                 | Observed::DriverRecovered
                 | Observed::LinkCycled
@@ -271,6 +274,7 @@ impl fmt::Display for Observed {
             Observed::Accepted => f.write_str("the kernel accepted it"),
             Observed::Written => f.write_str("written"),
             Observed::Intact => f.write_str("every check passed"),
+            Observed::FilesGone => f.write_str("its files are gone"),
             Observed::Measured => f.write_str("the effect was measured"),
             Observed::DriverRecovered => f.write_str("the driver reports that it recovered"),
             Observed::LinkCycled => {

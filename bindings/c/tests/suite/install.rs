@@ -497,8 +497,8 @@ fn a_program_says_which_variable_or_line_is_wrong() {
     let file_name = file.to_str().unwrap();
     for (name, value, text) in [
         ("SUREFOOT_CHECKPOINT_COLOUR", "red", "SUREFOOT_CHECKPOINT_COLOUR: there is no such setting"),
-        ("SUREFOOT_CHECKPOINT_PARTNER", "maybe", "SUREFOOT_CHECKPOINT_PARTNER: partner: \"maybe\" is not possible"),
-        ("SUREFOOT_CHECKPOINT_SETTINGS", file_name, "checkpoint.conf, line 2: memory.slots: \"many\" is not possible"),
+        ("SUREFOOT_CHECKPOINT_PARTNER", "maybe", "SUREFOOT_CHECKPOINT_PARTNER: partner: \"maybe\" is not valid"),
+        ("SUREFOOT_CHECKPOINT_SETTINGS", file_name, "checkpoint.conf, line 2: memory.slots: \"many\" is not valid"),
     ] {
         let output = Command::new(&program).arg("10").args(tiers.settings(&[])).env(name, value).output().unwrap();
         assert!(!output.status.success() && said(&output).contains(text), "{name}: {}", said(&output));

@@ -3,6 +3,7 @@
 use super::survey::{Survey, survey};
 use crate::Error;
 use crate::session::journal::{self, JournalEvent};
+use crate::settings::{Told, read_published};
 use crate::tier::{JobDirectory, Removed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -84,14 +85,14 @@ impl Job {
         Ok(())
     }
 
-    /// Removes it from all these directories, after the locks of all of them were taken. A directory that was renamed is another job's,
-    /// and is left.
+    /// Removes it from all these directories, after the locks of all of them were taken, and writes so into the job's journal where that
+    /// is in another one. A directory that was renamed is another job's, and is left.
     ///
     /// # Errors
     /// As [`Job::expect_named`];
     /// [`Error::Storage`]: of kind `WouldBlock` when it is running, of kind `PermissionDenied` when it is another user's
     /// and `of_any_user` was not said; else with what could not be removed.
-    pub fn remove(self, of_any_user: bool) -> Result<Removed, Error> {
+    pub fn remove(self, of_any_user: bool) -> Result<Removal, Error> {
         self.remove_telling(of_any_user, &mut false)
     }
 
@@ -99,11 +100,13 @@ impl Job {
     ///
     /// # Errors
     /// As [`Job::remove`].
-    pub fn remove_telling(self, of_any_user: bool, is_begun: &mut bool) -> Result<Removed, Error> {
+    pub fn remove_telling(self, of_any_user: bool, is_begun: &mut bool) -> Result<Removal, Error> {
         for directory in self.directories.iter().filter(|_| !of_any_user) {
             directory.expect_own("remove")?;
         }
         self.expect_named()?;
+        let elsewhere = self.elsewhere();
+        let tiers: Vec<Vec<String>> = elsewhere.iter().map(|path| self.tiers_by(path)).collect();
         let locks = self.directories.iter().map(|directory| directory.lock(false));
         let locks = locks.collect::<Result<Vec<_>, Error>>()?;
         let mut removed = Removed::default();
@@ -111,8 +114,49 @@ impl Job {
             *is_begun = true;
             removed.add(directory.remove(locks)?);
         }
-        Ok(removed)
+        let noted = elsewhere.into_iter().zip(tiers);
+        let noted = noted.filter_map(|(path, tiers)| match journal::note_removal(&path, self.owner, &tiers) {
+            Ok(()) => None,
+            Err(error) => Some((path.join(journal::JOURNAL_NAME), error.to_string())),
+        });
+        Ok(Removal { removed, not_noted: noted.collect() })
     }
+
+    /// The job's directories of other tiers that are there, as the settings beside these name them.
+    pub fn elsewhere(&self) -> Vec<PathBuf> {
+        let settings = self.directories.iter().filter_map(|found| read_published(found.path()).ok().flatten());
+        let named = settings.flatten().filter(is_tier).map(|told| Path::new(&told.value).join(&self.name));
+        let known = |path: &Path| self.directories.iter().any(|found| found.path() == path);
+        let plain = |path: PathBuf| surefoot_foreign::way::plain(&path).ok().filter(|path| path.exists());
+        let mut others: Vec<PathBuf> = named.filter_map(plain).filter(|path| !known(path)).collect();
+        others.sort();
+        others.dedup();
+        others
+    }
+
+    /// Which of these directories are tiers by the settings in another one.
+    fn tiers_by(&self, other: &Path) -> Vec<String> {
+        let told = read_published(other).ok().flatten().unwrap_or_default();
+        let is_here = |told: &Told| {
+            let path = surefoot_foreign::way::plain(&Path::new(&told.value).join(&self.name));
+            path.is_ok_and(|path| self.directories.iter().any(|found| found.path() == path))
+        };
+        told.into_iter().filter(is_tier).filter(is_here).map(|told| told.name).collect()
+    }
+}
+
+/// What a removal did.
+#[derive(Debug, Default)]
+pub struct Removal {
+    /// What is gone, and what stays.
+    pub removed: Removed,
+    /// Journals in other directories of the job into which it could not be written, and why: by them, what was removed on purpose counts
+    /// as lost.
+    pub not_noted: Vec<(PathBuf, String)>,
+}
+
+fn is_tier(told: &Told) -> bool {
+    ["memory", "durable", "shared"].contains(&told.name.as_str()) && told.value != "none"
 }
 
 /// A directory with checkpoints of a job whose name it does not have: it was renamed, or they were moved there. That job does not find
@@ -132,7 +176,8 @@ impl fmt::Display for Renamed {
         let Renamed { directory, job, .. } = self;
         write!(
             f,
-            "{} holds what is of the job {job:?}, whose directory this is not: it was renamed, or filled by hand; give it that name back",
+            "{} has checkpoints of the job {job:?}, so it was renamed or copied, and that job does not find them here. Rename it back, unless \
+             the job already has a new directory; then copy out what you need with `checkpoint restore --job {job}`, and delete this directory",
             directory.display()
         )
     }

@@ -4,7 +4,7 @@
 //! says which was saved where, since the job last began without one. What came before the end of a completed job is a result,
 //! and may be taken away.
 
-use super::files::open_of;
+use super::files::{is_absent as is_absent_in, open_of};
 use super::jobs::is_job_running;
 use super::survey::{Survey, Tier};
 use crate::medium::Medium;
@@ -45,6 +45,8 @@ struct Beside<'a> {
     owner: u32,
     job: String,
     completed: Option<Completed>,
+    /// Whether there is a mark of the end that cannot be read.
+    is_end_unknown: bool,
     history: Option<History>,
 }
 
@@ -81,6 +83,7 @@ impl<'a> Beside<'a> {
     ) -> Option<Self> {
         let open = Directory::open(directory).ok().filter(|open| open.owner() == owner)?;
         let completed = open_of(&open, COMPLETED, owner).ok().and_then(|(file, _)| Completed::from_file(&file));
+        let is_end_unknown = completed.is_none() && !is_absent_in(&open, COMPLETED);
         let is_here = |(known, _): &&(PathBuf, u32)| known == directory;
         let history = survey.journals.iter().find(is_here).and_then(|_| history(directory, owner));
         let by_copy = survey.copies.iter().find(|copy| copy.job_directory == directory && copy.manifest.is_ok());
@@ -94,10 +97,17 @@ impl<'a> Beside<'a> {
         };
         let last = || directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let job = by_copy.map(super::Copy::job).or_else(by_journal).unwrap_or_else(last);
-        Some(Beside { directory, owner, job, completed, history })
+        Some(Beside { directory, owner, job, completed, is_end_unknown, history })
     }
 
     fn lost(&self, tier: Tier, directory: &Path, number: Option<u64>, why: String) -> Lost {
+        let unsure = match self.is_end_unknown {
+            true => {
+                format!("; the file {COMPLETED} cannot be read, so they may have been a finished job's, and no loss")
+            }
+            false => String::new(),
+        };
+        let why = format!("{why}{unsure}");
         Lost {
             number,
             has_older: false,
@@ -121,7 +131,9 @@ impl<'a> Beside<'a> {
         // One that cannot be read is a problem of the survey's.
         let Ok(WasComplete { in_memory, durable }) = was_complete(&file, epoch) else { return Vec::new() };
         let mut lost = Vec::new();
-        if in_memory.unwrap_or_else(|| !durable && is_in_memory(self.directory)) && !self.is_in_memory(survey) {
+        let is_durable = || self.newest_saved().is_some_and(|number| self.is_durable(survey, number));
+        let was_in_memory = in_memory.unwrap_or_else(|| !durable && is_in_memory(self.directory));
+        if was_in_memory && !self.is_in_memory(survey) && !is_durable() {
             lost.push(self.lost(
                 Tier::Memory,
                 self.directory,
@@ -152,6 +164,7 @@ impl<'a> Beside<'a> {
             }
             _ => read_by_restart(entry, |tier| tier == "memory").map(|(_, number)| (number, "read by a restart")),
         });
+        let in_memory = in_memory.filter(|(number, _)| !self.is_durable(survey, *number));
         if let (Some((number, how)), false) = (in_memory, self.is_in_memory(survey)) {
             let why = format!("its journal says that number {number} was {how} there{}", self.kept_for());
             lost.push(self.lost(Tier::Memory, self.directory, Some(number), why));
@@ -162,25 +175,53 @@ impl<'a> Beside<'a> {
             JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
             _ => None,
         });
-        if let Some(number) = saved.filter(|number| self.has_only_older(survey, *number)) {
+        if let Some(number) =
+            saved.filter(|number| self.has_only_older(survey, *number) && !self.is_durable(survey, *number))
+        {
             let why = format!("its journal says that number {number} was saved there{}", self.kept_for());
             lost.push(Lost { has_older: true, ..self.lost(Tier::Memory, self.directory, Some(number), why) });
         }
         // What a restart refused is taken away, so only what came after the newest one counts, and what that one read, if it was
         // complete there: a part may be read that never got the mark.
-        let is_restart = |entry: &&JournalEntry| matches!(entry.event, JournalEvent::Restart { .. });
-        let since: Vec<&JournalEntry> = entries().rev().take_while(|entry| !is_restart(entry)).collect();
-        let read = entries().rev().find(is_restart).and_then(|entry| {
+        let lines = history.entries.iter().enumerate().skip(begun);
+        let lines: Vec<(usize, &JournalEntry)> = lines.filter(|(_, entry)| entry.realtime_ns > completed_ns).collect();
+        let restart = lines.iter().rposition(|(_, entry)| matches!(entry.event, JournalEvent::Restart { .. }));
+        let read = restart.and_then(|at| {
+            let (at, entry) = lines[at];
             let (tier, number) = read_by_restart(entry, |tier| tier != "memory")?;
             let was_complete =
                 |entry: &JournalEntry| durable_by(entry).is_some_and(|(of, one, _)| (of, one) == (tier, number));
-            history.entries.iter().any(was_complete).then_some((tier, number, entry.realtime_ns))
+            history.entries.iter().any(was_complete).then_some((tier, (at, number, entry.realtime_ns)))
         });
-        let durable = read.into_iter().chain(since.into_iter().rev().filter_map(durable_by));
-        let newest: BTreeMap<&str, (u64, u64)> = durable.map(|(tier, number, at_ns)| (tier, (number, at_ns))).collect();
-        let told = if newest.is_empty() { None } else { read_published(self.directory).ok().flatten() };
-        for (tier, (number, at_ns)) in newest {
-            let Some(directory) = self.directory_of(tier, told.as_deref().unwrap_or_default()) else { continue };
+        let since = lines[restart.map_or(0, |at| at + 1)..].iter().filter_map(|(at, entry)| {
+            let (tier, number, at_ns) = durable_by(entry)?;
+            Some((tier, (*at, number, at_ns)))
+        });
+        let mut newest: BTreeMap<&str, (usize, u64, u64)> = read.into_iter().chain(since).collect();
+        let ever = lines.iter().filter_map(|(at, entry)| {
+            let (tier, number, at_ns) = durable_by(entry)?;
+            Some((tier, (*at, number, at_ns)))
+        });
+        let ever: BTreeMap<&str, (usize, u64, u64)> = ever.collect();
+        let told = if ever.is_empty() { None } else { read_published(self.directory).ok().flatten() };
+        let told = told.as_deref().unwrap_or_default();
+        // A restart takes no directory away: one that is gone as a whole is lost whatever was read since.
+        for (tier, line) in ever {
+            let is_gone = || self.directory_of(tier, told).is_some_and(|directory| is_absent(&directory));
+            if !newest.contains_key(tier) && is_gone() {
+                newest.insert(tier, line);
+            }
+        }
+        let removals = lines.iter().filter_map(|(at, entry)| match &entry.event {
+            JournalEvent::Removed { tier, .. } => Some((*at, self.directory_of(tier, told)?)),
+            _ => None,
+        });
+        let removals: Vec<(usize, PathBuf)> = removals.collect();
+        for (tier, (at, number, at_ns)) in newest {
+            let Some(directory) = self.directory_of(tier, told) else { continue };
+            if removals.iter().any(|(removed_at, removed)| *removed_at > at && *removed == directory) {
+                continue;
+            }
             let why = format!("its journal says that number {number} was complete there");
             let is_looked_at = survey.directories.iter().any(|looked| directory.starts_with(looked));
             let is_there = match is_looked_at {
@@ -213,6 +254,32 @@ impl<'a> Beside<'a> {
             copy.owner == self.owner && copy.manifest.as_ref().is_ok_and(|manifest| manifest.job == self.job)
         };
         survey.copies.iter().filter(is_of_job).any(|copy| is_complete_since(copy, number, at_ns))
+    }
+
+    /// Whether a durable tier that was looked at has a checkpoint of this number or a higher one, of the last session: earlier runs may have
+    /// had higher numbers.
+    fn is_durable(&self, survey: &Survey, number: u64) -> bool {
+        let opened = self.history.iter().flat_map(|history| history.entries.iter().rev());
+        let opened = opened.into_iter().find(|entry| matches!(entry.event, JournalEvent::Opened { .. }));
+        let Some(since_ns) = opened.map(|entry| entry.realtime_ns) else { return false };
+        let is_it = |copy: &&super::Copy| {
+            let is_of_session = |manifest: &crate::Manifest| {
+                manifest.job == self.job
+                    && manifest.generation.number >= number
+                    && manifest.taken_realtime_ns >= since_ns
+            };
+            let is_complete = copy.tier == Tier::Durable && copy.committed_ranks.is_some();
+            is_complete && copy.owner == self.owner && copy.manifest.as_ref().is_ok_and(is_of_session)
+        };
+        survey.copies.iter().any(|copy| is_it(&copy))
+    }
+
+    /// The newest that the journal says was saved in memory by the last session, if any.
+    fn newest_saved(&self) -> Option<u64> {
+        self.history.as_ref()?.entries.iter().rev().find_map(|entry| match &entry.event {
+            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
+            _ => None,
+        })
     }
 
     /// Whether memory holds only checkpoints older than this number. False if one cannot be read: that is reported on its own.

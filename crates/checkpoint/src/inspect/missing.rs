@@ -53,7 +53,22 @@ struct Group<'a> {
 pub fn missing(survey: &Survey) -> Vec<Missing> {
     let mut found = of_memory(survey);
     found.extend(of_durable(survey));
+    found.retain(|missing| !is_whole_elsewhere(survey, missing));
     found
+}
+
+/// Whether another directory has the same checkpoint with all of its ranks: a restart takes it from there.
+fn is_whole_elsewhere(survey: &Survey, missing: &Missing) -> bool {
+    let mut here: BTreeMap<&Path, BTreeSet<u32>> = BTreeMap::new();
+    let is_part = |copy: &&Copy| {
+        let is_same = copy.generation == Some(missing.generation) && copy.job() == missing.job;
+        is_same && copy.committed_ranks == Some(missing.ranks) && copy.manifest.is_ok() && !copy.is_astray()
+    };
+    for copy in survey.copies.iter().filter(is_part) {
+        here.entry(&copy.directory).or_default().insert(copy.rank);
+    }
+    here.iter()
+        .any(|(directory, ranks)| *directory != missing.directory && ranks.len() as u64 == u64::from(missing.ranks))
 }
 
 fn of_durable(survey: &Survey) -> Vec<Missing> {

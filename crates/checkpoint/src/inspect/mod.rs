@@ -4,6 +4,7 @@
 //! is there is believed only as far as it is checked.
 
 mod drain;
+mod elsewhere;
 mod files;
 mod jobs;
 mod lost;
@@ -15,6 +16,7 @@ mod unread;
 mod verify;
 
 pub use drain::{Drained, Drains, drain};
+pub use elsewhere::{Elsewhere, elsewhere};
 pub use jobs::{Job, Renamed, is_running, job, jobs, own_user, renamed};
 pub use lost::{Lost, lost};
 pub use missing::{Missing, missing};

@@ -190,12 +190,14 @@ fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copie
         unread_of(survey, wanted).into_iter().map(|why| format!("; cannot be read: {why}")).collect::<String>();
     let refuse = |option: &'static str, why: String| Err(Error::Option { option, why: why + &unread + &unread_of });
     if !jobs.contains(&wanted.job.as_str()) {
-        let known =
-            if jobs.is_empty() { "no checkpoint was found".into() } else { format!("there are {}", jobs.join(", ")) };
+        let known = match jobs.is_empty() {
+            true => "no checkpoint was found".to_owned(),
+            false => format!("jobs found: {}", jobs.join(", ")),
+        };
         let meant = did_you_mean(&wanted.job, jobs.iter().copied());
         let renamed = renamed(survey).into_iter().find(|renamed| renamed.directory.ends_with(&wanted.job));
         let renamed = renamed.map(|renamed| format!("; {renamed}")).unwrap_or_default();
-        return refuse("job", format!("there is none called {:?}; {known}{meant}{renamed}", wanted.job));
+        return refuse("job", format!("no job {:?} is here; {known}{meant}{renamed}", wanted.job));
     }
     let users = |owners: &BTreeSet<u32>| owners.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     match wanted.owner {

@@ -10,10 +10,11 @@ use crate::generation::{Commit, GenerationId, Manifest};
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
 use crate::session::{may_be_placement, was_complete};
 use crate::storage::{Directory, Kind};
-use crate::tier::{COMPLETED, Completed, NODES, SLOTS_MAX, generation_of};
+use crate::tier::{COMPLETED, Completed, NODES, SLOTS_MAX, effective_user, generation_of};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -152,8 +153,8 @@ impl Default for SurveyLimits {
 /// Looks for checkpoints in directories and all below them.
 ///
 /// # Errors
-/// [`Error::Storage`] when one of the directories is not there or cannot be read. What cannot be read below them is a
-/// problem in the result.
+/// [`Error::Storage`] when one of the directories cannot be read, or none is there. One of several that is not there, as memory after a
+/// reboot, and what cannot be read below them are problems in the result.
 pub fn survey(directories: &[PathBuf]) -> Result<Survey, Error> {
     survey_within(directories, SurveyLimits::default())
 }
@@ -166,14 +167,28 @@ pub fn survey_within(directories: &[PathBuf], limits: SurveyLimits) -> Result<Su
     let mut walk =
         Walk { found: Survey::default(), limits, begun: Instant::now(), all: Taken::default(), users: BTreeMap::new() };
     let mut seen = Vec::new();
+    let mut absent = None;
     for directory in directories {
         let path = surefoot_foreign::way::plain(directory).map_err(Error::storage("open", directory))?;
-        let open = Directory::open(&path).map_err(Error::storage("list", directory))?;
+        let open = match Directory::open(&path) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                let why = "there is no such directory; memory is empty after a reboot".to_owned();
+                let owner = effective_user();
+                walk.found.unlisted.push((path.clone(), owner));
+                walk.found.problems.push(Problem { path, why, owner, is_link: false });
+                absent.get_or_insert((directory, source));
+                continue;
+            }
+            opened => opened.map_err(Error::storage("list", directory))?,
+        };
         // The same directory twice would be the same copies twice.
         if !seen.iter().any(|known| path.starts_with(known)) {
             walk.visit_all(&path, open);
             seen.push(path);
         }
+    }
+    if let Some((directory, source)) = absent.filter(|_| seen.is_empty()) {
+        return Err(Error::storage("list", directory)(source));
     }
     let mut survey = walk.found;
     survey.directories = seen;
@@ -466,8 +481,9 @@ impl Walk {
             Err(_) if is_absent(directory, NODES) => {}
             Err(why) if may_be || listed.is_of_job => {
                 let why = format!(
-                    "it says what this job saved and on which nodes, and cannot be read ({why}): whether a newer checkpoint was here \
-                     is not known; when you know what the job had, remove it, and the job writes a new one"
+                    "it records what the job saved and on which nodes, and cannot be read ({why}): whether a newer checkpoint was here is \
+                     not known. Look in the job's other tiers and on its other nodes, run the job, and then delete this file; the job writes a \
+                     new one"
                 );
                 self.unread(path, owner, NODES, why.clone());
                 self.problem(&path.join(NODES), owner, why);

@@ -4,7 +4,7 @@
 use super::jobs::is_job_running;
 use super::survey::Survey;
 use crate::Error;
-use crate::session::journal::{History, JOURNAL_NAME, JournalEvent};
+use crate::session::journal::{History, JOURNAL_NAME, JournalEvent, OLDER_NAME, Skipped};
 use crate::tier::generation_of;
 use std::path::{Path, PathBuf};
 use surefoot_model::JournalEntry;
@@ -30,32 +30,59 @@ pub fn unread_journal(
     owner: u32,
     read: &Result<Option<History>, Error>,
 ) -> Option<Unread> {
-    let unknown = "what this job saved, and whether a newer checkpoint was here, is not known";
+    let unsure = "what this job saved, and whether a newer checkpoint was here, is not known";
+    let mut name = JOURNAL_NAME;
     let why = match read {
         Ok(None) => return None,
         Ok(Some(history)) if is_readable(history) => return None,
-        Ok(Some(history)) if !history.entries.is_empty() => {
-            format!("{} lines of it cannot be read: {unknown}", history.skipped_count)
+        Ok(Some(history)) if history.entries.is_empty() => {
+            format!("no line of it can be read: {unsure}; the job appends to it when it runs again")
         }
-        Ok(Some(_)) => format!("no line of it can be read: {unknown}; the job appends to it when it runs again"),
+        Ok(Some(history)) => {
+            let [older, newer] = history.skipped;
+            if newer == Skipped::default() && older != newer {
+                name = OLDER_NAME;
+            }
+            let unknown = older.unknown_count.saturating_add(newer.unknown_count);
+            let cut = older.cut_count.saturating_add(newer.cut_count);
+            match (unknown, cut) {
+                _ if history.is_newer_empty => format!("it is empty: {unsure}"),
+                (0, cut) => format!("{}: {unsure}", lines(cut, "cut off")),
+                (unknown, _) => {
+                    format!("{}, so it is damaged or of a newer release: {unsure}", lines(unknown, "not understood"))
+                }
+            }
+        }
         Err(Error::Storage { source, .. }) => {
-            format!("it cannot be read ({}): {unknown}", surefoot_foreign::said(source))
+            format!("it cannot be read ({}): {unsure}", surefoot_foreign::said(source))
         }
-        Err(error) => format!("it cannot be read ({error}): {unknown}"),
+        Err(error) => format!("it cannot be read ({error}): {unsure}"),
     };
     let by_copy = survey.copies.iter().find(|copy| copy.job_directory == directory && !copy.is_astray());
     let last = || directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let job = by_copy.map_or_else(last, super::Copy::job);
-    let path = directory.join(JOURNAL_NAME);
+    let path = directory.join(name);
     (!is_job_running(directory, &job)).then(|| Unread { directory: directory.to_owned(), owner, path, why })
 }
 
-/// Whether what can be read of a journal is all but lines that kills cut: each session leaves one at most.
+/// So many lines, and what is wrong with them.
+fn lines(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 line of it is {what}"),
+        count => format!("{count} lines of it are {what}"),
+    }
+}
+
+/// Whether all of a journal could be read but for lines that kills cut: each session leaves one at most. A whole line of an event that
+/// this version does not know may tell of a newer checkpoint.
 fn is_readable(history: &History) -> bool {
     let is_opening = |entry: &&JournalEntry| matches!(entry.event, JournalEvent::Opened { .. });
     let sessions = history.entries.iter().filter(is_opening).count().max(1) as u64;
     let has_lines = !history.entries.is_empty() || history.left_out_count > 0;
-    has_lines && !history.is_newer_empty && (history.left_out_count > 0 || history.skipped_count <= sessions)
+    let [older, newer] = history.skipped;
+    let is_known = older.unknown_count == 0 && newer.unknown_count == 0;
+    let is_cut_by_kills = history.left_out_count > 0 || older.cut_count.saturating_add(newer.cut_count) <= sessions;
+    has_lines && !history.is_newer_empty && is_known && is_cut_by_kills
 }
 
 impl Survey {

@@ -278,6 +278,9 @@ fn read_image(copy: &Copy, manifest: &Manifest, mends: bool, progress: Progress<
     }
     let tally = healer.tally();
     let mut why = named.join("; ");
+    if rows_lost > named.len() as u64 {
+        why += &format!("; and {} more rows", rows_lost - named.len() as u64);
+    }
     if length < geometry.file_bytes() as u64 {
         let cut = format!("its image was cut to {length} of {} bytes", geometry.file_bytes());
         why = if why.is_empty() { cut } else { format!("{cut}; {why}") };

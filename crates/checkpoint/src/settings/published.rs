@@ -1,4 +1,4 @@
-//! The settings with which a job was opened, for whoever asks later: `settings.json` beside its journal.
+//! The settings with which a job was opened, for whoever asks later: `settings.json` beside its journal, and in each of rank 0's other tiers.
 //!
 //! It is private to the user, replaced at each opening and never synced: it tells, and nothing depends on it.
 
@@ -22,13 +22,13 @@ pub(crate) const NEW_NAME: &str = "settings.json.new";
 const BYTES_MAX: u64 = 256 << 10;
 
 #[derive(Serialize, Deserialize)]
-struct Published {
+struct Published<Settings> {
     version: u32,
-    settings: Vec<Told>,
+    settings: Settings,
 }
 
 /// Puts the settings into a job's directory.
-pub(crate) fn publish(directory: &Path, settings: Vec<Told>) -> io::Result<()> {
+pub(crate) fn publish(directory: &Path, settings: &[Told]) -> io::Result<()> {
     let directory = Named::directory(directory)?;
     let new = directory.join(NEW_NAME);
     match fs::remove_file(&new) {
@@ -62,7 +62,7 @@ pub fn read_published(directory: &Path) -> io::Result<Option<Vec<Told>>> {
         io::ErrorKind::FileTooLarge => wrong("it is longer than such a file can be"),
         _ => error,
     })?;
-    let published: Published = serde_json::from_slice(&bytes)?;
+    let published: Published<Vec<Told>> = serde_json::from_slice(&bytes)?;
     if published.version != 1 {
         return Err(wrong("it is of a newer version"));
     }

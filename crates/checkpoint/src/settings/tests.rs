@@ -111,10 +111,10 @@ fn what_is_wrong_is_named_with_its_file_and_line() {
         ("policy = memory\nnonsense\n", ", line 2: this is no setting; a line is: name = value"),
         ("durabel = /ssd\n", ", line 1: setting: there is no setting \"durabel\"; the nearest is durable; "),
         ("\ncolour = red\n", ", line 2: setting: there is no setting \"colour\"; `surefoot checkpoint settings` shows"),
-        ("memory.slots = 1\n", ", line 1: memory.slots: \"1\" is not possible: "),
+        ("memory.slots = 1\n", ", line 1: memory.slots: \"1\" is not valid: "),
         (
             "durable = rel/x\n",
-            ", line 1: durable: \"rel/x\" is not possible: the path must be absolute, such as /ckpt/a (",
+            ", line 1: durable: \"rel/x\" is not valid: the path must be absolute, such as /ckpt/a (",
         ),
         ("partner = no\npartner = yes\n", ", line 2: partner was said before, in "),
         ("parity\u{0} = 4+1\n", ", line 1: setting: there is no setting \"parity\\0\""),
@@ -167,8 +167,8 @@ fn what_a_job_was_opened_with_is_read_back_and_what_is_no_such_file_is_refused()
     let home = tempfile::tempdir().unwrap();
     assert_eq!(read_published(home.path()).unwrap(), None);
     let told = of(&Surroundings::default()).unwrap().told();
-    publish(home.path(), told.clone()).unwrap();
-    publish(home.path(), told.clone()).unwrap();
+    publish(home.path(), &told).unwrap();
+    publish(home.path(), &told).unwrap();
     assert_eq!(read_published(home.path()).unwrap(), Some(told));
     let path = home.path().join(PUBLISHED_NAME);
     for text in ["", "[]", "{\"version\":2,\"settings\":[]}"] {

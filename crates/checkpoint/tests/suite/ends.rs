@@ -522,7 +522,7 @@ fn a_removal_takes_what_is_the_dead_job_s_and_follows_no_link() {
     assert_eq!(all_below(&path(&tiers, "ssd")), Vec::<PathBuf>::new());
     let real = fs::canonicalize(&memory).unwrap();
     assert_eq!(all_below(&real), [real.join("notes.txt"), real.join("rank-00007")]);
-    assert_eq!(removed.left, [real.join("notes.txt"), real.join("rank-00007")]);
+    assert_eq!(removed.removed.left, [real.join("notes.txt"), real.join("rank-00007")]);
     assert!(inspect::job(&bases(&tiers), "job").unwrap().is_empty());
     // A job's directory that is a link is nobody's.
     symlink(path(&tiers, "elsewhere"), path(&tiers, "memory/other")).unwrap();
@@ -545,7 +545,7 @@ fn half_a_removal_leaves_nothing_to_go_on_from() {
     fs::remove_dir(&image).unwrap();
     assert!(restarted(2, &config, 2).iter().all(|(_, restored)| *restored == Ok(None)));
     assert_eq!(
-        inspect::job(&bases(&tiers), "job").unwrap().remove(0).remove(false).unwrap().left,
+        inspect::job(&bases(&tiers), "job").unwrap().remove(0).remove(false).unwrap().removed.left,
         Vec::<PathBuf>::new()
     );
 }
@@ -634,7 +634,7 @@ fn what_is_another_user_s_is_removed_by_root_alone_and_only_when_told() {
     // A rank of a third user stays in any case.
     std::os::unix::fs::lchown(memory.join("rank-00001"), Some(NOBODY - 1), None).unwrap();
     let removed = jobs().remove(true).unwrap();
-    assert_eq!(removed.left, [fs::canonicalize(&memory).unwrap().join("rank-00001")]);
+    assert_eq!(removed.removed.left, [fs::canonicalize(&memory).unwrap().join("rank-00001")]);
     assert!(!memory.join("rank-00000").exists() && memory.join("rank-00001/slot-0.image").exists());
 }
 

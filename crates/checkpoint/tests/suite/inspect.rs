@@ -199,7 +199,7 @@ fn a_checkpoint_becomes_files_whole_or_not_at_all() {
     names.sort();
     assert_eq!(names, ["chosen", "memory", "other", "out", "ssd", "third"]);
     for (odd, said) in [
-        (Wanted { job: "other".into(), ..Wanted::default() }, "there are group/job, second"),
+        (Wanted { job: "other".into(), ..Wanted::default() }, "jobs found: group/job, second"),
         (Wanted { job: "secnod".into(), ..Wanted::default() }, "did you mean 'second'?"),
         (wanted(Some(99)), "no number 99"),
         (Wanted { rank: Some(7), ..wanted(None) }, "no copy of rank 7"),

@@ -107,6 +107,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
         }
     }
     out.flush()?;
+    inspect::elsewhere(&survey).iter().for_each(|other| surefoot_console::tell!("surefoot: {other}"));
     // What could not be looked at may hold more.
     Ok(if problems.is_empty() && survey.problems_left_out == 0 && gone.is_empty() {
         Outcome::Done
@@ -187,12 +188,11 @@ fn problems(survey: &Survey) -> Vec<(PathBuf, String)> {
         match &copy.manifest {
             Err(_) if copy.is_unfinished() => {}
             Err(why) => problems.push((path, why.clone())),
-            Ok(manifest) if copy.is_astray() => {
-                problems.push((path, format!("it is of the job {:?}, whose directory this is not", manifest.job)));
-            }
             Ok(_) => {}
         }
     }
+    problems
+        .extend(inspect::renamed(survey).into_iter().map(|renamed| (renamed.directory.clone(), renamed.to_string())));
     problems
 }
 
@@ -209,7 +209,7 @@ fn split(error: Error) -> (PathBuf, String) {
 fn text(rows: &[Row], is_all_read: bool) -> String {
     match (rows.is_empty(), is_all_read) {
         (true, true) => return "No checkpoints found.\n".into(),
-        (true, false) => return "No checkpoints are left that can be read.\n".into(),
+        (true, false) => return "No checkpoint here can be read:\n".into(),
         (false, _) => {}
     }
     let mut header =

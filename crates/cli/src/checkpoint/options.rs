@@ -170,7 +170,7 @@ pub struct DrainOptions {
     /// Take the ranks that are in the memory of this node; the others are drained on theirs
     #[arg(long)]
     pub part: bool,
-    /// Complete checkpoints that are kept on that SSD, at least 1 [default: 2]
+    /// Remove all but the newest N complete checkpoints on that SSD afterwards, at least 1 [default: nothing is removed]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub keep: Option<usize>,
     /// Take a directory in memory (tmpfs, ramfs, a RAM disk) as the SSD, for tests; the copy is reported as not durable

@@ -7,7 +7,6 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::inspect::{self, Job};
-use surefoot_checkpoint::settings::{Told, read_published};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::words::size;
@@ -32,6 +31,8 @@ pub struct Line<'a> {
     left: &'a [PathBuf],
     /// Directories of the job that were not looked at, as it was opened with them; they stay.
     elsewhere: &'a [PathBuf],
+    /// The job's journals elsewhere in which the removal could not be noted: by them, what is removed counts as lost.
+    not_noted: Vec<&'a Path>,
 }
 
 /// A job, and what became of it.
@@ -41,6 +42,8 @@ struct Outcomes {
     why: String,
     left: Vec<PathBuf>,
     elsewhere: Vec<PathBuf>,
+    /// Journals in which it could not be noted, and why.
+    not_noted: Vec<(PathBuf, String)>,
 }
 
 impl Outcomes {
@@ -55,6 +58,7 @@ impl Outcomes {
             why: &self.why,
             left: &self.left,
             elsewhere: &self.elsewhere,
+            not_noted: self.not_noted.iter().map(|(path, _)| path.as_path()).collect(),
         }
     }
 }
@@ -107,8 +111,8 @@ pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
     }
     out.flush()?;
     problems.iter().for_each(|problem| surefoot_console::tell!("surefoot: left alone: {problem}"));
-    let is_left =
-        lines.iter().any(|line| ["left_alone", "not_all_removed"].contains(&line.outcome) || !line.left.is_empty());
+    let is_part = |line: &Outcomes| ["left_alone", "not_all_removed"].contains(&line.outcome);
+    let is_left = lines.iter().any(|line| is_part(line) || !line.left.is_empty() || !line.not_noted.is_empty());
     Ok(if is_left || !problems.is_empty() { Outcome::Found } else { Outcome::Done })
 }
 
@@ -123,8 +127,15 @@ fn bases(options: &RemoveOptions) -> anyhow::Result<Vec<PathBuf>> {
 fn one(job: Job, options: &RemoveOptions, now_ns: u64) -> Outcomes {
     let line = JobLine::of(&job, now_ns);
     let strange: Vec<PathBuf> = job.directories.iter().flat_map(|found| found.strange().to_vec()).collect();
-    let elsewhere = elsewhere(&line);
-    let told = |job, outcome, why: String, left| Outcomes { job, outcome, why, left, elsewhere: elsewhere.clone() };
+    let elsewhere = job.elsewhere();
+    let told = |job, outcome, why: String, left| Outcomes {
+        job,
+        outcome,
+        why,
+        left,
+        elsewhere: elsewhere.clone(),
+        not_noted: Vec::new(),
+    };
     if line.is_running {
         return told(line, "left_alone", "it is running, or another command is at work on it".into(), strange);
     }
@@ -139,23 +150,12 @@ fn one(job: Job, options: &RemoveOptions, now_ns: u64) -> Outcomes {
     }
     let mut is_begun = false;
     match job.remove_telling(options.all_users, &mut is_begun) {
-        Ok(removed) => told(line, "removed", String::new(), removed.left),
+        Ok(removal) => {
+            Outcomes { not_noted: removal.not_noted, ..told(line, "removed", String::new(), removal.removed.left) }
+        }
         Err(error) if is_begun => told(line, "not_all_removed", error.to_string(), strange),
         Err(error) => told(line, "left_alone", error.to_string(), strange),
     }
-}
-
-/// The job's directories of other tiers that are there, as its settings beside what is looked at name them.
-fn elsewhere(line: &JobLine) -> Vec<PathBuf> {
-    let settings = line.paths().filter_map(|path| read_published(path).ok().flatten()).flatten();
-    let is_tier = |told: &Told| ["memory", "durable", "shared"].contains(&told.name.as_str()) && told.value != "none";
-    let named = settings.filter(is_tier).map(|told| Path::new(&told.value).join(&line.job));
-    let known: Vec<PathBuf> = line.paths().filter_map(|path| path.canonicalize().ok()).collect();
-    let is_other = |path: &PathBuf| path.canonicalize().is_ok_and(|path| !known.contains(&path));
-    let mut others: Vec<PathBuf> = named.filter(is_other).collect();
-    others.sort();
-    others.dedup();
-    others
 }
 
 fn tell(out: &mut impl Write, line: &Outcomes) -> io::Result<()> {
@@ -178,5 +178,10 @@ fn tell(out: &mut impl Write, line: &Outcomes) -> io::Result<()> {
     line.elsewhere
         .iter()
         .try_for_each(|path| writeln!(out, "  stays, because --in does not name its tier: {}", shown(path)))?;
+    line.not_noted.iter().try_for_each(|(path, why)| {
+        let why = surefoot_model::one_line(why);
+        let path = shown(path);
+        writeln!(out, "  not noted in {path} ({why}): `list` and `verify` will call what was removed lost")
+    })?;
     line.left.iter().try_for_each(|path| writeln!(out, "  stays, because it is not the job's: {}", shown(path)))
 }

@@ -9,7 +9,9 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use surefoot_checkpoint::Error;
-use surefoot_checkpoint::inspect::{self, Lost, Missing, RankFiles, RestoredFiles, Survey, Tier, Unread, Wanted};
+use surefoot_checkpoint::inspect::{
+    self, Elsewhere, Lost, Missing, RankFiles, RestoredFiles, Survey, Tier, Unread, Wanted,
+};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::rfc3339;
@@ -48,7 +50,7 @@ pub struct NewerLine<'a> {
     generation: Option<u64>,
     taken_realtime_ns: Option<u64>,
     taken_realtime: Option<String>,
-    /// How it is known, where nothing of it is left here; otherwise `null`.
+    /// How it is known, where nothing of it is left here or it is in a tier that was not named; otherwise `null`.
     why: Option<&'a str>,
 }
 
@@ -57,24 +59,29 @@ struct Newer {
     generation: Option<u64>,
     taken_realtime_ns: Option<u64>,
     why: Option<String>,
+    /// Whether it is in a tier that was not named.
+    is_elsewhere: bool,
 }
 
 /// What is known to be newer than the restored checkpoint, and what may be.
 struct Later {
     newer: Vec<Newer>,
     unread: Vec<Unread>,
+    /// Tiers that were not named and are gone: nobody can say what was in them.
+    gone: Vec<Elsewhere>,
 }
 
 impl Later {
     /// By what is here, and by what the job's journal and its file of nodes say, or would say if they could be read.
     fn of(survey: &Survey, restored: &RestoredFiles, options: &RestoreOptions, owner: Option<u32>) -> Later {
         if options.generation.is_some() {
-            return Later { newer: Vec::new(), unread: Vec::new() };
+            return Later { newer: Vec::new(), unread: Vec::new(), gone: Vec::new() };
         }
         let here = restored.newer.iter().map(|newer| Newer {
             generation: newer.generation,
             taken_realtime_ns: newer.taken_realtime_ns,
             why: None,
+            is_elsewhere: false,
         });
         let mut newer: Vec<Newer> = here.collect();
         let number = restored.generation.number;
@@ -85,11 +92,19 @@ impl Later {
             let is_known = |newer: &Newer| lost.number.is_some() && newer.generation == lost.number;
             if lost.number.is_none_or(|lost| lost > number) && !newer.iter().any(is_known) {
                 let why = Some(lost::lost_text(lost).trim_end().to_owned());
-                newer.push(Newer { generation: lost.number, taken_realtime_ns: None, why });
+                newer.push(Newer { generation: lost.number, taken_realtime_ns: None, why, is_elsewhere: false });
             }
         }
         let unread = survey.unread_of(&gone.unread, &options.job, owner).collect();
-        Later { newer, unread }
+        let elsewhere = inspect::elsewhere(survey).into_iter().filter(|other| other.job == options.job);
+        let (there, gone): (Vec<Elsewhere>, Vec<Elsewhere>) = elsewhere.partition(|other| other.newer.is_some());
+        newer.extend(there.into_iter().map(|other| Newer {
+            generation: other.newer,
+            taken_realtime_ns: None,
+            why: Some(other.to_string()),
+            is_elsewhere: true,
+        }));
+        Later { newer, unread, gone }
     }
 
     fn is_none(&self) -> bool {
@@ -116,6 +131,9 @@ impl Newer {
             let later_s = at_ns.saturating_sub(restored.taken_realtime_ns) as f64 / 1e9;
             format!(" of {} UTC, {} later,", utc(at_ns), time(later_s))
         });
+        if let Some((why, true)) = self.why.as_ref().map(|why| (why, self.is_elsewhere)) {
+            return format!("Not the newest: {why}\n");
+        }
         let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         if self.generation.is_none() && self.why.is_none() {
             return "Lost: a checkpoint whose manifest cannot be read, named above, may be newer\n".to_owned();
@@ -222,7 +240,7 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         )?;
     }
     if options.json {
-        for Newer { generation, taken_realtime_ns, why } in &later.newer {
+        for Newer { generation, taken_realtime_ns, why, .. } in &later.newer {
             let (generation, taken_realtime_ns, why) = (*generation, *taken_realtime_ns, why.as_deref());
             let taken_realtime = taken_realtime_ns.map(rfc3339);
             let line = NewerLine { job: &options.job, generation, taken_realtime_ns, taken_realtime, why };
@@ -244,6 +262,7 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         )?;
     }
     out.flush()?;
+    later.gone.iter().for_each(|gone| surefoot_console::tell!("surefoot: {gone}"));
     // What is in the directory is whole; the work since is lost, and a script must not go on as if it were not.
     Ok(if later.is_none() { Outcome::Done } else { Outcome::Found })
 }

@@ -75,8 +75,8 @@ fn tell_media(out: &mut impl Write, config: &Config, media: &Media) -> io::Resul
     out.flush()
 }
 
-/// The jobs below these directories that say with what they were opened. Of a job that has only a durable tier here, what it left in
-/// the memory of its user, where no setting says another directory.
+/// The jobs below these directories that say with what they were opened, each once. Jobs of earlier releases left it in the first of their
+/// tiers alone: of one that has only a durable tier here, what it left in the memory of its user, where no setting says another directory.
 fn opened(directories: &[PathBuf]) -> anyhow::Result<Vec<(PathBuf, Vec<Told>)>> {
     let survey = inspect::survey(directories)?;
     let mut found: BTreeMap<PathBuf, Vec<Told>> = BTreeMap::new();
@@ -86,11 +86,16 @@ fn opened(directories: &[PathBuf]) -> anyhow::Result<Vec<(PathBuf, Vec<Told>)>> 
         found.extend(told.map(|told| (directory, told)));
     }
     for copy in survey.copies.iter().filter(|copy| !copy.is_astray()) {
-        let in_memory = memory_of(copy.owner).join(copy.job());
-        let is_new = !found.contains_key(&in_memory) && !found.contains_key(&copy.job_directory);
-        let told = if is_new { read_published(&in_memory).unwrap_or(None) } else { None };
         let is_of = |told: &Vec<Told>| told.iter().any(|told| is_tier_of(told, &copy.job_directory, &copy.job()));
-        found.extend(told.filter(is_of).map(|told| (in_memory, told)));
+        if found.contains_key(&copy.job_directory) || found.values().any(is_of) {
+            continue;
+        }
+        for directory in [copy.job_directory.clone(), memory_of(copy.owner).join(copy.job())] {
+            if let Some(told) = read_published(&directory).unwrap_or(None).filter(is_of) {
+                found.insert(directory, told);
+                break;
+            }
+        }
     }
     Ok(found.into_iter().collect())
 }
@@ -111,9 +116,8 @@ fn nothing_told(directories: &[PathBuf]) -> anyhow::Result<String> {
     };
     let more = if jobs.len() > 1 { format!(", and {} more jobs", jobs.len() - 1) } else { String::new() };
     Ok(format!(
-        "there are checkpoints of job {job:?} of user {owner}{more}, and no settings beside them: a job leaves its settings in the \
-         first of its tiers, memory before durable before shared. Name its directory there, such as {}, if the job was opened since \
-         the last boot",
+        "there are checkpoints of job {job:?} of user {owner}{more}, and no settings beside them: rank 0 leaves them in the tiers of its \
+         node, earlier releases in the first tier alone. Name the job's directory there, such as {}",
         memory_of(*owner).join(job).display()
     ))
 }

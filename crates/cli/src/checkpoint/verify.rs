@@ -83,6 +83,7 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
         out.write_all(text(&survey, &verdicts, &gone).as_bytes())?;
     }
     out.flush()?;
+    inspect::elsewhere(&survey).iter().for_each(|other| surefoot_console::tell!("surefoot: {other}"));
     // A scrub that leaves something bad has not done what it was asked for.
     let is_bad = |state: State| state == State::Lost || (act == Act::Scrub && state == State::Repairable);
     let is_any_bad = verdicts.iter().any(|verdict| is_bad(verdict.state)) || !gone.is_empty();
@@ -183,5 +184,6 @@ fn text(survey: &Survey, verdicts: &[Verdict], gone: &Gone) -> String {
     let counts = states.into_iter().filter(|&state| count(state) > 0);
     let counts: Vec<String> = counts.map(|state| format!("{} {}", count(state), state.label())).collect();
     let copies = if verdicts.len() == 1 { "copy" } else { "copies" };
-    text + &format!("{} {copies}: {}\n", verdicts.len(), counts.join(", "))
+    let besides = if gone.is_empty() { "" } else { "; what is gone is named above" };
+    text + &format!("{} {copies}: {}{besides}\n", verdicts.len(), counts.join(", "))
 }

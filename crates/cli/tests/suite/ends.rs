@@ -363,7 +363,7 @@ fn what_a_job_had_and_has_no_more_is_said_and_is_no_success() {
     let tier = |_: &Path, ssd: &Path| gone(ssd.to_owned());
     let cases: [(&str, Harm<'_>, &str); 8] = [
         ("all ranks in memory", &ranks, "lost: job pair had checkpoints in memory here, and none is left"),
-        ("and the file of nodes", &ranks_and_nodes, "its journal says that number 3 was saved there"),
+        ("and the file of nodes", &ranks_and_nodes, "its journal says that number 4 was saved there"),
         ("one rank in memory", &one_rank, "1 of them should be here and is not: rank 1"),
         ("and the file of nodes, too", &one_rank_and_nodes, "it is not known on which node it is: rank 1"),
         ("all on the SSD", &generations, "had complete checkpoints here, and none is left"),
@@ -375,7 +375,10 @@ fn what_a_job_had_and_has_no_more_is_said_and_is_no_success() {
         let home = on_disk();
         let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
         [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
-        in_both_tiers(&memory, &ssd, |_| {});
+        // The newest is in memory alone.
+        in_both_tiers(&memory, &ssd, |job| {
+            job.checkpoint_to(surefoot_checkpoint::Place::Memory).unwrap();
+        });
         let (memory_text, ssd_text) = (memory.to_str().unwrap(), ssd.to_str().unwrap());
         for command in ["list", "verify"] {
             let (code, said) = run(&[command, memory_text, ssd_text]);
@@ -423,7 +426,7 @@ fn a_directory_that_was_renamed_is_told_and_no_other_jobs_checkpoints_are_touche
     }
     let (memory_text, ssd_text) = (memory.to_str().unwrap(), ssd.to_str().unwrap());
     let before = count(home.path());
-    let words = "of the job \"pair\", whose";
+    let words = "has checkpoints of the job \"pair\", so it was renamed or copied";
     for command in ["list", "verify", "scrub"] {
         let (code, said) = run(&[command, memory_text, ssd_text]);
         assert!(code == Some(1) && said.contains(words), "{command}: {said}");
@@ -439,7 +442,7 @@ fn a_directory_that_was_renamed_is_told_and_no_other_jobs_checkpoints_are_touche
     let out = home.path().join("out");
     let restore = |job: &str| run(&["restore", "--job", job, "--to", out.to_str().unwrap(), memory_text, ssd_text]);
     let (code, said) = restore("other");
-    assert!(code == Some(2) && said.contains("there is none called \"other\"") && said.contains(words), "{said}");
+    assert!(code == Some(2) && said.contains("no job \"other\" is here") && said.contains(words), "{said}");
     // The checkpoints say themselves whose they are.
     let (code, said) = restore("pair");
     assert!(code == Some(0) && said.contains(words), "{said}");
@@ -729,17 +732,34 @@ fn what_is_gone_or_cannot_be_read_is_said_by_every_command() {
         let lines = text.lines().enumerate().map(|(at, line)| if at == 0 { line } else { "garbage" });
         fs::write(&path, lines.collect::<Vec<_>>().join("\n") + "\n").unwrap();
     };
+    // As a newer release might write it, which stopped before it wrote anything else.
+    let strange_event = |memory: &Path| {
+        let path = memory.join("journal.jsonl");
+        let line = "{\"realtime_ns\":1,\"event\":\"copied\",\"generation\":9}\n";
+        fs::write(&path, fs::read_to_string(&path).unwrap() + line).unwrap();
+    };
+    let one_garbled_line = |memory: &Path| {
+        let path = memory.join("journal.jsonl");
+        fs::write(&path, fs::read_to_string(&path).unwrap() + "garbage garbage\n").unwrap();
+    };
+    let older_journal = |memory: &Path| {
+        let text = fs::read_to_string(memory.join("journal.jsonl")).unwrap();
+        fs::write(memory.join("journal.1.jsonl"), text.replace("\"decision\"", "\"choice\"")).unwrap();
+    };
     let link = |memory: &Path| {
         fs::rename(memory.join("nodes"), memory.join("n")).unwrap();
         std::os::unix::fs::symlink("n", memory.join("nodes")).unwrap();
     };
     type Harm<'a> = &'a dyn Fn(&Path);
-    let cases: [(&str, Harm<'_>, &[&str]); 6] = [
+    let cases: [(&str, Harm<'_>, &[&str]); 9] = [
         ("the newest in memory", &newest_gone, &["had checkpoint 3 in memory here; only older ones are left"]),
         ("one rank", &one_rank, &["rank 1", "no copy of rank 1 here"]),
         ("a manifest that is a directory", &strange_manifest, &["slot-"]),
         ("all manifests in memory", &all_manifests, &["slot-"]),
-        ("the journal but for a line", &garbled_journal, &["lines of it cannot be read"]),
+        ("the journal but for a line", &garbled_journal, &["journal.jsonl", "lines of it are not understood"]),
+        ("a line of an unknown event", &strange_event, &["journal.jsonl", "1 line of it is not understood"]),
+        ("a damaged line", &one_garbled_line, &["journal.jsonl", "1 line of it is not understood"]),
+        ("the older file of the journal", &older_journal, &["journal.1.jsonl", "not understood"]),
         ("nodes behind a link", &link, &["it is a symbolic link"]),
     ];
     for (what, harm, words) in cases {
@@ -760,7 +780,8 @@ fn what_is_gone_or_cannot_be_read_is_said_by_every_command() {
         commands.push(vec!["restore", memory_text, "--job", "pair", "--to", &one, "--rank", "1"]);
         for command in commands {
             let (code, said) = run(&command);
-            let is_said = words.iter().any(|word| said.contains(word));
+            let is_journal = words[0].ends_with(".jsonl");
+            let is_said = words.iter().filter(|word| said.contains(**word)).count() >= if is_journal { 2 } else { 1 };
             assert!(code == Some(1) && is_said, "{what}: {command:?}: {code:?} {said}");
         }
     }
@@ -811,6 +832,167 @@ fn a_durable_checkpoint_that_was_not_written_to_its_end_is_no_problem() {
     }
 }
 
+/// Removed on purpose is no loss. The journal in memory says who removed it; what is saved and lost after that is lost.
+#[test]
+fn what_was_removed_from_one_tier_is_not_called_lost() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+    let journal = || fs::read_to_string(memory.join("pair/journal.jsonl")).unwrap();
+    in_both_tiers(&memory, &ssd, |_| {});
+    let (code, said) = run(&["remove", "pair", "--in", ssd_text]);
+    assert!(code == Some(0) && !journal().contains("removed"), "only --yes removes: {said}");
+    let (code, said) = run(&["remove", "pair", "--in", ssd_text, "--yes"]);
+    assert!(code == Some(0) && journal().contains("\"event\":\"removed\",\"tier\":\"durable\""), "{said}");
+    let well = |why: &str| {
+        for command in ["list", "verify"] {
+            for places in [&[memory_text][..], &[memory_text, ssd_text]] {
+                let (code, said) = run(&[&[command], places].concat());
+                assert!(code == Some(0) && !said.contains("lost:"), "{why}: {command} {places:?}: {said}");
+            }
+        }
+    };
+    well("removed");
+    // The job goes on, and is removed and goes on again; then somebody deletes what it keeps.
+    in_both_tiers(&memory, &ssd, |_| {});
+    well("saved again");
+    assert_eq!(run(&["remove", "pair", "--in", ssd_text, "--yes"]).0, Some(0));
+    well("removed again");
+    in_both_tiers(&memory, &ssd, |_| {});
+    fs::remove_dir_all(ssd.join("pair")).unwrap();
+    for command in ["list", "verify"] {
+        let (code, said) = run(&[command, memory_text, ssd_text]);
+        assert!(code == Some(1) && said.contains("was complete there"), "{command}: {said}");
+    }
+}
+
+/// The settings beside a job's checkpoints lead to its other tiers. Who restores from the SSD alone is told of what is newer in memory, and
+/// everyone that memory is gone.
+#[test]
+fn a_tier_that_was_not_named_and_has_something_newer_or_is_gone_is_told() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |job| {
+        job.checkpoint_to(surefoot_checkpoint::Place::Memory).unwrap();
+    });
+    let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+    let restore = |to: &str, places: &[&str]| {
+        let to = home.path().join(to);
+        run(&[&["restore"], places, &["--job", "pair", "--to", to.to_str().unwrap()]].concat())
+    };
+    let there = format!("has generation 4 in {}, which was not looked at and is newer", memory.join("pair").display());
+    let (code, said) = restore("ssd-alone", &[ssd_text]);
+    let is_said = said.contains(&there) && said.contains("Generation 3 of") && said.contains("not the newest");
+    assert!(code == Some(1) && is_said, "{code:?} {said}");
+    for command in ["list", "verify"] {
+        let (code, said) = run(&[command, ssd_text]);
+        assert!(code == Some(0) && said.contains(&there), "{command}: {said}");
+        let (code, said) = run(&[command, memory_text]);
+        assert!(code == Some(0) && !said.contains("not looked at"), "{command}: {said}");
+    }
+    let (code, said) = restore("both", &[memory_text, ssd_text]);
+    assert!(code == Some(0) && said.contains("Generation 4 of") && !said.contains("not looked at"), "{said}");
+    // As after a reboot.
+    fs::remove_dir_all(&memory).unwrap();
+    let gone = format!("also kept checkpoints in {}, and that is gone", memory.join("pair").display());
+    for said in [run(&["list", ssd_text]).1, run(&["verify", ssd_text]).1, restore("after", &[ssd_text]).1] {
+        assert!(said.contains(&gone), "{said}");
+    }
+    let missing = format!("Problem: {memory_text}: ");
+    for said in [
+        run(&["list", memory_text, ssd_text]),
+        run(&["verify", memory_text, ssd_text]),
+        restore("named", &[memory_text, ssd_text]),
+    ] {
+        let (code, said) = said;
+        assert!(code == Some(1) && said.contains(&missing) && said.contains("pair"), "{code:?} {said}");
+    }
+    assert_eq!(run(&["list", memory_text]).0, Some(2));
+}
+
+/// The job goes on without its SSD: what was there is lost all the same.
+#[test]
+fn an_ssd_that_is_gone_stays_lost_when_the_job_has_gone_on() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    fs::remove_dir_all(ssd.join("pair")).unwrap();
+    let journal = memory.join("pair/journal.jsonl");
+    let restart =
+        r#"{"realtime_ns":9,"event":"restart","generation":3,"report":"ok","outcome":"restored","tier":"memory"}"#;
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, format!("{text}{}\n", restart.replace(":9,", &format!(":{},", u64::MAX / 2)))).unwrap();
+    for command in ["list", "verify"] {
+        let (code, said) = run(&[command, memory.to_str().unwrap()]);
+        assert!(
+            code == Some(1) && said.contains("had complete checkpoints here, and none is left"),
+            "{command}: {said}"
+        );
+    }
+}
+
+/// All of memory that is gone is no loss, either.
+#[test]
+fn what_is_gone_from_memory_and_is_on_the_ssd_is_not_lost() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    within(&memory.join("pair"), "rank-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+    for command in ["list", "verify"] {
+        let (code, said) = run(&[command, memory_text, ssd_text]);
+        assert!(code == Some(0) && !said.contains("lost:"), "{command}: {said}");
+        let (code, said) = run(&[command, memory_text]);
+        assert!(
+            code == Some(1) && said.contains("had checkpoints in memory here, and none is left"),
+            "{command}: {said}"
+        );
+    }
+    // The SSD's newest is older now.
+    within(&ssd.join("pair"), "0000000003-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    let (code, said) = run(&["list", memory_text, ssd_text]);
+    assert!(code == Some(1) && said.contains("had checkpoints in memory here, and none is left"), "{said}");
+}
+
+/// A rank's part that is gone from memory is no loss while the SSD has the same checkpoint with all ranks.
+#[test]
+fn a_rank_that_is_missing_in_memory_and_whole_on_the_ssd_is_not_lost() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    fs::remove_dir_all(memory.join("pair/rank-00001")).unwrap();
+    let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+    let (code, said) = run(&["list", memory_text, ssd_text]);
+    assert!(code == Some(0) && !said.contains("lost"), "{said}");
+    let [newest] = &within(&ssd.join("pair"), "0000000003-")[..] else { panic!("one") };
+    fs::remove_file(newest.join("commit")).unwrap();
+    let (code, said) = run(&["list", memory_text, ssd_text]);
+    assert!(code == Some(1) && said.contains("should be here and is not"), "{said}");
+}
+
+/// Where the removal cannot be noted, who removes is told what comes of it.
+#[test]
+fn a_removal_that_cannot_be_noted_says_so() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let journal = memory.join("pair/journal.jsonl");
+    let target = home.path().join("target");
+    fs::rename(&journal, &target).unwrap();
+    std::os::unix::fs::symlink(&target, &journal).unwrap();
+    let before = fs::read(&target).unwrap();
+    let (code, said) = run(&["remove", "pair", "--in", ssd.to_str().unwrap(), "--yes"]);
+    let words = format!("not noted in {}", journal.display());
+    assert!(code == Some(1) && said.contains("pair: removed") && said.contains(&words), "{said}");
+    assert!(fs::read(&target).unwrap() == before && !ssd.join("pair").exists(), "{said}");
+}
+
 /// The mark of a job's end decides what the next run does; and what is not this user's is no checkpoint of his.
 #[test]
 fn a_mark_of_the_end_that_cannot_be_read_and_an_image_of_another_user_are_problems() {
@@ -825,6 +1007,11 @@ fn a_mark_of_the_end_that_cannot_be_read_and_an_image_of_another_user_are_proble
     fs::write(&mark, "garbage").unwrap();
     let (code, said) = run(&["list", ssd_text]);
     assert!(code == Some(1) && said.contains("the mark that the job came to its end cannot be read"), "{said}");
+    // What it had in memory may have been a result, which may be taken away.
+    fs::write(memory.join("pair/completed"), "garbage").unwrap();
+    within(&memory.join("pair"), "rank-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    let (code, said) = run(&["list", memory_text]);
+    assert!(code == Some(1) && said.contains("may have been a finished job's"), "{said}");
     fs::remove_file(&mark).unwrap();
     if inspect_own_user() != 0 {
         return surefoot_testkit::not_run::not_run("an image of another user", "only root can give a file away");

@@ -116,7 +116,7 @@ fn a_job_shows_what_its_program_said_when_it_was_opened() {
     assert!(!output.status.success() && output.stdout.is_empty() && said.contains("there is no checkpoint"), "{said}");
 }
 
-/// A job's settings lie in its memory tier.
+/// A job leaves its settings in each tier; earlier releases left them in the memory tier alone.
 #[test]
 fn the_directory_on_the_ssd_leads_to_the_settings_of_its_job() {
     let ssd = on_disk();
@@ -132,17 +132,25 @@ fn the_directory_on_the_ssd_leads_to_the_settings_of_its_job() {
         opened.checkpoint_to(Place::Durable).unwrap();
         opened
     };
+    let here = ssd.path().join(&job);
+    let shown = |found: &std::path::Path| {
+        let said = text(&settings(&[], &[ssd.path().to_str().unwrap()]));
+        assert!(said.starts_with(&format!("{}, when it was opened last:\n", found.display())), "{said}");
+        assert_eq!(row(&said, "durable")[1..], ["the program"]);
+        assert_eq!(said.matches("when it was opened last").count(), 1, "{said}");
+    };
     let mut opened = open(memory_default().to_str().unwrap());
-    let said = text(&settings(&[], &[ssd.path().to_str().unwrap()]));
-    let found = memory_default().join(&job);
-    assert!(said.starts_with(&format!("{}, when it was opened last:\n", found.display())), "{said}");
-    assert_eq!(row(&said, "durable")[1..], ["the program"]);
+    shown(&here);
+    std::fs::remove_file(here.join("settings.json")).unwrap();
+    shown(&memory_default().join(&job));
     opened.discard().unwrap();
     drop(opened);
     let opened = open(apart.path().to_str().unwrap());
+    shown(&here);
+    std::fs::remove_file(here.join("settings.json")).unwrap();
     let output = settings(&[], &[ssd.path().to_str().unwrap()]);
     let said = String::from_utf8_lossy(&output.stderr);
-    let words = [&*format!("checkpoints of job {job:?}"), "no settings beside them", "memory before durable"];
+    let words = [&*format!("checkpoints of job {job:?}"), "no settings beside them", "in the first tier alone"];
     assert!(!output.status.success() && words.iter().all(|word| said.contains(word)), "{said}");
     drop(opened);
 }

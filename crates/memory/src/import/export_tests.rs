@@ -69,7 +69,32 @@ fn text_and_binary_fields_are_read_and_entries_are_dated_to_when_the_kernel_wrot
     assert_eq!(reading.hosts[0].name, "n1");
 }
 
-/// What systemd's own journalctl writes is covered by the fixture; this is what a program wrote to look like the kernel.
+/// Both forms were written by journalctl 252 from one journal, which systemd-journal-remote made of entries of ours: errors in two boots and of
+/// two hosts, one with a second line, one that a program wrote, and a binary field.
+#[test]
+fn journalctl_s_export_and_json_of_one_journal_read_the_same() {
+    let export = include_bytes!("../../tests/fixtures/import/journalctl.export");
+    let json = include_bytes!("../../tests/fixtures/import/journalctl.json");
+    let [(reports, reading), (of_json, json_reading)] =
+        [&export[..], json].map(|bytes| read_of(bytes, Some("node17")).unwrap());
+    assert_eq!(reports, of_json);
+    let told: Vec<_> = reports.iter().map(|report| (report.location.row, report.count)).collect();
+    assert_eq!(told, [(Some(0x1a2), 1), (Some(0x1a2), 3), (Some(0x1b0), 1), (Some(0x1a2), 1)]);
+    assert_eq!(reading.totals.not_from_kernel_count, json_reading.totals.not_from_kernel_count);
+    let hosts = |reading: &Reading| reading.hosts.iter().map(|host| host.name.clone()).collect::<Vec<_>>();
+    assert_eq!((hosts(&reading), hosts(&json_reading)), (vec!["node17".to_owned()], vec!["node17".to_owned()]));
+    // Both hosts have the machine ID of the image that they were made from.
+    for bytes in [&export[..], json] {
+        let refused = read_of(bytes, None).unwrap_err().to_string();
+        assert!(refused.contains("several hosts (node17 ") && refused.contains("node18"), "{refused}");
+        assert!(
+            refused.ends_with("if it is one host that was renamed, --host 5d1b8c6e7f0a4b3c9d2e1f0a8b7c6d5e reads all")
+        );
+    }
+    assert_eq!((reading.totals.not_understood_count, json_reading.totals.not_understood_count), (0, 0));
+}
+
+/// What a program wrote to look like the kernel.
 #[test]
 fn entries_of_programs_are_not_the_kernel_s() {
     let forged = String::from_utf8(entry(1_795_420_807, &edac(1), b"")).unwrap().replace("=kernel", "=stdout");

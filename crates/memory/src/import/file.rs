@@ -219,8 +219,22 @@ pub(super) fn choose(hosts: &[Host]) -> String {
         Some(id) => {
             format!("their names are the same, so choose one by its machine ID, such as --host {}", one_line(id))
         }
-        None => "choose one with --host NAME or MACHINE ID".to_owned(),
+        None => match of_one_machine(hosts) {
+            Some(id) => {
+                format!(
+                    "choose one with --host NAME; if it is one host that was renamed, --host {} reads all",
+                    one_line(id)
+                )
+            }
+            None => "choose one with --host NAME or MACHINE ID".to_owned(),
+        },
     }
+}
+
+/// The ID of a machine that has several of these names.
+fn of_one_machine(hosts: &[Host]) -> Option<&str> {
+    let has_another = |(at, one): &(usize, &Host)| hosts[..*at].iter().any(|other| other.machine == one.machine);
+    hosts.iter().enumerate().filter(has_another).find_map(|(_, host)| host.machine.as_deref())
 }
 
 fn hand_out(

@@ -23,10 +23,14 @@ impl Host {
         }
     }
 
-    /// Whether both can be the same host: the machine decides, and a short name may be that of a long one.
+    /// Whether both can be the same host: two machines are two, and a short name may be that of a long one. Hosts that were cloned from one
+    /// image have one machine ID, so two names of one are two hosts; a host that was renamed looks the same, and a person chooses.
     pub fn is(&self, other: &Host) -> bool {
         if let (Some(one), Some(two)) = (&self.machine, &other.machine) {
-            return one == two;
+            let is_unnamed = self.name.is_empty() || other.name.is_empty();
+            if one != two || is_unnamed {
+                return one == two;
+            }
         }
         let is_short_of = |short: &str, long: &str| {
             let rest = long.get(..short.len()).filter(|start| start.eq_ignore_ascii_case(short));
@@ -90,7 +94,15 @@ impl Hosts {
     /// Takes the host of a line that tells of an error.
     pub fn add(&mut self, line: &str) {
         let Some(host) = Host::of(line) else { return };
-        let Some(known) = self.found.iter_mut().find(|known| known.is(&host)) else {
+        // Who names a machine by its ID says that all of its names are one host's.
+        let is_chosen = |of: &Host| {
+            of.machine
+                .as_ref()
+                .zip(self.wanted.as_ref())
+                .is_some_and(|(machine, word)| machine.eq_ignore_ascii_case(word))
+        };
+        let is_known = |known: &&mut Host| known.is(&host) || is_chosen(known) && is_chosen(&host);
+        let Some(known) = self.found.iter_mut().find(is_known) else {
             if self.found.len() < HOSTS_MAX {
                 self.found.push(host);
             }

@@ -32,7 +32,7 @@ pub(super) const WAIT: Duration = Duration::from_millis(50);
 const STAMP: Duration = Duration::from_millis(20);
 
 /// What a journal that must be rolled back begins with.
-const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+pub(super) const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// The bytes of the database with its log folded in.
 pub(super) fn copy(path: &Path) -> Result<Vec<u8>> {

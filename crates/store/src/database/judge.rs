@@ -5,7 +5,7 @@
 //!
 //! The file is read through SQLite, whose locks a descriptor of ours would drop when it is closed; the log has no such locks.
 
-use super::copy::{TRIES, WAIT, is_unchanged};
+use super::copy::{JOURNAL_MAGIC, TRIES, WAIT, is_unchanged};
 use super::log::{Frames, HEADER_BYTES};
 use super::{beside, without_writer};
 use crate::{Error, Result};
@@ -55,15 +55,20 @@ pub(crate) fn judge(path: &Path) -> Result<Fitness> {
         let before = fs::metadata(path).map_err(failed)?;
         let file =
             of_file(path).map_err(|source| Error::Sqlite { path: path.into(), doing: "reading its header", source })?;
-        let log_path = beside(&fs::canonicalize(path).map_err(failed)?, "-wal");
+        let [log_path, journal_path] =
+            ["-wal", "-journal"].map(|ending| fs::canonicalize(path).map(|real| beside(&real, ending)));
+        let (log_path, journal_path) = (log_path.map_err(failed)?, journal_path.map_err(failed)?);
         let log_failed = |source| Error::Open { path: log_path.clone(), source };
-        let begin = log_begin(&log_path).map_err(log_failed)?;
+        let journal_failed = |source| Error::Open { path: journal_path.clone(), source };
+        let begin = begin_of(&log_path).map_err(log_failed)?;
         let log = of_log(&log_path, &before, file.page_bytes).map_err(log_failed)?;
-        let fitness = together(&file, &log, before.len());
-        // The log is what came after the file where neither was begun anew meanwhile.
-        let is_one_moment = || -> io::Result<bool> {
-            Ok(log_begin(&log_path)? == begin && is_unchanged(&before, &fs::metadata(path)?))
+        let fitness = match (together(&file, &log, before.len()), has_journal(&journal_path).map_err(journal_failed)?) {
+            (Fitness::Fit { has_tables: true, .. }, true) => Fitness::Damaged(ROLLBACK.to_owned()),
+            (fitness, _) => fitness,
         };
+        // The log is what came after the file where neither was begun anew meanwhile.
+        let is_one_moment =
+            || -> io::Result<bool> { Ok(begin_of(&log_path)? == begin && is_unchanged(&before, &fs::metadata(path)?)) };
         if matches!(fitness, Fitness::Fit { has_tables: true, .. } | Fitness::NoDatabase)
             || is_one_moment().map_err(failed)?
         {
@@ -72,6 +77,10 @@ pub(crate) fn judge(path: &Path) -> Result<Fitness> {
     }
     Ok(Fitness::Fit { application: of_file(path).map_or(0, |file| file.application), has_tables: true })
 }
+
+/// A database of ours has a log from its first table on, and never a rollback journal.
+const ROLLBACK: &str = "a rollback journal (-journal) lies beside it, which no release of this store writes; SQLite would write \
+                        its pages over the store. Move the journal away, and the store may be whole";
 
 /// What the file says without its log.
 struct OfFile {
@@ -120,11 +129,16 @@ enum OfLog {
     },
 }
 
-fn log_begin(path: &Path) -> io::Result<Option<Vec<u8>>> {
+fn begin_of(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = opened(path)? else { return Ok(None) };
     let mut begin = Vec::with_capacity(HEADER_BYTES);
     file.take(HEADER_BYTES as u64).read_to_end(&mut begin)?;
     Ok(Some(begin))
+}
+
+/// Whether a rollback journal that SQLite would follow is there.
+fn has_journal(path: &Path) -> io::Result<bool> {
+    Ok(begin_of(path)?.is_some_and(|begin| begin.starts_with(&JOURNAL_MAGIC)))
 }
 
 fn opened(path: &Path) -> io::Result<Option<fs::File>> {

@@ -252,6 +252,7 @@ fn journal_event() -> impl Strategy<Value = JournalEvent> {
                 is_durable
             }
         ),
+        (text(), 0..=u32::MAX).prop_map(|(tier, uid)| JournalEvent::Removed { tier, uid }),
         (text(), number(), text()).prop_map(|(tier, generation, why)| JournalEvent::NotDurable {
             tier,
             generation,

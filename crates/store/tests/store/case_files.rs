@@ -85,6 +85,21 @@ fn a_store_that_is_refused_is_left_as_it_is_and_so_is_its_log() {
         fs::remove_file(other).unwrap();
     };
     cases.push(("another's log".into(), Box::new(other_log), "its log (-wal) is of another database"));
+    let rollback = |path: &Path| {
+        let other = path.with_file_name("other");
+        let open = Connection::open(&other).unwrap();
+        open.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (randomblob(90000))").unwrap();
+        // Pages that do not fit the cache go to the file before the transaction ends, and the journal is synced before that.
+        open.execute_batch("PRAGMA cache_size = 1; BEGIN; UPDATE t SET x = randomblob(90000)").unwrap();
+        fs::copy(other.with_file_name("other-journal"), format!("{}-journal", path.display())).unwrap();
+        drop(open);
+        fs::remove_file(other).unwrap();
+    };
+    cases.push((
+        "another's rollback journal".into(),
+        Box::new(rollback),
+        "a rollback journal (-journal) lies beside it",
+    ));
     for (what, damage, word) in cases {
         for opening in [Opening::existing(), Opening::create()] {
             let home = tempfile::tempdir().unwrap();

@@ -75,6 +75,10 @@ export function eventWords(event: EntryView): { what: string; why: string } {
         what: "Lines written before this time may be missing.",
         why: "The journal was replaced between two looks, by another one or because it was full.",
       };
+    case "removed": {
+      const places: Record<string, string> = { memory: "in memory", durable: "on the SSD", shared: "in the shared directory" };
+      return { what: `UID ${event.uid} removed all checkpoints ${places[event.tier] ?? "in a tier that this page does not know"}.`, why: "" };
+    }
     case "not_durable":
       return { what: event.tier === "shared" ? "It did not reach the shared directory." : "It did not become durable.", why: ended(event.why) };
     case "restart":

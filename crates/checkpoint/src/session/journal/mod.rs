@@ -15,7 +15,9 @@ mod tail;
 mod write;
 
 pub use read::{Followed, History, read, read_of};
+pub use tail::Skipped;
 pub(super) use write::Journal;
+pub(crate) use write::note_removal;
 
 use surefoot_journal::Limits;
 pub use surefoot_model::{Answered, Decided, JournalEntry as Entry, JournalEvent};
@@ -123,7 +125,7 @@ mod tests {
         }
         let found = read(&directory, 100).unwrap().unwrap();
         assert_eq!(found.entries.iter().map(|entry| entry.event.clone()).collect::<Vec<_>>(), events);
-        assert!(found.entries.is_sorted_by_key(|entry| entry.realtime_ns) && found.skipped_count == 0);
+        assert!(found.entries.is_sorted_by_key(|entry| entry.realtime_ns) && found.skipped_count() == 0);
         let newest = read(&directory, 2).unwrap().unwrap();
         assert_eq!((newest.entries.len(), newest.left_out_count), (2, 5));
         assert_eq!(newest.entries[1].event, events[6]);

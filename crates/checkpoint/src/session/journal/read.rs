@@ -1,6 +1,6 @@
 //! Reads a journal, which anybody may have written.
 
-use super::tail::{Known, Tail, Wanted};
+use super::tail::{Known, Skipped, Tail, Wanted};
 use super::{Entry, JOURNAL_NAME, JournalEvent, OLDER_NAME, REASONS_MAX};
 use crate::Error;
 use crate::storage::Directory;
@@ -20,14 +20,21 @@ type Both = (Option<File>, Option<File>);
 pub struct History {
     /// Lines that could be read, oldest first.
     pub entries: Vec<Entry>,
-    /// Lines that could not.
-    pub skipped_count: u64,
+    /// Lines that could not, of the older file and of the newer one.
+    pub skipped: [Skipped; 2],
     /// Lines before those, left out because there are more than were asked for.
     pub left_out_count: u64,
     /// How many of the lines, the last ones, this look read for the first time.
     pub fresh_count: usize,
     /// Whether the newer of its two files is empty beside the older one.
     pub is_newer_empty: bool,
+}
+
+impl History {
+    /// Lines that could not be read.
+    pub fn skipped_count(&self) -> u64 {
+        self.skipped.iter().map(|skipped| skipped.count()).fold(0, u64::saturating_add)
+    }
 }
 
 /// Reads the journal in a job's directory: the newest `entries_max` lines. `None` when there is no journal.
@@ -63,8 +70,8 @@ fn history_of(
         newer.map(|file| GrowingFile::of_file(of_newer, file)),
     ];
     let known = tail.read(files, wanted, &parse).map_err(Error::storage("read", job_directory))?;
-    let Known { entries, fresh_count, skipped_count, left_out_count } = known;
-    Ok(Some(History { entries, skipped_count, left_out_count, fresh_count, is_newer_empty }))
+    let Known { entries, fresh_count, skipped, left_out_count } = known;
+    Ok(Some(History { entries, skipped, left_out_count, fresh_count, is_newer_empty }))
 }
 
 /// The journals of several jobs, read again and again: each time only what was appended.
@@ -225,11 +232,11 @@ mod tests {
         text.extend(&good);
         fs::write(&path, &text).unwrap();
         let found = read(&directory, 100).unwrap().unwrap();
-        assert_eq!((numbers(&found), found.skipped_count), (vec![1, 1], hostile.len() as u64 + 1));
+        assert_eq!((numbers(&found), found.skipped_count()), (vec![1, 1], hostile.len() as u64 + 1));
         // A file that is longer than any of ours is read from its end.
         fs::write(&path, [vec![b'z'; 3 << 20], b"\n".to_vec(), good].concat()).unwrap();
         let found = read(&directory, 100).unwrap().unwrap();
-        assert_eq!((numbers(&found), found.skipped_count), (vec![1], 1));
+        assert_eq!((numbers(&found), found.skipped_count()), (vec![1], 1));
     }
 
     /// This user.

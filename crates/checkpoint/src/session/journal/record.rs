@@ -8,6 +8,7 @@ use crate::session::tiers::drain::Drain;
 use crate::session::{Checkpointer, Restored, Saved};
 use crate::settings::{self, Told};
 use std::fs;
+use std::path::Path;
 use surefoot_model::{CheckpointTier as Tier, RestartOutcome};
 
 /// Characters of one sentence that are kept.
@@ -19,16 +20,20 @@ impl Checkpointer {
         self.journal.lost_count()
     }
 
-    /// Leaves the settings with which this job was opened beside its journal. No checkpoint depends on it: that it
-    /// could not be written is a notice. A session that only reads leaves those of the job's last run there.
+    /// Leaves the settings with which this job was opened beside its journal and in its other tiers, so that one leads to the others. No
+    /// checkpoint depends on it: that it could not be written is a notice. A session that only reads leaves those of the job's last run there.
     pub fn publish_settings(&mut self, settings: Vec<Told>) {
         if !self.run.is_used {
             self.settings = Some(settings);
             return;
         }
-        let Some(directory) = self.journal.directory() else { return };
-        if let Err(error) = settings::publish(directory, settings) {
-            self.note(format!("{}: the settings could not be left there: {error}", directory.display()));
+        let Some(first) = self.journal.directory().map(Path::to_owned) else { return };
+        let opened = self.tiers.targets().filter(|target| target.tier.fault().is_none());
+        let others = opened.map(|target| target.tier.directory().to_owned()).filter(|path| *path != first);
+        for directory in std::iter::once(first.clone()).chain(others).collect::<Vec<_>>() {
+            if let Err(error) = settings::publish(&directory, &settings) {
+                self.note(format!("{}: the settings could not be left there: {error}", directory.display()));
+            }
         }
     }
 

@@ -26,7 +26,23 @@ struct Followed {
     entries: VecDeque<Entry>,
     /// All lines that could be read, also those that are no longer held.
     count: u64,
-    skipped_count: u64,
+    skipped: Skipped,
+}
+
+/// Lines of a file that could not be read.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Skipped {
+    /// The beginning of a line of JSON, as a kill or a full disk leaves one at most; or zeros, as a loss of power does.
+    pub cut_count: u64,
+    /// Anything else: too long, damaged, of a newer release, or not written by a job.
+    pub unknown_count: u64,
+}
+
+impl Skipped {
+    /// All of them.
+    pub fn count(self) -> u64 {
+        self.cut_count.saturating_add(self.unknown_count)
+    }
 }
 
 /// A journal as one reader follows it.
@@ -55,7 +71,8 @@ pub(super) struct Known {
     pub(super) entries: Vec<Entry>,
     /// How many of them, the last ones, were read for the first time.
     pub(super) fresh_count: usize,
-    pub(super) skipped_count: u64,
+    /// Of the older file, and of the newer one.
+    pub(super) skipped: [Skipped; 2],
     pub(super) left_out_count: u64,
 }
 
@@ -86,8 +103,8 @@ impl Tail {
         self.newer.entries.drain(..surplus - of_older);
         let entries: Vec<Entry> = self.older.entries.iter().chain(&self.newer.entries).cloned().collect();
         let left_out_count = self.older.count + self.newer.count - entries.len() as u64;
-        let skipped_count = self.older.skipped_count + self.newer.skipped_count;
-        Ok(Known { fresh_count: fresh_count.min(entries.len()), entries, skipped_count, left_out_count })
+        let skipped = [self.older.skipped, self.newer.skipped];
+        Ok(Known { fresh_count: fresh_count.min(entries.len()), entries, skipped, left_out_count })
     }
 
     fn held(&self) -> usize {
@@ -130,6 +147,14 @@ struct Read {
     is_at_end: bool,
 }
 
+fn is_cut(line: &[u8]) -> bool {
+    let zeros = line.iter().rev().take_while(|&&byte| byte == 0).count();
+    let begin = &line[..line.len() - zeros];
+    begin.is_empty()
+        || begin.starts_with(b"{")
+            && serde_json::from_slice::<serde::de::IgnoredAny>(begin).is_err_and(|error| error.is_eof())
+}
+
 fn identity(file: &File) -> io::Result<(u64, u64)> {
     let found = file.metadata()?;
     Ok((found.dev(), found.ino()))
@@ -155,23 +180,24 @@ impl Followed {
             self.place.bytes = length.saturating_sub(LIMITS.file_bytes);
             // The line there may begin before.
             is_first_cut = self.place.bytes > 0;
-            self.skipped_count = u64::from(is_first_cut);
+            self.skipped.cut_count = u64::from(is_first_cut);
         }
         let from = self.place.bytes;
         let count = self.count;
         let until = length.max(from).min(from.saturating_add(bytes_max));
-        let mut take = |line: &[u8]| match (line.len() < LIMITS.line_bytes).then(|| parse(line)).flatten() {
-            Some(entry) => {
-                self.count += 1;
-                self.entries.push_back(entry);
+        read_on(file, &mut self.place, until, |_, line| {
+            if std::mem::take(&mut is_first_cut) || line == Ok(&[]) {
+                return;
             }
-            None => self.skipped_count += 1,
-        };
-        read_on(file, &mut self.place, until, |_, line| match line {
-            _ if std::mem::take(&mut is_first_cut) => {}
-            Ok([]) => {}
-            Ok(line) => take(line),
-            Err(_) => take(&[b' '; super::LINE_BYTES_MAX]),
+            let line = line.ok().filter(|line| line.len() < LIMITS.line_bytes);
+            match line.and_then(parse) {
+                Some(entry) => {
+                    self.count += 1;
+                    self.entries.push_back(entry);
+                }
+                None if line.is_some_and(is_cut) => self.skipped.cut_count += 1,
+                None => self.skipped.unknown_count += 1,
+            }
         })?;
         let fresh_count = (self.count - count) as usize;
         if self.place.bytes == from {

@@ -4,9 +4,13 @@ use super::answers::Answers;
 use super::{Entry, JOURNAL_NAME, JournalEvent, LIMITS, OLDER_NAME};
 use crate::Config;
 use crate::session::clock;
+use crate::storage::Directory;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
-use surefoot_journal::Rotating;
+use surefoot_foreign::Held;
+use surefoot_journal::{Rotating, Writer};
 
 /// Notices that wait for [`crate::Checkpointer::take_notices`]; of more the oldest go.
 const NOTICES_MAX: usize = 100;
@@ -78,6 +82,29 @@ impl Journal {
     }
 }
 
+/// Writes into the journal in a directory of this user's, if there is one, that a command removed all in these tiers. No file is made: one
+/// that root made would not be the job's.
+///
+/// # Errors
+/// When the journal belongs to another user, is no regular file, is full or cannot be written.
+pub(crate) fn note_removal(job_directory: &Path, owner: u32, tiers: &[String]) -> io::Result<()> {
+    let directory = Directory::open(job_directory)?;
+    if directory.owner() != owner {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
+    }
+    let file = match surefoot_foreign::hold_in(directory.as_file(), OsStr::new(JOURNAL_NAME)).and_then(Held::regular) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?.of_user(owner)?.of_one_name()?.open_to_write()?,
+    };
+    let mut writer = Writer::reopen(&file, LIMITS)?;
+    for tier in tiers {
+        let event = JournalEvent::Removed { tier: tier.clone(), uid: crate::tier::effective_user() };
+        let entry = Entry { realtime_ns: clock::realtime_ns(), lost_count: 0, event };
+        writer.append(&entry).map_err(|error| io::Error::other(error.to_string()))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -104,7 +131,7 @@ mod tests {
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
         let found = read(&directory, usize::MAX).unwrap().unwrap();
         let openings = found.entries.iter().filter(|entry| entry.event == opened(true)).count();
-        assert_eq!((openings, found.skipped_count), (2, 0), "each file says what session it is of");
+        assert_eq!((openings, found.skipped_count()), (2, 0), "each file says what session it is of");
         let found = numbers(&found);
         assert!(found.len() > 1_000 && found.len() < 5_000, "{}", found.len());
         assert!(found.iter().copied().eq(5_001 - found.len() as u64..=5_000));
@@ -122,14 +149,14 @@ mod tests {
             fs::write(&path, &whole[..cut]).unwrap();
             let lines = whole[..cut].iter().filter(|&&byte| byte == b'\n').count();
             let before = read(&directory, 100).unwrap().unwrap();
-            assert_eq!((numbers(&before).len(), before.skipped_count), (lines, 0), "cut at {cut}");
+            assert_eq!((numbers(&before).len(), before.skipped_count()), (lines, 0), "cut at {cut}");
             journal(tier.path()).append(decision(9));
             let after = read(&directory, 100).unwrap().unwrap();
             assert_eq!(numbers(&after).last(), Some(&9), "cut at {cut}");
             // A line that lacks nothing but its end is whole again.
             let is_whole = whole.get(cut) == Some(&b'\n');
             let torn = u64::from(cut > 0 && whole[cut - 1] != b'\n' && !is_whole);
-            assert_eq!((numbers(&after).len() - 1 - lines, after.skipped_count), (usize::from(is_whole), torn));
+            assert_eq!((numbers(&after).len() - 1 - lines, after.skipped_count()), (usize::from(is_whole), torn));
         }
     }
 

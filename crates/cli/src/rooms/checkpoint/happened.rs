@@ -49,6 +49,15 @@ fn journal(event: &JournalEvent) -> String {
                 when::second(since)
             )
         }
+        JournalEvent::Removed { tier, uid } => {
+            let tier = match tier.as_str() {
+                "memory" => "in memory",
+                "durable" => "on the SSD",
+                "shared" => "in the shared directory",
+                _ => "in a tier that this version does not know",
+            };
+            format!("UID {uid} removed all checkpoints {tier}")
+        }
         JournalEvent::NotDurable { tier, generation, why } => {
             format!("checkpoint {generation} did not become {tier}: {why}")
         }
@@ -104,6 +113,10 @@ mod tests {
                 "the job began without a checkpoint",
             ),
             (json!({"realtime_ns": 1, "event": "restart", "generation": 3, "report": "ok"}), "from checkpoint 3: ok"),
+            (
+                json!({"realtime_ns": 1, "event": "removed", "tier": "durable", "uid": 1000}),
+                "UID 1000 removed all checkpoints on the SSD",
+            ),
         ] {
             assert!(entry(body.clone()).contains(words), "{body}: {}", entry(body.clone()));
         }

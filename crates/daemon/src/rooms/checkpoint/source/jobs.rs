@@ -171,7 +171,7 @@ fn job(
         fresh_count: journals.iter().map(|(.., history)| history.fresh_count).sum(),
         entries,
         left_out_count: journals.iter().map(|(.., history)| history.left_out_count).sum(),
-        skipped_count: journals.iter().map(|(.., history)| history.skipped_count).sum(),
+        skipped_count: journals.iter().map(|(.., history)| history.skipped_count()).sum(),
     }
 }
 
@@ -220,6 +220,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use surefoot_checkpoint::image::Protection;
+    use surefoot_checkpoint::session::journal::Skipped;
     use surefoot_checkpoint::{GenerationId, Manifest};
 
     const OWN: u32 = 7;
@@ -314,7 +315,8 @@ mod tests {
         let (job, policy, shared) = ("of/its/own".into(), "surefoot".into(), "/scratch/own".into());
         let opened = JournalEvent::Opened { job, ranks: 1, policy, shared, weakness: None, is_repeated: false };
         let entries = vec![Entry { realtime_ns: 1, lost_count: 2, event: opened }];
-        let history = History { entries, skipped_count: 4, left_out_count: 5, fresh_count: 0, is_newer_empty: false };
+        let skipped = [Skipped { cut_count: 1, unknown_count: 0 }, Skipped { cut_count: 1, unknown_count: 2 }];
+        let history = History { entries, skipped, left_out_count: 5, fresh_count: 0, is_newer_empty: false };
         let journals = [("/dev/shm/own".into(), OWN, history)];
         assert_eq!(super::shared(&journals), BTreeSet::from([(OWN, PathBuf::from("/scratch/own"))]));
         let found = jobs(&[], &journals, &|_, _| CheckpointTier::Durable, OWN);

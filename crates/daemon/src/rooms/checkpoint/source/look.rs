@@ -321,7 +321,7 @@ mod tests {
             .map(|problem| (problem.path.as_str(), problem.why.contains("is not known")))
             .collect();
         let lines: Vec<u64> =
-            read.iter().map(|(.., history)| history.entries.len() as u64 + history.skipped_count).collect();
+            read.iter().map(|(.., history)| history.entries.len() as u64 + history.skipped_count()).collect();
         assert_eq!((told, lines), (vec![(directories[0].join("journal.jsonl").to_str().unwrap(), true)], vec![0, 1]));
     }
 }
