@@ -283,8 +283,8 @@ pub fn events() -> Vec<(u64, Event)> {
     session(&mut events, &mut kept, JOB_RESTARTS, 24 * H);
     events.push(journal(JOB_RESTARTS + 9 * S, restart));
     events.push((at(24 * H - 8 * MIN), Event::Checkpoint(CheckpointEvent::Job(kept.job(true)))));
-    for number in 0..11 {
-        events.push(look(number * 2 * H + 5 * MIN));
+    for number in 0..44 {
+        events.push(look(number * 30 * MIN + 5 * MIN));
     }
     // As many as the chart keeps: looks further apart than durable copies would draw ages that were never there.
     for number in 0..CHART_POINTS_MAX as u64 {
