@@ -1,9 +1,11 @@
-//! Who may use whom: the one place where the layers of the workspace are written down, and the check that keeps them.
+//! Who may use whom: the one place where the layers of the workspace are written down, and the check that keeps them. Those of
+//! modules within a crate are in `storeys`.
 //!
 //! Build dependencies count as normal ones. Development dependencies may reach other libraries freely, and of ours
 //! what the layer may use anyway, `testkit` and `random`.
 
 use crate::rust_text;
+use crate::storeys;
 use crate::workspace::{Checked, Package, Workspace};
 use std::path::Path;
 
@@ -354,9 +356,13 @@ pub fn check(workspace: &Workspace) -> Result<Checked, String> {
     for file in &files {
         if let Some(text) = source_layer(file).and_then(|_| workspace.text(file)) {
             faults.extend(faults_in_source(file, &text));
+            faults.extend(storeys::faults_in(file, &text));
         }
     }
-    Ok(Checked::from_faults(faults, format!("{} crates keep their layers", members.len())))
+    Ok(Checked::from_faults(
+        faults,
+        format!("{} crates keep their layers, and their modules their storeys", members.len()),
+    ))
 }
 
 fn layer_of(folder: &Path) -> Option<&'static Layer> {
@@ -403,7 +409,7 @@ impl Externals {
 }
 
 /// Modules that are compiled for tests only.
-const TEST_FILES: &[&str] = &["schema.rs", "tests.rs"];
+pub const TEST_FILES: &[&str] = &["schema.rs", "tests.rs"];
 
 /// The layer of a shipped source file; not of tests, examples and build scripts.
 fn source_layer(file: &Path) -> Option<&'static Layer> {

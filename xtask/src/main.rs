@@ -18,6 +18,7 @@ mod producers;
 mod rooms;
 mod rust_text;
 mod spdx;
+mod storeys;
 mod suite;
 mod tidy;
 mod words;
@@ -31,7 +32,7 @@ cargo xtask COMMAND
 
   test      every check and every test; ends with N passed, N failed, N skipped
   lint      the checks alone, without running tests
-  layers    who may use whom among the crates
+  layers    who may use whom among the crates, and among the modules of some
   licences  the licence of every dependency
   tidy      the house rules that a text search can check
   links     the links between the documents

@@ -1,7 +1,7 @@
 //! What a job wants of its checkpoints, and how it is said in words: `memory=/dev/shm`.
 
 use crate::controller::{Endurance, Fixed, Paper, PaperRules, Policy, Priority, Shared, Surefoot, YEAR_S};
-use crate::image::Protection;
+use crate::image::{Geometry, Protection};
 use crate::tier::DurableOptions;
 use crate::{Disk, Error, Storage};
 use std::ops::RangeInclusive;
@@ -133,6 +133,23 @@ pub struct Config {
 }
 
 impl Config {
+    /// The directories of the tiers that are configured.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &PathBuf> {
+        let memory = self.memory.iter().map(|memory| &memory.directory);
+        let durable = self.durable.iter().map(|durable| &durable.directory);
+        memory.chain(durable).chain(self.shared.iter().map(|shared| &shared.directory))
+    }
+
+    /// How an image of so many bytes is laid out and protected.
+    pub(crate) fn geometry(&self, payload_bytes: u64) -> Result<Geometry, Error> {
+        Ok(Geometry::new(payload_bytes, self.protection())?)
+    }
+
+    /// What protects a checkpoint's payload.
+    pub(crate) fn protection(&self) -> Protection {
+        self.memory.as_ref().map_or(Protection::Checked, |memory| memory.protection)
+    }
+
     /// A job with both tiers and the default policy.
     pub fn new(job: impl Into<String>, memory: impl Into<PathBuf>, durable: Option<PathBuf>) -> Self {
         Config {

@@ -38,7 +38,7 @@ pub const REGIONS_PLAIN_MAX: usize = 4096;
 pub const NAME_BYTES_MAX: usize = 128;
 
 /// Which checkpoint of a job: ranks agree on both numbers before they write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GenerationId {
     /// Rises by one with each checkpoint of a job.
     pub number: u64,
@@ -84,13 +84,47 @@ pub struct Manifest {
 
 /// Which of two checkpoints of a job is the newer one. The run decides before the number: a run that found nothing of
 /// those before it, because it had other nodes, began to count from 1 again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Age {
     /// When its run began, `CLOCK_REALTIME` nanoseconds on the rank whose clock is ahead; more than that of every
     /// checkpoint that this run found, wherever the clock was set to.
     pub epoch: u64,
     /// Which one of the run.
     pub generation: GenerationId,
+}
+
+impl Age {
+    /// Whether it is of a run that was completed, or of one before it, and so nothing to go on from. `completed` is the age
+    /// of the mark, `Age::default()` without one.
+    pub(crate) fn is_past(self, completed: Age) -> bool {
+        completed.generation.number > 0 && self <= completed
+    }
+}
+
+/// A generation as its parts describe it. Parts that differ in any of this are never put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct Key {
+    /// The run first: its numbers say nothing of those of other runs.
+    pub(crate) epoch: u64,
+    pub(crate) generation: GenerationId,
+    pub(crate) taken_realtime_ns: u64,
+    pub(crate) ranks: u32,
+}
+
+impl Key {
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        Key {
+            epoch: manifest.epoch,
+            generation: manifest.generation,
+            taken_realtime_ns: manifest.taken_realtime_ns,
+            ranks: manifest.ranks,
+        }
+    }
+
+    /// How new it is.
+    pub(crate) fn age(&self) -> Age {
+        Age { epoch: self.epoch, generation: self.generation }
+    }
 }
 
 impl Manifest {

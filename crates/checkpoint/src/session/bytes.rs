@@ -1,7 +1,23 @@
 //! Bytes that are already here, read as a file.
 
 use crate::StoredFile;
+use crate::tier::SlotImage;
 use std::io;
+
+/// The bytes of a file: in a slot of this rank, or brought from another node.
+pub enum Held {
+    Slot(SlotImage),
+    Brought(Vec<u8>),
+}
+
+impl Held {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Held::Slot(image) => image.bytes(),
+            Held::Brought(bytes) => bytes,
+        }
+    }
+}
 
 /// A file's content.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);

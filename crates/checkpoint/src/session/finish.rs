@@ -1,33 +1,20 @@
 //! The end of a job: its newest checkpoint made durable, the job marked as completed, or all of it removed.
 
 use crate::config::AfterCompletion;
-use crate::controller::{Decision, Place};
+use crate::controller::Place;
 use crate::generation::{Age, GenerationId};
-use crate::session::nodes::Inventory;
-use crate::session::ranks::Call;
+use crate::session::outcomes::{Finished, Saved};
+use crate::session::ranks::{Call, told_on_all};
 use crate::session::redundancy::Redundancy;
+use crate::session::schedule::decide::asked_for;
 use crate::session::tiers::drain::{Content, Drain};
-use crate::session::tiers::{Target, Tiers, Which};
+use crate::session::tiers::{Target, Which};
 use crate::session::{Checkpointer, clock};
 use crate::tier::{COMPLETED, Completed, Removed, remove_own};
 use crate::{Disk, Error, Storage};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use surefoot_model::CheckpointTier as Tier;
-
-/// The age of no mark.
-pub(super) const NOT_COMPLETED: Age = Age { epoch: 0, generation: GenerationId { number: 0, nonce: 0 } };
-
-/// Where the newest checkpoint of a job is after [`Checkpointer::finish`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
-    /// The newest that this session took, or came back to; `None` where it has none.
-    pub generation: Option<GenerationId>,
-    /// Whether it survives the loss of power; `None` where the medium of a rank's durable tier is not known, see `said`.
-    pub is_durable: Option<bool>,
-    /// The same in words, one line; where it is not durable, why not.
-    pub said: String,
-}
 
 impl Checkpointer {
     /// Waits until what is on its way to the durable tiers is written and marked as complete. Nothing else is written:
@@ -91,7 +78,8 @@ impl Checkpointer {
             );
             return Ok(told(Some(generation), Some(false), said));
         };
-        let is_written = target.tier.manifest(generation, self.ranks.rank()).is_ok_and(|found| self.is_ours(&found));
+        let is_written =
+            target.tier.manifest(generation, self.ranks.rank()).is_ok_and(|found| self.tiers.is_ours(&found));
         let is_there = is_written && target.tier.is_committed(generation);
         let missing = self.ranks.sum(u64::from(!is_there))?;
         let kept = self.ranks.sum(u64::from(target.tier.is_committed(generation)))?;
@@ -100,10 +88,9 @@ impl Checkpointer {
         }
         let place = target.place();
         // What is in memory no more, because a restart had it from elsewhere, cannot be written from here.
-        let content = if is_written { Ok(Content::There(generation)) } else { self.in_memory(generation) };
-        let content = match self.ranks.all_or_none(content) {
+        let content = if is_written { Ok(Content::There(generation)) } else { self.tiers.content_of(generation) };
+        let content = match told_on_all(self.ranks.all_or_none(content))? {
             Ok(content) => content,
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
                 let said = match kept {
                     0 => format!("generation {number} is not {place}: {error}; save once more"),
@@ -123,7 +110,10 @@ impl Checkpointer {
         // Nobody writes before all have abandoned, because the directory goes when it is empty.
         self.ranks.all_or_none(Ok(()))?;
         let bytes = self.tiers.durable.as_ref().map_or(0, |durable| content.bytes_for(&durable.tier));
-        let left = self.spend_late(bytes)?;
+        let drive = self.look_at_drive();
+        let (schedule, around) = self.scheduling();
+        let situation = schedule.situation_of_late(&around, bytes, drive)?;
+        let left = self.schedule.spend(&situation);
         if let Some(durable) = &mut self.tiers.durable {
             durable.drain = Some(Drain::start_late(&durable.tier, content, taken, left));
         }
@@ -165,22 +155,19 @@ impl Checkpointer {
         Ok(finished)
     }
 
-    /// The directories of this job where this rank puts the mark, one of each tier that no other rank here does.
+    /// The directories of this job where this rank puts the mark, one of each tier that no other rank here does. The tier that
+    /// fails rather goes first.
     fn marked_directories(&self) -> Vec<PathBuf> {
-        let is_root = self.ranks.rank() == 0;
-        let is_here = |kind: Tier| is_root || (kind == Tier::Durable && self.nodes.is_first_on_ssd);
-        let memory = self.config.memory.as_ref().filter(|_| self.nodes.is_first_in_memory);
-        let memory = memory.map(|memory| memory.directory.join(&self.config.job));
-        let durable = self.tiers.targets().filter(|target| is_here(target.kind));
-        // The tier that fails rather goes first.
-        durable.map(|target| target.tier.directory().to_owned()).chain(memory).collect()
+        let mut directories = self.tiers.job_directories();
+        directories.retain(|(tier, _)| self.nodes.is_first_at(*tier));
+        directories.sort_by_key(|(tier, _)| *tier == Tier::Memory);
+        directories.into_iter().map(|(_, directory)| directory).collect()
     }
 
     /// Finds out whether the job was completed before, and takes the mark away where it is to go on from its end.
     pub(super) fn find_completion(&mut self) -> Result<(), Error> {
-        let memory = self.config.memory.as_ref().map(|memory| memory.directory.join(&self.config.job));
-        let durable = self.tiers.targets().map(|target| target.tier.directory().to_owned());
-        let directories: Vec<PathBuf> = memory.into_iter().chain(durable).collect();
+        let directories: Vec<PathBuf> =
+            self.tiers.job_directories().into_iter().map(|(_, directory)| directory).collect();
         if self.config.after_completion == AfterCompletion::Continue {
             let removed = directories.iter().try_for_each(|directory| Completed::remove(&Disk, directory));
             return self.ranks.all_or_none(removed);
@@ -188,11 +175,12 @@ impl Checkpointer {
         for directory in &directories {
             let mark = directory.join(COMPLETED);
             if mark.symlink_metadata().is_ok() && Completed::read(&Disk, directory, &self.config.job).is_none() {
-                self.note(format!("{} cannot be read: it counts as no mark of a completed job", mark.display()));
+                self.journal
+                    .note(format!("{} cannot be read: it counts as no mark of a completed job", mark.display()));
             }
         }
         let marks = directories.iter().filter_map(|directory| Completed::read(&Disk, directory, &self.config.job));
-        let own = marks.map(|mark| mark.age()).max().unwrap_or(NOT_COMPLETED);
+        let own = marks.map(|mark| mark.age()).max().unwrap_or(Age::default());
         let epoch = self.ranks.most(own.epoch)?;
         let number = if own.epoch == epoch { own.generation.number } else { 0 };
         let number = self.ranks.most(number)?;
@@ -204,36 +192,17 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Whether a checkpoint is of a run that was completed, or of one before it, and so nothing to go on from.
-    pub(super) fn is_past(&self, age: Age) -> bool {
-        self.run.completed.generation.number > 0 && age <= self.run.completed
-    }
-
-    /// Whether the job was completed and nothing was saved since, on any node that is looked at. Then it begins anew, and
-    /// says so.
-    pub(super) fn begins_after_completion(&mut self, inventory: &Inventory) -> Result<bool, Error> {
-        let number = self.run.completed.generation.number;
-        if number == 0 || !inventory.seen().is_empty() {
-            return Ok(false);
-        }
-        self.expect_nothing_unlooked(&self.unlooked()?)?;
-        self.note(format!(
-            "the job was completed at generation {number}: it starts over; after_completion=continue goes on from there"
-        ));
-        Ok(true)
-    }
-
     /// Takes a checkpoint to this place, whatever the policy says: [`Place::Memory`]; [`Place::Both`], into memory and on its
     /// way to the durable tier; or [`Place::Durable`], which is durable when this returns. [`Place::Skip`] leaves it to
     /// the policy, as [`Checkpointer::checkpoint`] does.
     ///
     /// # Errors
     /// As [`Checkpointer::checkpoint`]; [`Error::Option`] when there is no such tier.
-    pub fn checkpoint_to(&mut self, place: Place) -> Result<crate::session::Saved, Error> {
+    pub fn checkpoint_to(&mut self, place: Place) -> Result<Saved, Error> {
         self.collective(Call::Save(Some(place)), |job| job.take_checkpoint_to(place))
     }
 
-    fn take_checkpoint_to(&mut self, place: Place) -> Result<crate::session::Saved, Error> {
+    fn take_checkpoint_to(&mut self, place: Place) -> Result<Saved, Error> {
         let needs_memory = matches!(place, Place::Memory | Place::Both);
         let missing = match () {
             () if needs_memory && self.tiers.memory.is_none() => Some(("memory", "no memory tier is set")),
@@ -262,16 +231,12 @@ impl Checkpointer {
         // The writes that are under way end first, and the locks are given up on all ranks before one removes.
         self.redundancy = Redundancy::Own;
         self.journal.close();
-        (self.tiers, self.run.newest) = (Tiers::default(), None);
+        self.tiers.close();
+        self.run.newest = None;
         self.ranks.all_or_none(Ok(()))?;
         let mut removed = Removed::default();
         let mut own = Ok(());
-        let bases = [
-            self.config.memory.as_ref().map(|memory| &memory.directory),
-            self.config.durable.as_ref().map(|durable| &durable.directory),
-            self.config.shared.as_ref().map(|shared| &shared.directory),
-        ];
-        for base in bases.into_iter().flatten() {
+        for base in self.config.directories() {
             if marked.contains(&base.join(&self.config.job)) {
                 match remove_own(base, &self.config.job) {
                     Ok(found) => removed.add(found),
@@ -283,11 +248,6 @@ impl Checkpointer {
         removed.bytes = self.ranks.sum(removed.bytes)?;
         Ok(removed)
     }
-}
-
-/// A decision that is not the policy's.
-pub(super) fn asked_for(place: Place, why: &str) -> Decision {
-    Decision { place, reasons: vec![why.to_owned()], is_refused: false }
 }
 
 /// What an earlier release kept of a job where nobody had said where, if there is anything.

@@ -1,61 +1,62 @@
 //! A job's checkpoints, as its program sees them: register memory, take checkpoints, restart.
 //!
+//! A session owns one of each and calls them in the order of the protocol, in `open`, `save`, `restart` and `finish`. They know
+//! nothing of it: each takes what it needs, and returns what the program is to be told. Which may use which is in
+//! `xtask/src/storeys.rs`.
+//!
 //! # Where to look
 //! - *Whether a checkpoint goes to the SSD*: `schedule/decide.rs` asks for it on all ranks; the rule itself is
 //!   [`crate::Controller`], in the crate `placement`.
 //! - *What ranks say to each other*: `ranks`, one message for whatever they agree on; what that costs, [`scale`].
-//! - *Where checkpoints lie*: `tiers`. *Who else keeps them*: `redundancy`. *On which nodes*: `nodes`.
+//! - *Where checkpoints lie*: `tiers`. *Who else keeps them*: `redundancy`. *On which nodes*: `nodes`. *Who reaches which*:
+//!   `reach`.
 //! - *How one is taken*: `save.rs`; *how it comes back*: `restart.rs`, with another number of ranks `resized`.
 //! - *What is written down*: [`journal`].
 
 mod ahead;
 mod bytes;
 mod clock;
-#[cfg(test)]
-mod clocks;
-#[cfg(test)]
-mod costs;
 mod files;
 mod finish;
 pub mod journal;
 mod nodes;
 mod open;
+mod outcomes;
 mod ranks;
+mod reach;
 mod redundancy;
 mod regions;
-#[cfg(test)]
-mod rehearsed;
 mod resized;
 mod restart;
 mod run;
 mod save;
 pub mod scale;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod tiers;
 
-pub use finish::Finished;
 pub(crate) use nodes::{WasComplete, may_be_placement, ranks_here, was_complete};
+pub use outcomes::{Finished, Restored, Saved};
+pub use regions::Placing;
 pub use resized::{Piece, Resized};
-pub use restart::Restored;
-pub use save::Saved;
 
 use crate::Error;
 use crate::config::Config;
 use crate::controller::Decision;
 use crate::generation::GenerationId;
-use crate::image::{Geometry, Protection};
-use crate::settings::Told;
-use crate::tier::{Memory, leave_nothing};
+use crate::settings::{self, Told};
+use crate::tier::leave_nothing;
 use files::Files;
 use journal::Journal;
 use nodes::Nodes;
-use ranks::{Call, Ranks};
+use ranks::{Call, Ranks, told_on_all};
 use redundancy::Redundancy;
 use regions::Regions;
 use run::Run;
 use schedule::Schedule;
 use schedule::decide::{Decided, Question};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tiers::{Tiers, Which};
 
@@ -149,9 +150,10 @@ impl Checkpointer {
         let Decided { decision, situation, .. } = self.decide(&Question::Need, None)?;
         if decision.is_refused {
             // Who saves only when it is worth it is told nowhere else.
-            self.watch_age(&decision, &situation);
+            let said = self.schedule.watch_age(&decision, &situation, &self.tiers, self.run.newest.is_some());
+            self.journal.notes(said);
         }
-        self.record_answer(&decision, &situation);
+        self.journal.answered(&decision, &situation);
         self.make_ahead_for_regions();
         self.schedule.course.returned(self.schedule.now_s(), false);
         Ok(decision)
@@ -234,10 +236,7 @@ impl Checkpointer {
                 told
             }
         };
-        match told {
-            Err(Error::Group { why }) => Err(Error::Group { why }),
-            _ => Ok(()),
-        }
+        told_on_all(told).map(drop)
     }
 
     /// Has the other ranks told why this session closes, where it closes before they do.
@@ -279,23 +278,55 @@ impl Checkpointer {
         let waited_s = waiting.elapsed().as_secs_f64();
         let taken = match decision.is_refused {
             true => {
-                let why = format!("{}: {}", decision.reasons.join("; "), self.room_said());
+                let (schedule, around) = self.scheduling();
+                let why = format!("{}: {}", decision.reasons.join("; "), schedule.room_said(&around));
                 Err(Error::NoTier { age_s: situation.since_any_s, why })
             }
             false => self.take(decided, contents, begun, waited_s),
         };
-        self.watch_age(&decision, &situation);
-        self.watch_durable(&decision, &situation);
+        let has_newest = self.run.newest.is_some();
+        let (schedule, around) = self.scheduling();
+        let untaken = schedule.watch_age(&decision, &situation, around.tiers, has_newest);
+        let undurable = schedule.watch_durable(&around, &decision, &situation);
+        self.journal.notes(untaken.into_iter().chain(undurable));
         if is_last && taken.is_ok() {
             // Nobody may call again: this one is durable now, or it is said why not.
             self.end_drain(Which::Durable)?;
             self.schedule.ending.saved();
         }
         self.schedule.course.checkpoint_s += begun.elapsed().as_secs_f64();
-        self.record_decision(&decision, &situation, &taken);
+        self.journal.decided(self.schedule.controller.policy(), &decision, &situation, &taken);
         self.make_ahead_for_regions();
         self.schedule.course.returned(self.schedule.now_s(), true);
         taken
+    }
+
+    /// Whether a rank of this job was told to end by SIGTERM, as of the last [`Checkpointer::need_checkpoint`] or
+    /// [`Checkpointer::checkpoint`]: the same on all ranks. Always false unless the setting `sigterm` is `checkpoint`. Not
+    /// collective.
+    pub fn is_told_to_end(&self) -> bool {
+        self.schedule.ending.is_agreed
+    }
+
+    /// Lines of the journal that could not be written: what the page then does not know. No checkpoint depends on it.
+    pub fn journal_lost_count(&self) -> u64 {
+        self.journal.lost_count()
+    }
+
+    /// Leaves the settings with which this job was opened beside its journal and in its other tiers, so that one leads to the others. No
+    /// checkpoint depends on it: that it could not be written is a notice. A session that only reads leaves those of the job's last run there.
+    pub fn publish_settings(&mut self, settings: Vec<Told>) {
+        if !self.run.is_used {
+            self.settings = Some(settings);
+            return;
+        }
+        let Some(first) = self.journal.directory().map(Path::to_owned) else { return };
+        let others: Vec<PathBuf> = self.tiers.opened_directories().filter(|path| *path != first).collect();
+        for directory in std::iter::once(first).chain(others) {
+            if let Err(error) = settings::publish(&directory, &settings) {
+                self.journal.note(format!("{}: the settings could not be left there: {error}", directory.display()));
+            }
+        }
     }
 
     /// What happened in the background since the last call: a durable checkpoint that was written, or was not.
@@ -303,21 +334,27 @@ impl Checkpointer {
         self.journal.take_notices()
     }
 
+    fn make_ahead(&mut self, payload_bytes: u64) {
+        ahead::make_ahead(&mut self.tiers, &self.config, &self.nodes, payload_bytes);
+    }
+
+    /// Once regions are registered: slots for them.
+    fn make_ahead_for_regions(&mut self) {
+        if self.regions.bytes() > 0 {
+            self.make_ahead(self.regions.bytes() + self.files.bytes());
+        }
+    }
+
     /// A report, with what redundancy does not protect from.
     fn with_weakness(&self, report: String) -> String {
         self.weakness.iter().fold(report, |report, weakness| format!("{report}; {weakness}"))
-    }
-
-    fn geometry(&self, payload_bytes: u64) -> Result<Geometry, Error> {
-        let protection = self.config.memory.as_ref().map_or(Protection::Checked, |memory| memory.protection);
-        Ok(Geometry::new(payload_bytes, protection)?)
     }
 
     /// Says once that a program saves beside checkpoints of an earlier run for which it never asked.
     fn note_unasked(&mut self) {
         let is_past = |number: &u64| *number <= self.run.completed.generation.number;
         let Some(number) = self.run.unasked.take().filter(|number| !is_past(number)) else { return };
-        self.note(format!(
+        self.journal.note(format!(
             "generation {number} of an earlier run is there, and this run saves without having asked for it: newer checkpoints \
              take the place of that run's. Call restart before the first save to go on from it; to start the job over, call \
              complete or discard at the end of a run, or run `surefoot checkpoint remove {}`",
@@ -325,16 +362,12 @@ impl Checkpointer {
         ));
     }
 
-    fn note(&mut self, text: String) {
-        self.journal.note(text);
-    }
-
     /// From here on the session is in the job's journal, and its settings beside it.
     fn used(&mut self) {
         if std::mem::replace(&mut self.run.is_used, true) {
             return;
         }
-        self.record_opening();
+        self.journal.opened(&self.config, self.ranks.size(), self.weakness.as_deref());
         if let Some(settings) = self.settings.take() {
             self.publish_settings(settings);
         }
@@ -347,12 +380,8 @@ impl Drop for Checkpointer {
         if self.run.is_used {
             return;
         }
-        let (job, rank) = (&self.config.job, self.ranks.rank());
-        let memory = self.config.memory.as_ref().filter(|_| self.tiers.memory.as_ref().is_some_and(Memory::is_unused));
-        let opened = self.tiers.targets().filter(|target| target.tier.fault().is_none());
-        let durable = opened.map(|target| target.tier.directory().to_owned());
-        for directory in memory.map(|memory| memory.directory.join(job)).into_iter().chain(durable) {
-            leave_nothing(&directory, job, rank);
+        for directory in self.tiers.unused_directories() {
+            leave_nothing(&directory, &self.config.job, self.ranks.rank());
         }
     }
 }

@@ -10,8 +10,9 @@ use super::ranks::Ranks;
 use super::redundancy::Redundancy;
 use super::regions::Regions;
 use super::run::Run;
+use super::schedule::ending::Ending;
 use super::schedule::{Schedule, facts};
-use super::tiers::{Opened, UNSEEN_NUMBERS};
+use super::tiers::{Opened, UNSEEN_NUMBERS, open_to_others};
 use super::{Checkpointer, clock};
 use crate::config::Config;
 use crate::settings;
@@ -61,22 +62,24 @@ impl Checkpointer {
     ) -> Result<Self, Error> {
         let mut ranks = Ranks::new(group, &config.job);
         ranks.agree_on_settings(Ok(settings::to_be_equal(&config)))?;
-        let opened = Opened::open(&config, storage, ranks.rank());
-        let mut opened = ranks.all_or_none(opened)?;
+        let opened =
+            Opened::open(&config, storage, &ranks).and_then(|opened| Ok((opened, Ending::watching(config.sigterm)?)));
+        let (mut opened, ending) = ranks.all_or_none(opened)?;
         let unopened = opened.expect_a_reason_to_go_on(&ranks)?;
         let usable = opened.usable(&config);
         let nodes = Nodes::of(&ranks, &host, name, &config)?;
-        ranks.place(&nodes);
-        let Opened { mut tiers, files, ending, media, wear, .. } = opened;
+        ranks.place(nodes.of_ranks());
+        let Opened { mut tiers, files, media, wear, .. } = opened;
         let unchecked = tiers.expect_one_shared(&ranks, &nodes)?;
         let threads = config.memory.as_ref().and_then(|memory| memory.threads);
         let threads = threads.unwrap_or_else(|| threads_here(nodes.ranks_here));
         tiers.memory.iter_mut().for_each(|memory| memory.use_threads(threads));
         let fault = tiers.memory.as_ref().and_then(Memory::fault);
         let (redundancy, weakness) = Redundancy::open(&ranks, &nodes, &config, fault)?;
+        let keeps_budget = tiers.durable.as_ref().is_some_and(|durable| nodes.is_first_at(durable.kind));
         let mut job = Checkpointer {
             journal: Journal::new(&usable, ranks.rank()),
-            schedule: Schedule::new(&config, host, wear, ending),
+            schedule: Schedule::new(&config, host, wear, ending, keeps_budget),
             config,
             ranks,
             nodes,
@@ -89,11 +92,7 @@ impl Checkpointer {
             left_out: None,
             settings: None,
         };
-        if let Some(weakness) = job.weakness.clone() {
-            job.note(weakness);
-        }
-        unchecked.into_iter().for_each(|notice| job.note(notice));
-        media.notices(&job.config).into_iter().for_each(|notice| job.note(notice));
+        job.journal.notes(job.weakness.iter().cloned().chain(unchecked).chain(media.notices(&job.config)));
         job.begin(unopened)?;
         Ok(job)
     }
@@ -101,33 +100,29 @@ impl Checkpointer {
     /// Finds its place in the job's line of checkpoints, and says what is to be said at the start.
     fn begin(&mut self, unopened: Option<String>) -> Result<(), Error> {
         let newest = self.tiers.newest_seen();
-        let seen = [newest.generation.number, Run::epoch_after(newest.epoch)];
-        [self.run.number, self.run.epoch] = self.ranks.most_of_each(seen)?;
+        [self.run.number, self.run.epoch] = self.ranks.most_of_each(Run::after(newest))?;
         self.run.unasked = Some(self.run.number).filter(|number| *number > 0);
         if unopened.is_some() {
             // What lies there may have higher numbers, and what is taken from here on is newer than that.
             self.run.number += UNSEEN_NUMBERS;
         }
-        self.resume_budget()?;
+        let durable = self.tiers.durable.as_ref().map(|durable| &durable.tier);
+        self.journal.notes(self.schedule.resume_budget(&self.ranks, durable)?);
         self.find_completion()?;
         let memory = self.config.memory.as_ref().filter(|_| newest.generation.number == 0);
-        if let Some(said) = memory.and_then(|memory| of_earlier_release(&memory.directory, &self.config.job)) {
-            self.note(said);
+        self.journal.notes(memory.and_then(|memory| of_earlier_release(&memory.directory, &self.config.job)));
+        if let Some(payload_bytes) = self.tiers.last_payload_bytes() {
+            self.make_ahead(payload_bytes);
         }
-        self.make_ahead_as_before();
-        for open in self.open_to_others() {
-            self.note(open);
-        }
-        if let Some(doubt) = facts::health_doubt(&self.config.health_file) {
-            self.note(doubt);
-        }
-        if let Some(unopened) = unopened {
-            let policy = self.config.policy.word();
-            self.note(format!(
+        self.journal.notes(open_to_others(&self.config));
+        self.journal.notes(facts::health_doubt(&self.config.health_file));
+        let policy = self.config.policy.word();
+        self.journal.notes(unopened.map(|unopened| {
+            format!(
                 "{unopened}. No checkpoint of any rank goes to that tier until the job restarts, although the policy \
                  ({policy}) asks for it: fix the directory, then restart the job"
-            ));
-        }
+            )
+        }));
         Ok(())
     }
 }

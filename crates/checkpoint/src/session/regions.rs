@@ -4,7 +4,6 @@ use crate::Error;
 use crate::generation::{Manifest, NAME_BYTES_MAX, REGIONS_MAX, RegionEntry, check_name};
 use crate::image::Source;
 use crate::session::files::{Contents, Incoming, is_file};
-use crate::session::{Checkpointer, Restored};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A part of the program's memory.
@@ -29,7 +28,7 @@ pub(super) struct Regions {
     bytes: u64,
     names_bytes: u64,
     /// Says where saved regions go, instead of `regions`.
-    place: Option<Box<Placing>>,
+    pub(super) place: Option<Box<Placing>>,
 }
 
 // SAFETY: the addresses are only used while the owner calls a method that saves or restores, and who registered them
@@ -173,24 +172,6 @@ fn placed(manifest: &Manifest, place: &Placing) -> Result<Vec<Region>, String> {
     saved.into_iter().zip(starts).map(together).collect()
 }
 
-impl Checkpointer {
-    /// As [`Checkpointer::restart`], but into memory that the program finds for each region when it knows how long it
-    /// was saved, instead of the registered ones. `place` is asked once for each copy that is tried.
-    ///
-    /// # Errors
-    /// As [`Checkpointer::restart`]; what `place` refuses counts as not intact on all ranks.
-    ///
-    /// # Safety
-    /// Every address that `place` returns has room for the bytes of its region, and nothing else uses that until this
-    /// call returns.
-    pub unsafe fn restart_into(&mut self, place: Box<Placing>) -> Result<Option<Restored>, Error> {
-        self.regions.place = Some(place);
-        let restored = self.restart();
-        self.regions.place = None;
-        restored
-    }
-}
-
 /// Regions by their place in a payload.
 pub(super) struct Targets(Vec<(u64, Region)>);
 
@@ -223,7 +204,7 @@ impl Targets {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{Alone, Config};
+    use crate::{Alone, Checkpointer, Config};
     use std::sync::{Arc, Mutex};
 
     #[test]

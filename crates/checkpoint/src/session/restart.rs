@@ -1,53 +1,32 @@
 //! Finds the newest checkpoint that all ranks can prove intact, and restores it.
 
-use crate::generation::{Age, GenerationId, Manifest};
+use crate::generation::{GenerationId, Key, Manifest};
 use crate::image::{Healer, Tally};
 use crate::session::Checkpointer;
-use crate::session::bytes::Bytes;
-use crate::session::clock;
+use crate::session::bytes::{Bytes, Held};
 use crate::session::files::Incoming;
-use crate::session::nodes::{Held, Inventory, Wanted};
-use crate::session::ranks::{Call, Message};
-use crate::session::resized::{Breadth, Key};
-use crate::session::tiers::{Target, drain};
-use crate::tier::{Durable, SlotId, SlotImage, Stored};
-use crate::{Disk, Error, Storage, StoredFile};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::session::outcomes::Restored;
+use crate::session::ranks::{Call, told_on_all};
+use crate::session::reach::{Breadth, Inventory, Proved, Wanted, Wish, fetch};
+use crate::session::regions::{Placing, Targets};
+use crate::session::resized::{Piece, Resized};
+use crate::session::tiers::{describe, expect_nothing_unlooked};
+use crate::{Error, StoredFile};
+use std::collections::BTreeMap;
 use std::time::Instant;
-use surefoot_model::CheckpointTier as Tier;
 
-/// Generations that are looked at, newest first.
-const CANDIDATES_MAX: usize = 64;
-
-/// Generations that a report names as passed over.
-const PASSED_OVER_MAX: usize = 4;
-
-/// Generations of which a message says where the missing parts lie.
-const WHEREABOUTS_MAX: usize = 4;
+/// The most ranks that are asked to prove one part: it lies on one node, or on two where a partner has it, too.
+const PROVERS_MAX: usize = 2;
 
 /// What a rank says of a generation of which it finds nothing where it runs.
-pub(super) const NOTHING_OF_IT: &str = "it has nothing of it";
-
-/// A checkpoint that was brought back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
-    /// Which.
-    pub generation: GenerationId,
-    /// When it was taken, `CLOCK_REALTIME` nanoseconds.
-    pub taken_realtime_ns: u64,
-    /// What this rank met: where it read, what it repaired, what it refused before. One line.
-    pub report: String,
-}
+const NOTHING_OF_IT: &str = "it has nothing of it";
 
 /// What bringing back one generation gave on one rank: its manifest, what was met, and the files that are to get their
 /// names.
-pub(super) type Attempt = Result<(Manifest, String, Incoming), Error>;
+type Attempt = Result<(Manifest, String, Incoming), Error>;
 
-/// Where a rank has a generation.
-enum Copy {
-    Memory(SlotId, Manifest),
-    Durable(Tier, Durable, Manifest),
-}
+/// What is needed to take a part: its places, its files, its manifest, and what was met where it was proved.
+type Ready = (Targets, Incoming, Manifest, String);
 
 impl Checkpointer {
     /// Brings back the newest checkpoint that all ranks can prove intact: from memory first, repaired where it is bad,
@@ -59,182 +38,244 @@ impl Checkpointer {
     /// number of ranks, see [`Checkpointer::restart_resized`]; nothing was touched. [`Error::Group`].
     pub fn restart(&mut self) -> Result<Option<Restored>, Error> {
         let restored = self.collective(Call::Restart, Self::restart_newest);
-        self.record_restart(&restored);
+        self.journal.restarted(&restored, self.run.read_from);
         self.make_ahead_for_regions();
         restored
     }
 
+    /// As [`Checkpointer::restart`], but into memory that the program finds for each region when it knows how long it
+    /// was saved, instead of the registered ones. `place` is asked once for each copy that is tried.
+    ///
+    /// # Errors
+    /// As [`Checkpointer::restart`]; what `place` refuses counts as not intact on all ranks.
+    ///
+    /// # Safety
+    /// Every address that `place` returns has room for the bytes of its region, and nothing else uses that until this
+    /// call returns.
+    pub unsafe fn restart_into(&mut self, place: Box<Placing>) -> Result<Option<Restored>, Error> {
+        self.regions.place = Some(place);
+        let restored = self.restart();
+        self.regions.place = None;
+        restored
+    }
+
     fn restart_newest(&mut self) -> Result<Option<Restored>, Error> {
-        self.run.unasked = None;
-        self.end_drains()?;
-        let inventory = self.inventory(Breadth::SameRanks)?;
-        if self.begins_after_completion(&inventory)? {
-            return Ok(None);
-        }
+        let Some(inventory) = self.inventory(Breadth::SameRanks)? else { return Ok(None) };
         let size = self.ranks.size();
         let (own, others): (Vec<Key>, Vec<Key>) = inventory.keys(size).into_iter().partition(|key| key.ranks == size);
         self.expect_no_newer_of_others(&inventory, own.first(), others.first())?;
         self.restart_from(own, &inventory)
     }
 
+    /// Brings back the newest checkpoint that can be proved intact, of however many ranks. With as many as there are now
+    /// it does what [`Checkpointer::restart`] does. With more or fewer, regions are found by their names: the parts that
+    /// the old ranks saved under a name, in the order of the ranks, are one array of which each rank here gets as much as
+    /// it registered, if that is all of it; what all had, of one length and content, everybody gets. A routed file of old
+    /// rank r goes to rank r mod M, and from ranks that are no more as `NAME.rank-00007`. `None` when there is nothing.
+    ///
+    /// # Errors
+    /// [`Error::NothingIntact`] on all ranks, with what each checkpoint failed at; the regions then hold nothing useful.
+    /// [`Error::Group`].
+    pub fn restart_resized(&mut self) -> Result<Option<Restored>, Error> {
+        let restored = self.collective(Call::RestartResized, Self::restart_of_any_size);
+        self.journal.restarted(&restored, self.run.read_from);
+        self.make_ahead_for_regions();
+        restored
+    }
+
+    /// As [`Checkpointer::restart_resized`], without the regions whose names begin with this: what a layer above keeps
+    /// for itself. With as many ranks as saved nothing is left out.
+    ///
+    /// # Errors
+    /// As [`Checkpointer::restart_resized`].
+    pub fn restart_resized_without(&mut self, beginning: &str) -> Result<Option<Restored>, Error> {
+        self.left_out = Some(beginning.to_owned());
+        let restored = self.restart_resized();
+        self.left_out = None;
+        restored
+    }
+
+    fn restart_of_any_size(&mut self) -> Result<Option<Restored>, Error> {
+        let Some(inventory) = self.inventory(Breadth::AnyRanks)? else { return Ok(None) };
+        self.restart_from(inventory.keys(self.ranks.size()), &inventory)
+    }
+
+    /// Finds the newest checkpoint of any number of ranks whose parts all prove intact, for a program that reads them
+    /// itself with [`Checkpointer::read_resized`]. `None` when there is no checkpoint at all. Collective. The next
+    /// checkpoint counts as taken after this one.
+    ///
+    /// # Errors
+    /// [`Error::NothingIntact`] on all ranks, with what each failed at; [`Error::Group`].
+    pub fn open_resized(&mut self) -> Result<Option<Resized>, Error> {
+        self.collective(Call::OpenResized, Self::open_of_any_size)
+    }
+
+    fn open_of_any_size(&mut self) -> Result<Option<Resized>, Error> {
+        let Some(inventory) = self.inventory(Breadth::AnyRanks)? else { return Ok(None) };
+        let whereabouts = self.whereabouts(&inventory)?;
+        let mut refused = Vec::new();
+        for key in inventory.keys(self.ranks.size()) {
+            match Resized::prove(&inventory, &self.ranks, &self.nodes, key)? {
+                Ok(mut resized) => {
+                    resized.report = self.with_weakness(resized.report);
+                    self.come_back_to(key.generation);
+                    if key.ranks != self.ranks.size() {
+                        self.run.resized_at = Some(self.schedule.course.taken_count);
+                    }
+                    return Ok(Some(resized));
+                }
+                Err(why) => refused.push(format!("generation {}: {why}", key.generation.number)),
+            }
+        }
+        match (refused.is_empty(), inventory.seen().is_empty()) {
+            (true, is_empty) if is_empty || !self.was_any_complete()? => {
+                let unlooked = self.tiers.unlooked(&self.ranks, self.run.completed)?;
+                self.expect_nothing_there(&unlooked)?;
+                if !is_empty {
+                    self.begin_anew();
+                }
+                Ok(None)
+            }
+            (true, _) => {
+                let newest = inventory.newest_of(&whereabouts, None);
+                let why =
+                    format!("there are parts of checkpoints, and of none all are within reach: {}", newest.join("; "));
+                Err(Error::NothingIntact { why })
+            }
+            (false, _) => Err(Error::NothingIntact { why: refused.join("; ") }),
+        }
+    }
+
+    /// Reads pieces of what the ranks of an older, smaller or larger job saved, checked and repaired. Collective: every
+    /// rank passes the pieces that it wants, or none.
+    ///
+    /// # Errors
+    /// [`Error::Option`] on all ranks when one asks for what is not there; [`Error::NothingIntact`] on all ranks when a
+    /// part cannot be read any more, and then no piece holds anything useful; [`Error::Group`].
+    pub fn read_resized(&mut self, resized: &Resized, pieces: &mut [Piece<'_>]) -> Result<(), Error> {
+        self.collective_after(resized.generation, Call::ReadResized, |job| resized.read(&job.ranks, pieces))
+    }
+
+    /// Tells all ranks what this one reaches, and hears what they do; `None` where the job was completed and nothing was saved
+    /// since, on any node that is looked at. Then it begins anew, and says so.
+    fn inventory(&mut self, breadth: Breadth) -> Result<Option<Inventory>, Error> {
+        self.run.unasked = None;
+        self.end_drains()?;
+        let among = (&self.ranks, &self.nodes, self.config.job.as_str());
+        let inventory = Inventory::of(among, &self.tiers, &self.redundancy, breadth, self.run.completed)?;
+        // What follows is newer than all that is there, whether it is whole or not.
+        inventory.seen().iter().for_each(|key| self.run.goes_on_after(key.age()));
+        let number = self.run.completed.generation.number;
+        if number == 0 || !inventory.seen().is_empty() {
+            return Ok(Some(inventory));
+        }
+        expect_nothing_unlooked(&self.tiers.unlooked(&self.ranks, self.run.completed)?)?;
+        self.journal.note(format!(
+            "the job was completed at generation {number}: it starts over; after_completion=continue goes on from there"
+        ));
+        Ok(None)
+    }
+
+    /// For each generation that is not whole within reach, what is missing and where it lies. Collective.
+    fn whereabouts(&self, inventory: &Inventory) -> Result<BTreeMap<Key, String>, Error> {
+        self.nodes.whereabouts(&self.ranks, &self.tiers.job_directories(), inventory.all_missing())
+    }
+
     /// Brings back the first candidate that all ranks can prove.
-    pub(super) fn restart_from(
-        &mut self,
-        candidates: Vec<Key>,
-        inventory: &Inventory,
-    ) -> Result<Option<Restored>, Error> {
+    fn restart_from(&mut self, candidates: Vec<Key>, inventory: &Inventory) -> Result<Option<Restored>, Error> {
         let whereabouts = self.whereabouts(inventory)?;
-        let unlooked = self.unlooked()?;
+        let unlooked = self.tiers.unlooked(&self.ranks, self.run.completed)?;
         let mut refused = Vec::new();
         for key in candidates {
-            let generation = key.generation;
             self.run.read_from = None;
             let attempt = match key.ranks == self.ranks.size() {
                 true => self.bring_back_own(inventory, key)?,
                 false => self.bring_back_resized(inventory, key)?,
             };
             match attempt {
-                Ok(mut restored) => {
+                Ok(restored) => {
+                    let mut report = restored.report;
                     if !refused.is_empty() {
-                        restored.report = format!("{}; refused before: {}", restored.report, refused.join("; "));
+                        report = format!("{report}; refused before: {}", refused.join("; "));
                     }
-                    restored.report = self.with_unreadable(restored.report, "not readable");
+                    report = self.tiers.with_unreadable(report, "not readable");
                     if let Some(unlooked) = unlooked {
-                        restored.report = format!("{}; {unlooked}: a newer one may be there", restored.report);
+                        report = format!("{report}; {unlooked}: a newer one may be there");
                     }
-                    let out_of_reach = newest_of(inventory, &whereabouts, Some(key));
-                    if !out_of_reach.is_empty() {
-                        restored.report =
-                            format!("{}; newer and not within reach: {}", restored.report, out_of_reach.join("; "));
-                    }
-                    let passed_over = passed_over(inventory, key);
-                    if !passed_over.is_empty() {
-                        restored.report = format!("{}; passed over: {passed_over}", restored.report);
-                    }
-                    let gone = self.gone(inventory, key);
-                    if !gone.is_empty() {
-                        restored.report =
-                            format!("{}; once complete, and no part of it is left: {gone}", restored.report);
-                    }
-                    if let Some(doubt) = clock_doubt(inventory, key) {
-                        restored.report = format!("{}; {doubt}", restored.report);
-                    }
-                    restored.report = self.with_weakness(restored.report);
-                    self.come_back_to(generation);
-                    self.prune_before(key)?;
-                    return Ok(Some(restored));
+                    let doubts = inventory.doubts(&self.tiers, self.run.completed, &whereabouts, key);
+                    report = doubts.into_iter().fold(report, |report, doubt| format!("{report}; {doubt}"));
+                    report = self.with_weakness(report);
+                    self.come_back_to(key.generation);
+                    let read_from = self.run.read_from;
+                    self.journal.notes(self.tiers.prune_before(&self.ranks, &self.nodes, key.age(), read_from)?);
+                    return Ok(Some(Restored { report, ..restored }));
                 }
                 Err(why) => {
-                    let missing =
-                        whereabouts.get(&key).map(|missing| format!("; job {:?}, {missing}", self.config.job));
-                    let missing = missing.unwrap_or_default();
-                    refused.push(format!("generation {}: {why}{missing}", generation.number));
+                    let missing = whereabouts.get(&key);
+                    let missing = missing.map(|missing| format!("; job {:?}, {missing}", self.config.job));
+                    refused.push(format!("generation {}: {why}{}", key.generation.number, missing.unwrap_or_default()));
                 }
             }
         }
         let mut why = match (refused.is_empty(), inventory.seen().len()) {
             (true, 0) => {
-                self.expect_nothing_unlooked(&unlooked)?;
-                self.expect_nothing_unreadable()?;
+                expect_nothing_unlooked(&unlooked)?;
+                self.tiers.expect_nothing_unreadable(&self.ranks)?;
                 if !self.was_any_complete()? {
                     return self.expect_nothing_elsewhere().map(|()| None);
                 }
                 "a checkpoint was completed here, and no rank finds a part of it any more".to_owned()
             }
             (true, _) if !self.was_any_complete()? => {
-                self.expect_nothing_unlooked(&unlooked)?;
-                self.expect_nothing_unreadable()?;
-                self.expect_nothing_elsewhere()?;
+                self.expect_nothing_there(&unlooked)?;
                 self.begin_anew();
                 return Ok(None);
             }
             (true, seen) => {
                 let ranks = self.ranks.size();
-                let newest = newest_of(inventory, &whereabouts, None).join("; ");
+                let newest = inventory.newest_of(&whereabouts, None).join("; ");
                 let why = format!(
                     "{seen} generations of job {:?} are there, none of them whole within reach of these {ranks} ranks: \
                      {newest}",
                     self.config.job
                 );
-                self.with_unreadable(why, "not readable here")
+                self.tiers.with_unreadable(why, "not readable here")
             }
             (false, _) => refused.join("; "),
         };
         if let Some(unlooked) = unlooked {
             why = format!("{why}; {unlooked}");
         }
-        Err(self.nothing_intact(&why))
+        Err(self.tiers.nothing_intact(&why))
     }
 
-    /// Generations that are newer than what comes back, marked as complete on this rank's drive, and of which no rank finds a part.
-    fn gone(&self, inventory: &Inventory, restored: Key) -> String {
-        let than = Age { epoch: restored.epoch, generation: restored.generation };
-        let seen: BTreeSet<GenerationId> = inventory.seen().iter().map(|key| key.generation).collect();
-        let stored = self.tiers.targets().filter_map(|target| Some((target, target.tier.generations().ok()?)));
-        let gone = stored.flat_map(|(target, all)| {
-            let newer = all.into_iter().filter(|one| one.committed_ranks.is_some() && one.age() > than);
-            // Of one that cannot be listed it is not known what is left.
-            let listed = newer.filter(|one| target.tier.ranks(one.generation).is_ok());
-            listed.map(|one| (one, target.kind.place()))
-        });
-        let gone = gone.filter(|(one, _)| !seen.contains(&one.generation) && !self.is_past(one.age()));
-        let mut said: Vec<String> =
-            gone.map(|(one, place)| format!("generation {} {place}", one.generation.number)).collect();
-        let more = said.len().saturating_sub(PASSED_OVER_MAX);
-        said.truncate(PASSED_OVER_MAX);
-        if more > 0 {
-            said.push(format!("{more} more"));
-        }
-        said.join(", ")
+    /// Refuses to begin anew beside what cannot be looked at or read, or may be elsewhere.
+    fn expect_nothing_there(&mut self, unlooked: &Option<String>) -> Result<(), Error> {
+        expect_nothing_unlooked(unlooked)?;
+        self.tiers.expect_nothing_unreadable(&self.ranks)?;
+        self.expect_nothing_elsewhere()
+    }
+
+    fn expect_nothing_elsewhere(&mut self) -> Result<(), Error> {
+        let (job, directories) = (&self.config.job, self.tiers.job_directories());
+        let gone = self.nodes.expect_nothing_elsewhere(&self.ranks, job, &directories, self.run.completed)?;
+        self.journal.notes(gone);
+        Ok(())
     }
 
     /// Whether any rank finds a checkpoint that all ranks of the job had, be it whole or not now. What a job leaves that was
     /// killed in its first save is none.
-    pub(super) fn was_any_complete(&self) -> Result<bool, Error> {
-        Ok(self.ranks.sum(u64::from(self.sees_complete()))? > 0)
+    fn was_any_complete(&self) -> Result<bool, Error> {
+        Ok(self.ranks.sum(u64::from(self.tiers.sees_complete(self.run.completed)))? > 0)
     }
 
     /// Goes on from nothing, beside parts of a first save that never came to its end: the next save forgets them.
-    pub(super) fn begin_anew(&mut self) {
+    fn begin_anew(&mut self) {
         // After a run that was completed, what that one left is kept until the next save.
         let nonce = if self.run.completed.generation.number > 0 { u64::MAX } else { 0 };
         self.run.came_back_to = Some(GenerationId { number: self.run.completed.generation.number, nonce });
-        self.note("a first checkpoint was begun and not completed on all ranks: there is nothing to go back to".into());
-    }
-
-    /// Manifests on this rank that are there and cannot be read, such as those of another version of the format, and
-    /// generations that cannot be listed.
-    pub(super) fn unreadable(&self) -> Vec<String> {
-        let mut unreadable: Vec<String> =
-            self.tiers.memory.iter().flat_map(|memory| memory.unreadable()).cloned().collect();
-        let rank = self.ranks.rank();
-        for target in self.tiers.targets() {
-            let generations = target.tier.generations().unwrap_or_default();
-            let errors = generations.iter().filter_map(|stored| {
-                // Of a shared directory this rank reads its own part without listing those of all.
-                let listed = match target.is_shared() {
-                    true => Ok(()),
-                    false => target.tier.ranks(stored.generation).map(drop),
-                };
-                listed.and_then(|()| target.tier.manifest(stored.generation, rank).map(drop)).err()
-            });
-            let errors = errors.filter(|error| !error.is_absence());
-            unreadable.extend(errors.take(CANDIDATES_MAX).map(|error| error.to_string()));
-        }
-        unreadable
-    }
-
-    /// Refuses to begin anew beside checkpoints that cannot be read: they would be written over.
-    pub(super) fn expect_nothing_unreadable(&self) -> Result<(), Error> {
-        let unreadable = self.unreadable();
-        let own = match unreadable.is_empty() {
-            true => Ok(()),
-            false => Err(self.nothing_intact(&unreadable.join("; "))),
-        };
-        self.ranks.all_or_none(own).map_err(|error| match error {
-            Error::OtherRank { rank, why } => Error::NothingIntact { why: format!("rank {rank}: {why}") },
-            error => error,
-        })
+        self.journal
+            .note("a first checkpoint was begun and not completed on all ranks: there is nothing to go back to".into());
     }
 
     /// Brings back a generation of as many ranks as there are. The inner error says why it cannot be.
@@ -243,87 +284,39 @@ impl Checkpointer {
         let attempt = self.bring_back(generation);
         let attempt = self.or_from_nodes(inventory, key, attempt)?;
         let attempt = self.or_from_parity(inventory, key, attempt)?;
-        let (manifest, report, incoming) = match self.ranks.all_or_none(attempt) {
+        let (manifest, report, incoming) = match told_on_all(self.ranks.all_or_none(attempt))? {
             Ok(attempt) => attempt,
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => return Ok(Err(error.reason())),
         };
         // Only now: files of a generation that another rank refuses must not join later checkpoints.
-        match self.ranks.all_or_none(self.files.put(incoming)) {
-            Ok(names) => {
-                self.files.own(names);
-                Ok(Ok(Restored { generation, taken_realtime_ns: manifest.taken_realtime_ns, report }))
-            }
-            Err(Error::Group { why }) => Err(Error::Group { why }),
-            Err(error) => Ok(Err(error.reason())),
+        let names = told_on_all(self.ranks.all_or_none(self.files.put(incoming)))?;
+        Ok(names.map_err(|error| error.reason()).map(|names| {
+            self.files.own(names);
+            Restored { generation, taken_realtime_ns: manifest.taken_realtime_ns, report }
+        }))
+    }
+
+    /// Brings back a generation of another number of ranks, by the names of regions and files. The inner error says why
+    /// it cannot be.
+    fn bring_back_resized(&mut self, inventory: &Inventory, key: Key) -> Result<Result<Restored, String>, Error> {
+        let resized = match Resized::prove(inventory, &self.ranks, &self.nodes, key)? {
+            Ok(resized) => resized,
+            Err(why) => return Ok(Err(why)),
+        };
+        let is_left_out = |name: &str| self.left_out.as_ref().is_some_and(|beginning| name.starts_with(beginning));
+        let restored = resized.bring_back(&self.ranks, &self.regions, &mut self.files, &is_left_out)?;
+        if restored.is_ok() {
+            self.run.resized_at = Some(self.schedule.course.taken_count);
         }
+        Ok(restored)
     }
 
     /// What follows from here on is newer than this generation.
-    pub(super) fn come_back_to(&mut self, generation: GenerationId) {
+    fn come_back_to(&mut self, generation: GenerationId) {
         self.run.came_back_to = Some(generation);
         self.run.newest = Some((generation, Instant::now()));
         self.run.number = self.run.number.max(generation.number);
         self.schedule.course.last_any_s = self.schedule.now_s();
-    }
-
-    /// Removes from the durable tiers what is older than the checkpoint that came back and beyond those to keep: `keep` may be less
-    /// than it was, and a full drive gets room before the next is written. Not before all ranks have proved the newest that
-    /// stays there, because what came back may have been read elsewhere.
-    fn prune_before(&mut self, restored: Key) -> Result<(), Error> {
-        let restored = Age { epoch: restored.epoch, generation: restored.generation };
-        let (mut doubts, mut notes) = ([0; 2], Vec::new());
-        let mut proved = [None; 2];
-        for (at, target) in [&self.tiers.durable, &self.tiers.shared].into_iter().enumerate() {
-            let Some(target) = target else { continue };
-            match target.tier.to_prove(restored) {
-                Ok(Some(newest)) => match self.prove_stored(target, &newest) {
-                    Ok(()) => proved[at] = Some(newest.age()),
-                    Err(why) => {
-                        doubts[at] = 1;
-                        notes.push(format!(
-                            "generation {} {} is not intact: {why}. Older ones stay there until the next is written, also \
-                             beyond the {} to keep",
-                            newest.generation.number,
-                            target.kind.place(),
-                            target.tier.keep()
-                        ));
-                    }
-                },
-                Ok(None) => {}
-                // Why it cannot be looked at is said elsewhere.
-                Err(_) => doubts[at] = 1,
-            }
-        }
-        let doubts = self.ranks.tell(Message { sums: doubts, ..Message::default() }, |_| ())?.sums;
-        for (at, target) in [&self.tiers.durable, &self.tiers.shared].into_iter().enumerate() {
-            let Some((target, proved)) = target.as_ref().zip(proved[at]) else { continue };
-            if doubts[at] == 0 && drain::prunes(&self.ranks, target.kind, &self.nodes) {
-                // What cannot be removed now is tried again after the next commit.
-                let _ = target.tier.prune_before(proved);
-            }
-        }
-        notes.into_iter().for_each(|note| self.note(note));
-        Ok(())
-    }
-
-    /// Whether this rank's part of a generation in a durable tier is whole, or why it counts as not whole.
-    fn prove_stored(&self, target: &Target, stored: &Stored) -> Result<(), String> {
-        let (rank, ranks) = (self.ranks.rank(), self.ranks.size());
-        if self.run.read_from == Some((target.kind, stored.generation)) {
-            return Ok(());
-        }
-        if let Some(saved) = stored.committed_ranks.filter(|saved| *saved != ranks) {
-            return Err(format!("{saved} ranks saved it, and {ranks} cannot prove it"));
-        }
-        let manifest = target.tier.manifest(stored.generation, rank).map_err(|error| error.to_string())?;
-        if !self.is_ours(&manifest) {
-            return Err(format!("the part of rank {rank} is of something else"));
-        }
-        let geometry = manifest.geometry().map_err(|error| error.to_string())?;
-        let file = target.tier.image(stored.generation, rank, false).map_err(|error| error.to_string())?;
-        let mut healer = Healer::open(geometry, &*file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
-        healer.read(&mut |_, _| ()).map_err(|lost| lost.to_string())
     }
 
     /// Refuses to go on from an older checkpoint, or from none, where a newer one of another number of ranks is: it would
@@ -359,37 +352,68 @@ impl Checkpointer {
         let own = self.tiers.memory.as_mut().map(|memory| memory.forget_newer(restored));
         let held = self.redundancy.forget_newer(restored);
         for failed in own.into_iter().chain([held]).filter_map(Result::err) {
-            self.note(format!("what is newer than generation {} stays in memory: {failed}", restored.number));
+            self.journal.note(format!("what is newer than generation {} stays in memory: {failed}", restored.number));
         }
     }
 
     /// Checks and repairs what this rank keeps in memory and in the durable tiers; not collective. Returns a line per
     /// copy, and one where redundancy does not protect from what it is there for.
     pub fn scrub(&mut self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let slots: Vec<(SlotId, Manifest)> = self
-            .tiers
-            .memory
-            .iter()
-            .flat_map(|memory| memory.manifests())
-            .map(|(slot, found)| (slot, found.clone()))
-            .collect();
-        for (slot, manifest) in slots {
-            let Some(memory) = &self.tiers.memory else { break };
-            let file = Disk.open_file(&memory.image_path(slot), true).map_err(|error| error.to_string());
-            lines.push(format!("generation {} in memory: {}", manifest.generation.number, scrubbed(&manifest, file)));
+        self.tiers.scrub().into_iter().chain(self.weakness.clone()).collect()
+    }
+
+    /// Reads what ranks could not restore themselves from whoever reaches it: on another node, or what a partner kept.
+    /// The same on all ranks; the result is this rank's. Each part is proved before anything of it is used.
+    fn or_from_nodes(&mut self, inventory: &Inventory, key: Key, own: Attempt) -> Result<Attempt, Error> {
+        let needing = self.ranks.gather_all(&[u8::from(own.is_err())])?;
+        let wanted: Vec<u32> =
+            (0..).zip(&needing).filter(|(_, word)| word.first() == Some(&1)).map(|(rank, _)| rank).collect();
+        if wanted.is_empty() {
+            return Ok(own);
         }
+        // The memory of ranks that ran on a node before is given back when newer checkpoints are complete.
+        self.run.resized_at = Some(self.schedule.course.taken_count);
+        let proved = inventory.prove_parts(&self.ranks, &self.nodes, key, &wanted, PROVERS_MAX)?;
         let rank = self.ranks.rank();
-        for target in self.tiers.targets() {
-            for stored in target.tier.generations().unwrap_or_default() {
-                let Ok(manifest) = target.tier.manifest(stored.generation, rank) else { continue };
-                let file = target.tier.image(stored.generation, rank, true).map_err(|error| error.to_string());
-                let (number, place) = (stored.generation.number, target.kind.place());
-                lines.push(format!("generation {number} {place}: {}", scrubbed(&manifest, file)));
+        let ready = match &own {
+            Ok(_) => None,
+            Err(_) => Some(self.room_for(&proved, rank)),
+        };
+        let wishes = match &ready {
+            Some(Ok((targets, ..))) => {
+                targets.places().map(|(offset, bytes, into)| Wish { part: rank, offset, bytes, into }).collect()
             }
-        }
-        lines.extend(self.weakness.clone());
-        lines
+            _ => Vec::new(),
+        };
+        let read = fetch(&self.ranks, &proved.servers(self.ranks.size()), &proved.mine, &wishes);
+        let read = told_on_all(read)?;
+        let (Some(ready), Err(refused)) = (ready, &own) else { return Ok(own) };
+        let kept = ready.and_then(|(_, incoming, manifest, met)| {
+            read.map_err(|error| error.reason())?;
+            Ok((manifest, met, incoming))
+        });
+        let refused = refused.reason();
+        Ok(match kept {
+            Ok((manifest, met, incoming)) => {
+                let report = format!("rank {rank}: generation {} {met}", key.generation.number);
+                Ok((manifest, after(report, &refused), incoming))
+            }
+            Err(why) if why.is_empty() || refused.contains(&why) => Err(Error::NothingIntact { why: refused }),
+            Err(why) => Err(Error::NothingIntact { why: format!("{refused}, elsewhere: {why}") }),
+        })
+    }
+
+    /// Where this rank's part goes, if somebody proved it. An empty reason says that nobody has it.
+    fn room_for(&mut self, proved: &Proved, rank: u32) -> Result<Ready, String> {
+        let Some((manifest, server, met)) = proved.parts.get(&rank) else {
+            let of_rank = proved.refused.iter().filter(|(part, _)| *part == rank);
+            let mut refused: Vec<&str> = of_rank.map(|(_, why)| why.as_str()).collect();
+            refused.dedup();
+            return Err(refused.join(", "));
+        };
+        let mut incoming = self.files.incoming(&manifest.regions).map_err(|error| error.reason())?;
+        let targets = self.regions.targets(manifest, &mut incoming)?;
+        Ok((targets, incoming, manifest.clone(), format!("{met}, read on {}", self.nodes.name_of(*server))))
     }
 
     /// Has what ranks could not restore themselves rebuilt from the others' images and parity.
@@ -402,20 +426,20 @@ impl Checkpointer {
         if needing == 0 {
             return Ok(own);
         }
-        let image = if own.is_ok() { self.whole_in_memory(generation) } else { None };
+        let image = if own.is_ok() { self.tiers.whole_in_memory(generation) } else { None };
         let rank = self.ranks.rank();
         let rows = self.redundancy.parity_mut().and_then(|parity| parity.own_rows(generation, rank));
         // What lies on another node is brought here first.
-        let brought = self.bring(inventory, key, Wanted::Image, own.is_ok() && image.is_none())?;
+        let brought = inventory.bring(&self.ranks, &self.nodes, key, Wanted::Image, own.is_ok() && image.is_none())?;
         let image = image.map(Held::Slot).or(brought.map(|(_, image)| Held::Brought(image)));
-        let brought = self.bring(inventory, key, Wanted::Rows, rows.is_none())?;
+        let brought = inventory.bring(&self.ranks, &self.nodes, key, Wanted::Rows, rows.is_none())?;
         let brought = brought.map(|(manifest, rows)| (manifest, Held::Brought(rows)));
         let rows = rows.map(|(manifest, rows)| (manifest, Held::Slot(rows))).or(brought);
         let Some(parity) = self.redundancy.parity() else { return Ok(own) };
         let rebuilt = parity.give_back(&self.ranks, generation, own.is_err(), image.as_ref(), rows.as_ref())?;
         let (Err(refused), Some(rebuilt)) = (&own, rebuilt) else { return Ok(own) };
         let restored = rebuilt.and_then(|(manifest, image)| {
-            if manifest.generation != generation || !self.is_ours(&manifest) {
+            if manifest.generation != generation || !self.tiers.is_ours(&manifest) {
                 return Err("it is of something else".into());
             }
             self.restore(&manifest, &Bytes(&image)).map(|restored| (manifest, restored))
@@ -424,79 +448,33 @@ impl Checkpointer {
             Ok((manifest, (tally, incoming))) => {
                 let number = generation.number;
                 let report = format!("rank {rank}: generation {number} rebuilt from parity: {}", describe(&tally));
-                let refused = refused.reason();
-                let is_absence = refused.ends_with(NOTHING_OF_IT);
-                Ok((manifest, if is_absence { report } else { format!("{report}; refused: {refused}") }, incoming))
+                Ok((manifest, after(report, &refused.reason()), incoming))
             }
             Err(why) => Err(Error::NothingIntact { why: format!("{}; rebuilt from parity: {why}", refused.reason()) }),
         })
     }
 
-    /// This rank's image of a generation, if memory has it and it is whole, or can be made whole.
-    fn whole_in_memory(&mut self, generation: GenerationId) -> Option<SlotImage> {
-        let is_it = |(_, manifest): &(SlotId, &Manifest)| manifest.generation == generation && self.is_ours(manifest);
-        let found = self.tiers.memory.iter().flat_map(|memory| memory.manifests()).find(is_it);
-        let (slot, manifest) = found.map(|(slot, manifest)| (slot, manifest.clone()))?;
-        let memory = self.tiers.memory.as_mut()?;
-        let file = Disk.open_file(&memory.image_path(slot), true).ok()?;
-        Healer::open(manifest.geometry().ok()?, &*file, manifest.table_crc32c).ok()?.scrub().ok()?;
-        memory.image(slot).ok()
-    }
-
-    pub(super) fn is_ours(&self, manifest: &Manifest) -> bool {
-        manifest.job == self.config.job && manifest.rank == self.ranks.rank() && manifest.ranks == self.ranks.size()
-    }
-
-    /// Copies of a generation, the fastest first.
-    fn copies(&self, generation: GenerationId) -> Vec<Copy> {
-        let in_memory = self.tiers.memory.iter().flat_map(|memory| memory.manifests());
-        let in_memory = in_memory.filter(|(_, manifest)| manifest.generation == generation && self.is_ours(manifest));
-        let mut copies: Vec<Copy> = in_memory.map(|(slot, manifest)| Copy::Memory(slot, manifest.clone())).collect();
-        copies.extend(self.tiers.targets().filter_map(|target| {
-            let manifest = target.tier.manifest(generation, self.ranks.rank()).ok()?;
-            self.is_ours(&manifest).then(|| Copy::Durable(target.kind, target.tier.clone(), manifest))
-        }));
-        copies
-    }
-
     /// Brings this rank's part back from the first copy that proves intact.
     fn bring_back(&mut self, generation: GenerationId) -> Attempt {
-        let mut refused = Vec::new();
-        for copy in self.copies(generation) {
-            let (kind, place, manifest, file) = match copy {
-                Copy::Memory(slot, manifest) => {
-                    let path = self.tiers.memory.as_ref().map(|memory| memory.image_path(slot)).unwrap_or_default();
-                    (
-                        Tier::Memory,
-                        "memory",
-                        manifest,
-                        Disk.open_file(&path, false).map_err(Error::storage("open", &path)),
-                    )
-                }
-                Copy::Durable(kind, tier, manifest) => {
-                    let file = tier.image(generation, self.ranks.rank(), false);
-                    (kind, kind.name(), manifest, file)
-                }
-            };
-            match file.map_err(|error| error.to_string()).and_then(|file| self.restore(&manifest, &*file)) {
+        let (rank, mut refused) = (self.ranks.rank(), Vec::new());
+        for copy in self.tiers.copies(generation) {
+            let place = copy.place_name();
+            let file = copy.open().map_err(|error| error.to_string());
+            match file.and_then(|file| self.restore(&copy.manifest, &*file)) {
                 Ok((tally, incoming)) => {
-                    self.run.read_from = Some((kind, generation));
-                    let mut report = format!(
-                        "rank {}: generation {} from {place}: {}",
-                        self.ranks.rank(),
-                        generation.number,
-                        describe(&tally)
-                    );
+                    self.run.read_from = Some((copy.tier(), generation));
+                    let number = generation.number;
+                    let mut report = format!("rank {rank}: generation {number} from {place}: {}", describe(&tally));
                     if !refused.is_empty() {
                         report += &format!("; refused: {}", refused.join(", "));
                     }
-                    return Ok((manifest, report, incoming));
+                    return Ok((copy.manifest, report, incoming));
                 }
                 Err(why) => refused.push(format!("{place}: {why}")),
             }
         }
         let why = if refused.is_empty() { NOTHING_OF_IT.to_owned() } else { refused.join(", ") };
-        Err(Error::NothingIntact { why: format!("rank {}: {why}", self.ranks.rank()) })
+        Err(Error::NothingIntact { why: format!("rank {rank}: {why}") })
     }
 
     fn restore(&mut self, manifest: &Manifest, file: &dyn StoredFile) -> Result<(Tally, Incoming), String> {
@@ -510,75 +488,7 @@ impl Checkpointer {
     }
 }
 
-/// What is missing of the newest generations that all ranks had and that are not whole within reach, down to this one; where
-/// none is known to have been on all ranks, of the newest.
-pub(super) fn newest_of(inventory: &Inventory, whereabouts: &BTreeMap<Key, String>, until: Option<Key>) -> Vec<String> {
-    let said = |(key, missing): (&Key, &String)| format!("generation {}: {missing}", key.generation.number);
-    let newer = || whereabouts.iter().rev().filter(|(key, _)| until.is_none_or(|until| **key > until));
-    let mut lines: Vec<String> =
-        newer().filter(|(key, _)| inventory.is_marked(key)).take(WHEREABOUTS_MAX).map(said).collect();
-    if lines.is_empty() && until.is_none() {
-        lines.extend(newer().next().map(said));
-    }
-    lines
-}
-
-/// What is newer than the generation that comes back and was never on all of its ranks, the newest first.
-fn passed_over(inventory: &Inventory, restored: Key) -> String {
-    let newer: Vec<Key> =
-        inventory.seen().into_iter().filter(|key| *key > restored && !inventory.is_marked(key)).collect();
-    let said = |key: &Key| {
-        let number = key.generation.number;
-        match inventory.missing(key).first() {
-            Some((rank, _)) if key.ranks == restored.ranks => {
-                Some(format!("generation {number}, of which rank {rank} has no part"))
-            }
-            Some(_) => {
-                Some(format!("generation {number}, saved by {} ranks, of which not all parts are there", key.ranks))
-            }
-            // It was tried, and stands among those that were refused.
-            None => None,
-        }
-    };
-    let mut said: Vec<String> = newer.iter().filter_map(said).collect();
-    let more = said.len().saturating_sub(PASSED_OVER_MAX);
-    said.truncate(PASSED_OVER_MAX);
-    if more > 0 {
-        said.push(format!("{more} more"));
-    }
-    said.join(", ")
-}
-
-/// Why another checkpoint may be the newest: the one that comes back was taken under a clock that was ahead, and another one
-/// with a higher number counts as older only by that clock. So it is where that run's tier was away from the run between.
-fn clock_doubt(inventory: &Inventory, restored: Key) -> Option<String> {
-    if restored.epoch <= clock::realtime_ns() {
-        return None;
-    }
-    let seen = inventory.seen();
-    let other = seen.iter().find(|key| **key < restored && key.generation.number > restored.generation.number)?;
-    Some(format!(
-        "its run began in the future by this machine's clock, so generation {} with its higher number may be the newer one: check \
-         the clocks, and `surefoot checkpoint list`",
-        other.generation.number
-    ))
-}
-
-fn scrubbed(manifest: &Manifest, file: Result<Box<dyn StoredFile>, String>) -> String {
-    let outcome = file.and_then(|file| {
-        let geometry = manifest.geometry().map_err(|error| error.to_string())?;
-        let mut healer = Healer::open(geometry, &*file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
-        healer.scrub().map_err(|lost| lost.to_string())
-    });
-    outcome.map_or_else(|why| why, |tally| describe(&tally))
-}
-
-pub(super) fn describe(tally: &Tally) -> String {
-    if tally.is_clean() {
-        return format!("{} pages, all good", tally.pages_read);
-    }
-    format!(
-        "{} pages, {} bad ({} of them refused by the kernel), {} repaired, {} copies of the table bad",
-        tally.pages_read, tally.pages_bad, tally.pages_refused, tally.pages_repaired, tally.tables_bad
-    )
+/// A report, with why this rank's own copy was refused, if there is one.
+fn after(report: String, refused: &str) -> String {
+    if refused.ends_with(NOTHING_OF_IT) { report } else { format!("{report}; refused: {refused}") }
 }

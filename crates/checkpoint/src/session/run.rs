@@ -1,6 +1,5 @@
 //! Where a run of a job is in its line of checkpoints.
 
-use super::finish::NOT_COMPLETED;
 use crate::generation::{Age, GenerationId};
 use crate::session::clock;
 use std::time::Instant;
@@ -11,9 +10,10 @@ use surefoot_model::CheckpointTier as Tier;
 const EPOCH_OF_CLOCK_MAX: u64 = u64::MAX / 2;
 
 /// The highest number of a generation that a run counts on from: one at the end of its range leaves no room for the next.
-pub(super) const NUMBER_FOUND_MAX: u64 = u64::MAX / 2;
+const NUMBER_FOUND_MAX: u64 = u64::MAX / 2;
 
 /// One run, as a rank knows it.
+#[derive(Default)]
 pub(super) struct Run {
     /// This run, later than every one that it found.
     pub(super) epoch: u64,
@@ -34,38 +34,22 @@ pub(super) struct Run {
     pub(super) resized_at: Option<u64>,
     /// Whether this session did more than to read what is there; until then it leaves nothing of its own.
     pub(super) is_used: bool,
-    pub(super) is_placement_written: bool,
-    /// Whether it is written down there that a checkpoint is complete in memory.
-    pub(super) is_memory_noted: bool,
 }
 
 impl Run {
     /// The epoch of a run that begins now and has found this one: later than it, wherever the clock was or is.
-    pub(super) fn epoch_after(found: u64) -> u64 {
+    fn epoch_after(found: u64) -> u64 {
         clock::realtime_ns().min(EPOCH_OF_CLOCK_MAX).max(found.saturating_add(1))
+    }
+
+    /// The highest number and the epoch of a run that begins now and has seen these.
+    pub(super) fn after(seen: Age) -> [u64; 2] {
+        [seen.generation.number.min(NUMBER_FOUND_MAX), Run::epoch_after(seen.epoch)]
     }
 
     /// Takes note of a checkpoint that is there: what this run takes is newer.
     pub(super) fn goes_on_after(&mut self, found: Age) {
         self.number = self.number.max(found.generation.number.min(NUMBER_FOUND_MAX));
         self.epoch = self.epoch.max(found.epoch.saturating_add(1));
-    }
-}
-
-impl Default for Run {
-    fn default() -> Self {
-        Run {
-            epoch: 0,
-            number: 0,
-            newest: None,
-            read_from: None,
-            came_back_to: None,
-            unasked: None,
-            completed: NOT_COMPLETED,
-            resized_at: None,
-            is_used: false,
-            is_placement_written: false,
-            is_memory_noted: false,
-        }
     }
 }

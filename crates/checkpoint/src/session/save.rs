@@ -1,33 +1,70 @@
 //! Takes a checkpoint: into memory, to the partner, to the durable tier.
 
 use crate::Error;
-use crate::controller::{Decision, Place, Situation, Visible};
+use crate::controller::{Place, Situation, Visible};
 use crate::generation::{GenerationId, Manifest};
-use crate::image::Protection;
 use crate::session::Checkpointer;
 use crate::session::files::Contents;
-use crate::session::ranks::OfRoot;
-use crate::session::schedule::decide::Decided;
-use crate::session::tiers::drain::{self, Content, Drain};
+use crate::session::outcomes::Saved;
+use crate::session::ranks::{OfRoot, told_on_all};
+use crate::session::schedule::Schedule;
+use crate::session::schedule::decide::{Around, Decided, Question};
+use crate::session::schedule::drive::DriveFacts;
+use crate::session::tiers::drain::Drain;
 use crate::session::tiers::{Target, Which};
-use crate::tier::{SlotId, SlotImage, Written, node};
+use crate::tier::{SlotId, Written, node};
 use std::time::Instant;
 use surefoot_model::CheckpointTier as Tier;
 
-/// A checkpoint that was taken, or the decision to take none.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Saved {
-    /// Which one it is; `None` when none was taken.
-    pub generation: Option<GenerationId>,
-    /// Where it went, and why. With [`Place::Both`], it is in memory now and on its way to the durable tier.
-    pub decision: Decision,
-    /// Bytes of this rank's payload.
-    pub payload_bytes: u64,
-    /// Seconds that this call took.
-    pub visible_s: f64,
-}
+/// How often a decision is put again because what was on its way has arrived meanwhile.
+const ARRIVALS_MAX: usize = 4;
 
 impl Checkpointer {
+    /// What decides, and what it looks at.
+    pub(super) fn scheduling(&mut self) -> (&mut Schedule, Around<'_>) {
+        let Checkpointer { config, ranks, nodes, regions, files, tiers, schedule, .. } = self;
+        (schedule, Around { config, ranks, nodes, regions, files, tiers })
+    }
+
+    /// What is known of the drive now.
+    pub(super) fn look_at_drive(&mut self) -> DriveFacts {
+        let (facts, notice) = self.schedule.look_at_drive(&self.config);
+        self.journal.notes(notice);
+        facts
+    }
+
+    /// Has all ranks decide, in one agreement. `hindrance` is why this rank could not save.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub(super) fn decide(&mut self, question: &Question, hindrance: Option<&Error>) -> Result<Decided, Error> {
+        let drive = self.look_at_drive();
+        let mut arrivals = 0;
+        loop {
+            let (schedule, around) = self.scheduling();
+            let asked = schedule.ask(&around, question, drive.clone(), hindrance)?;
+            let arrived = asked.arrived(around.tiers);
+            if arrived.is_empty() || arrivals == ARRIVALS_MAX {
+                return schedule.decided(&around, question, asked);
+            }
+            arrivals += 1;
+            let arriving = Instant::now();
+            for which in arrived {
+                self.end_drain(which)?;
+            }
+            if matches!(question, Question::Need) {
+                // A save counts all of its time.
+                self.schedule.course.checkpoint_s += arriving.elapsed().as_secs_f64();
+            }
+        }
+    }
+
+    /// Says that the drive's budget could not be kept.
+    fn note_unkept(&mut self, unkept: Option<Error>) {
+        let said = |error| format!("the drive's budget is not kept for the next start: {error}");
+        self.journal.notes(unkept.map(said));
+    }
+
     /// Takes the checkpoint that was decided on, after waiting so long for the former.
     pub(super) fn take(
         &mut self,
@@ -54,12 +91,14 @@ impl Checkpointer {
         match decision.place {
             Place::Durable => self.save_durable(&manifest, &contents, situation, begun)?,
             place => {
-                self.spend_memory(situation);
-                let slot = self.save_in_memory(manifest, &contents)?;
+                let durable = self.tiers.durable.as_ref().map(|durable| &durable.tier);
+                let unkept = self.schedule.spend_memory(situation, durable);
+                self.note_unkept(unkept);
+                self.save_in_memory(manifest, &contents)?;
                 preparing_s = self.tiers.memory.as_ref().map_or(0.0, |memory| memory.preparing().as_secs_f64());
                 if place == Place::Both {
                     let starting = Instant::now();
-                    self.start_drain(slot, situation, begun)?;
+                    self.start_drain(generation, situation, begun)?;
                     starting_s = starting.elapsed().as_secs_f64();
                 }
             }
@@ -79,7 +118,8 @@ impl Checkpointer {
         (self.schedule.cost = cost);
         self.run.newest = Some((generation, begun));
         self.release_memory(generation);
-        self.write_placement(decision.place != Place::Durable);
+        let (directories, is_in_memory) = (self.tiers.job_directories(), decision.place != Place::Durable);
+        self.journal.notes(self.nodes.write_placement(&directories, self.run.epoch, is_in_memory));
         Ok(Saved { generation: Some(generation), decision, payload_bytes, visible_s })
     }
 
@@ -89,10 +129,10 @@ impl Checkpointer {
         let is_due = self.run.resized_at.is_some_and(|count| self.schedule.course.taken_count >= count + 2);
         let Some(memory) = self.config.memory.as_ref().filter(|_| is_due) else { return };
         self.run.resized_at = None;
-        if self.nodes.is_first_in_memory {
+        if self.nodes.is_first_at(Tier::Memory) {
             let released = node::release_unused(&memory.directory, &self.config.job, complete);
             if let Err(error) = released {
-                self.note(format!("memory of ranks that run here no more is still taken: {error}"));
+                self.journal.note(format!("memory of ranks that run here no more is still taken: {error}"));
             }
         }
     }
@@ -109,66 +149,47 @@ impl Checkpointer {
             ranks: self.ranks.size(),
             taken_realtime_ns: of_root.realtime_ns,
             payload_bytes: regions.iter().map(|region| region.bytes).sum(),
-            protection: self.config.memory.as_ref().map_or(Protection::Checked, |memory| memory.protection),
+            protection: self.config.protection(),
             table_crc32c: 0,
             regions,
             epoch: self.run.epoch,
         }
     }
 
-    /// Saves in memory on all ranks, and returns where.
-    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {
-        let saved = self.save_own_in_memory(manifest, files);
-        let slot = match self.ranks.all_or_none(saved) {
-            Ok(slot) => slot,
-            // The others may have heard that all have theirs, and count on this rank's part.
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
-            Err(error) => {
-                self.forget_number();
-                return Err(error);
-            }
-        };
+    /// Saves in memory on all ranks.
+    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<(), Error> {
+        let saved = self.tiers.save_in_memory(manifest, &self.regions.source(files));
+        // Where ranks cannot talk, the others may have heard that all have theirs, and count on this rank's part.
+        let slot =
+            told_on_all(self.ranks.all_or_none(saved))?.inspect_err(|_| self.tiers.forget_number(self.run.number))?;
         if let Some(Err(error)) = self.tiers.memory.as_mut().map(|memory| memory.complete(slot)) {
-            self.note(format!("generation {} is not marked as complete: {error}", self.run.number));
+            self.journal.note(format!("generation {} is not marked as complete: {error}", self.run.number));
         }
-        self.hand_over(slot)?;
-        Ok(slot)
+        self.hand_over(slot)
     }
 
-    /// Lets what is in a slot, taken at `begun`, go on to the durable tier in the background.
-    fn start_drain(&mut self, slot: SlotId, situation: &Situation, begun: Instant) -> Result<(), Error> {
-        let generation = self.tiers.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
-        let generation = generation.map(|(_, manifest)| manifest.generation);
-        let content = generation.ok_or_else(gone).and_then(|generation| self.in_memory(generation));
-        let content = self.ranks.all_or_none(content)?;
-        let left = self.spend(situation);
+    /// Lets what is in memory, taken at `begun`, go on to the durable tier in the background.
+    fn start_drain(&mut self, generation: GenerationId, situation: &Situation, begun: Instant) -> Result<(), Error> {
+        let content = self.ranks.all_or_none(self.tiers.content_of(generation))?;
+        let left = self.schedule.spend(situation);
         if let Some(durable) = &mut self.tiers.durable {
             durable.drain = Some(Drain::start(&durable.tier, content, begun, left));
         }
         Ok(())
     }
 
-    /// A generation that is in memory, for whoever writes it elsewhere.
-    pub(super) fn in_memory(&mut self, generation: GenerationId) -> Result<Content, Error> {
-        let memory = self.tiers.memory.as_mut().ok_or_else(gone)?;
-        let slot = memory.slot_of(generation).ok_or_else(gone)?;
-        memory.part(slot).map(Content::Slot)
-    }
-
     /// Begins to copy the generation that the shared directory is to get: from the SSD when it is there, so that memory
     /// is free again, else from memory. That it fails is a notice.
     fn share(&mut self, waits_for_ssd: bool) -> Result<(), Error> {
-        let is_on_its_way = self.tiers.durable.as_ref().is_some_and(|durable| durable.drain.is_some());
-        if waits_for_ssd && is_on_its_way {
+        if waits_for_ssd && self.tiers.is_on_its_way(Which::Durable) {
             return Ok(());
         }
         let Some((generation, taken)) = self.tiers.to_share.take() else { return Ok(()) };
-        let content = self.content_to_share(generation);
-        let content = match self.ranks.all_or_none(content) {
+        let content = self.tiers.content_to_share(generation);
+        let content = match told_on_all(self.ranks.all_or_none(content))? {
             Ok(content) => content,
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
-                self.note(not_there(Tier::Shared, generation, &error));
+                self.journal.note(not_there(Tier::Shared, generation, &error));
                 return Ok(());
             }
         };
@@ -178,61 +199,18 @@ impl Checkpointer {
         Ok(())
     }
 
-    fn content_to_share(&mut self, generation: GenerationId) -> Result<Content, Error> {
-        let rank = self.ranks.rank();
-        let (Some(durable), Some(shared)) = (&self.tiers.durable, &self.tiers.shared) else { return Err(gone()) };
-        let wants_parity = shared.tier.protection() != Protection::Checked;
-        let part = durable.tier.part(generation, rank);
-        match part {
-            // What the SSD has without parity, memory may still have with it.
-            Ok(part) if wants_parity && part.manifest.protection == Protection::Checked => {
-                self.in_memory(generation).or(Ok(Content::Part(part)))
-            }
-            Ok(part) => Ok(Content::Part(part)),
-            Err(_) => self.in_memory(generation),
-        }
-    }
-
     /// Gives the new checkpoint to the partner as well, or has the ranks compute parity of it. That it fails is a notice:
     /// the checkpoint itself is taken.
     fn hand_over(&mut self, slot: SlotId) -> Result<(), Error> {
         if !self.redundancy.is_any() {
             return Ok(());
         }
-        let image = self.image_in(slot);
-        let kept = self.redundancy.keep(&self.ranks, image);
-        match kept {
-            Ok(()) => Ok(()),
-            Err(Error::Group { why }) => Err(Error::Group { why }),
-            Err(error) => {
-                let what = self.redundancy.missing();
-                self.note(format!("generation {} has {what}: {error}", self.run.number));
-                Ok(())
-            }
+        let image = self.tiers.image_in(slot);
+        if let Err(error) = told_on_all(self.redundancy.keep(&self.ranks, image))? {
+            let what = self.redundancy.missing();
+            self.journal.note(format!("generation {} has {what}: {error}", self.run.number));
         }
-    }
-
-    /// The image in a slot, and what it is.
-    fn image_in(&mut self, slot: SlotId) -> Result<(Manifest, SlotImage), Error> {
-        let memory = self.tiers.memory.as_mut().ok_or_else(gone)?;
-        let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
-        Ok((manifest.ok_or_else(gone)?, memory.image(slot)?))
-    }
-
-    fn save_own_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {
-        let no_tier = || Error::Option { option: "memory", why: "there is no such tier".into() };
-        let memory = self.tiers.memory.as_mut().ok_or_else(no_tier)?;
-        memory.save(manifest, &self.regions.source(files), &mut |_| {})
-    }
-
-    /// Forgets the generation that failed, where this rank has it.
-    fn forget_number(&mut self) {
-        if let Some(memory) = &mut self.tiers.memory {
-            let slot = memory.manifests().find(|(_, manifest)| manifest.generation.number == self.run.number);
-            if let Some(slot) = slot.map(|(slot, _)| slot) {
-                let _ = memory.forget(slot);
-            }
-        }
+        Ok(())
     }
 
     fn save_durable(
@@ -242,19 +220,18 @@ impl Checkpointer {
         situation: &Situation,
         begun: Instant,
     ) -> Result<(), Error> {
-        let left = self.spend(situation);
+        let left = self.schedule.spend(situation);
         let Some(durable) = &mut self.tiers.durable else {
             return Err(Error::Option { option: "durable", why: "there is no such tier".into() });
         };
         let unkept = left.and_then(|left| durable.tier.keep_budget(&left).err());
         let written = durable.tier.write_source(manifest, &self.regions.source(files));
-        let written = self.ranks.all_or_none(written).and_then(|bytes| {
-            drain::commit(&self.ranks, &durable.tier, durable.kind, manifest.generation, &self.nodes).map(|()| bytes)
-        });
-        let bytes = match written {
+        let written = self.ranks.all_or_none(written);
+        let written =
+            written.and_then(|bytes| durable.commit(&self.ranks, &self.nodes, manifest.generation).map(|()| bytes));
+        // As in memory: where ranks cannot talk, it may be complete.
+        let bytes = match told_on_all(written)? {
             Ok(bytes) => bytes,
-            // As in memory: it may be complete.
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
                 durable.tier.abandon(manifest.generation, manifest.rank);
                 durable.failed();
@@ -266,6 +243,13 @@ impl Checkpointer {
         self.note_unkept(unkept);
         self.write_durable(Which::Durable);
         Ok(())
+    }
+
+    /// Writes down that a checkpoint is complete in one of the durable tiers, once in a run.
+    fn write_durable(&mut self, which: Which) {
+        let Some(target) = self.tiers.target_mut(which).filter(|target| !target.is_noted) else { return };
+        target.is_noted = true;
+        self.journal.notes(self.nodes.write_durable(target.kind, target.tier.directory(), self.run.epoch));
     }
 
     /// Waits for what is on its way on any rank, and takes note that it has arrived.
@@ -285,10 +269,9 @@ impl Checkpointer {
         let outcome = drain.outcome(&self.ranks, medium);
         target.saw_free_bytes(drain.free_bytes());
         let (kind, generation, unkept) = (target.kind, drain.generation(), drain.take_unkept());
-        let committed = outcome.and_then(|written| {
-            drain::commit(&self.ranks, &target.tier, kind, generation, &self.nodes).map(|()| written)
-        });
-        let failed = match committed {
+        let committed =
+            outcome.and_then(|written| target.commit(&self.ranks, &self.nodes, generation).map(|()| written));
+        let failed = match told_on_all(committed)? {
             Ok((written, [all_bytes, worst])) => {
                 target.worked();
                 target.told(worst);
@@ -300,15 +283,14 @@ impl Checkpointer {
                 self.note_arrival(kind, &drain, written, all_bytes);
                 None
             }
-            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
                 target.tier.abandon(generation, self.ranks.rank());
                 let again = target.failed();
                 if which == Which::Durable {
                     self.schedule.course.failed();
                 }
-                self.record_failed_drain(kind, generation, &error);
-                self.note(format!("{}; {again}", not_there(kind, generation, &error)));
+                self.journal.not_durable(kind, generation, &error.to_string());
+                self.journal.note(format!("{}; {again}", not_there(kind, generation, &error)));
                 Some(error)
             }
         };
@@ -327,14 +309,17 @@ impl Checkpointer {
         let is_durable = target.and_then(Target::is_durable);
         let is_known = is_durable.is_some();
         match &volatile {
-            None => self.record_drain(kind, drain, size_bytes, is_durable),
-            Some(why) => self.record_not_durable(kind, drain.generation(), why),
+            None => {
+                let age_s = (self.schedule.now_s() - drain.began_s(self.schedule.began)).max(0.0);
+                self.journal.arrived(kind, drain.generation(), [age_s, took_s], size_bytes, is_durable);
+            }
+            Some(why) => self.journal.not_durable(kind, drain.generation(), why),
         }
         let healed = match written.healed_pages {
             0 => String::new(),
             pages => format!("; {pages} of its pages had gone bad before and were repaired on the way"),
         };
-        self.note(match (kind, volatile) {
+        self.journal.note(match (kind, volatile) {
             (_, Some(why)) => format!("generation {number} is written, after {took_s:.1} s; {why}{healed}"),
             (Tier::Memory | Tier::Durable, None) if !is_known => {
                 format!("generation {number} is {place}, after {took_s:.1} s: whether it survives a loss of power is not known{healed}")
@@ -355,8 +340,4 @@ fn not_there(kind: Tier, generation: GenerationId, error: &Error) -> String {
         Tier::Memory | Tier::Durable => format!("generation {number} did not become durable: {error}"),
         Tier::Shared => format!("generation {number} did not get to the shared directory: {error}"),
     }
-}
-
-fn gone() -> Error {
-    Error::Option { option: "slot", why: "the checkpoint is gone".into() }
 }

@@ -7,7 +7,7 @@
 //!
 //! Only the time is made up. What is known at each decision is remembered by the code that a session remembers it by, and
 //! as late: a cost when it was met once, a copy on the SSD at the first call that finds it written
-//! (`session::rehearsed` holds one against the other).
+//! (`session::tests::rehearsed` holds one against the other).
 
 mod rooms;
 mod stepping;

@@ -9,11 +9,13 @@
 //! A reader takes every line for hostile: what is too long, cut or something else is skipped and counted.
 
 mod answers;
+mod claims;
 mod read;
 mod record;
 mod tail;
 mod write;
 
+pub(crate) use claims::{Claim, Claims, claims, is_strange};
 pub use read::{Followed, History, read, read_of};
 pub use tail::Skipped;
 pub(super) use write::Journal;

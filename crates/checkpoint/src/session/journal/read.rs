@@ -184,9 +184,9 @@ fn parse(line: &[u8]) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::tests::{decision, journal, numbers, tier};
-    use super::super::{Answered, Decided, LIMITS};
     use super::*;
+    use crate::session::journal::tests::{decision, journal, numbers, tier};
+    use crate::session::journal::{Answered, Decided, LIMITS};
     use std::fs;
     use surefoot_random::Random;
 

@@ -1,75 +1,51 @@
 //! What a session writes down.
 
-use super::{Answered, Decided, JournalEvent, REASONS_MAX};
+use super::{Answered, Decided, Journal, JournalEvent, REASONS_MAX};
 use crate::Error;
+use crate::config::Config;
 use crate::controller::{Decision, Place, Policy, Situation};
 use crate::generation::GenerationId;
-use crate::session::tiers::drain::Drain;
-use crate::session::{Checkpointer, Restored, Saved};
-use crate::settings::{self, Told};
+use crate::session::outcomes::{Restored, Saved};
 use std::fs;
-use std::path::Path;
 use surefoot_model::{CheckpointTier as Tier, RestartOutcome};
 
 /// Characters of one sentence that are kept.
 const SENTENCE_CHARACTERS_MAX: usize = 300;
 
-impl Checkpointer {
-    /// Lines of the journal that could not be written: what the page then does not know. No checkpoint depends on it.
-    pub fn journal_lost_count(&self) -> u64 {
-        self.journal.lost_count()
-    }
-
-    /// Leaves the settings with which this job was opened beside its journal and in its other tiers, so that one leads to the others. No
-    /// checkpoint depends on it: that it could not be written is a notice. A session that only reads leaves those of the job's last run there.
-    pub fn publish_settings(&mut self, settings: Vec<Told>) {
-        if !self.run.is_used {
-            self.settings = Some(settings);
-            return;
-        }
-        let Some(first) = self.journal.directory().map(Path::to_owned) else { return };
-        let opened = self.tiers.targets().filter(|target| target.tier.fault().is_none());
-        let others = opened.map(|target| target.tier.directory().to_owned()).filter(|path| *path != first);
-        for directory in std::iter::once(first.clone()).chain(others).collect::<Vec<_>>() {
-            if let Err(error) = settings::publish(&directory, &settings) {
-                self.note(format!("{}: the settings could not be left there: {error}", directory.display()));
-            }
-        }
-    }
-
-    pub(in super::super) fn record_opening(&mut self) {
-        let policy = self.schedule.controller.policy().word();
-        let shared = self.config.shared.as_ref().map(|shared| &shared.directory);
+impl Journal {
+    /// Writes down that the session begins, and has each file of the journal begin with that.
+    pub fn opened(&mut self, config: &Config, ranks: u32, weakness: Option<&str>) {
+        let shared = config.shared.as_ref().map(|shared| &shared.directory);
         // As the kernel calls it, whatever links lead there.
         let shared = shared.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let opened = |is_repeated: bool| JournalEvent::Opened {
-            job: self.config.job.clone(),
-            ranks: self.ranks.size(),
-            policy: policy.to_owned(),
+            job: config.job.clone(),
+            ranks,
+            policy: config.policy.word().to_owned(),
             shared: shared.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
-            weakness: Some(self.weakness.as_deref().map(sentence).unwrap_or_default()),
+            weakness: Some(weakness.map(sentence).unwrap_or_default()),
             is_repeated,
         };
-        let (first, repeated) = (opened(false), opened(true));
-        self.journal.append(first);
-        self.journal.opening = Some(repeated);
+        self.append(opened(false));
+        self.opening = Some(opened(true));
     }
 
     /// Writes down a decision whose checkpoint was taken, or failed.
-    pub(in super::super) fn record_decision(
+    pub fn decided(
         &mut self,
+        policy: &Policy,
         decision: &Decision,
         situation: &Situation,
         taken: &Result<Saved, Error>,
     ) {
-        if self.journal.directory().is_none() {
+        if self.directory().is_none() {
             return;
         }
         let place = place_word(decision.place);
-        self.journal.answers.decided();
-        let count = self.journal.decided.entry(place.clone()).or_default();
+        self.answers.decided();
+        let count = self.decided.entry(place.clone()).or_default();
         *count = count.saturating_add(1);
-        let (staleness_max_s, granted_share) = match self.schedule.controller.policy() {
+        let (staleness_max_s, granted_share) = match policy {
             Policy::Surefoot(policy) => (Some(policy.staleness_max_s), policy.granted_share),
             Policy::Paper(_) | Policy::Fixed(_) => (None, 1.0),
         };
@@ -91,18 +67,18 @@ impl Checkpointer {
             budget_bytes_per_s: drive.and_then(|drive| plain(drive.bearable_bytes_per_s(granted_share))),
             endurance_left_bytes: drive
                 .and_then(|drive| plain((granted_share * drive.rated_bytes - drive.written_bytes).max(0.0))),
-            decided: self.journal.decided.clone(),
+            decided: self.decided.clone(),
         };
-        self.journal.append(JournalEvent::Decision(Box::new(decided)));
+        self.append(JournalEvent::Decision(Box::new(decided)));
     }
 
     /// Writes down what the job was told when it asked, if that is another answer than the last time.
-    pub(in super::super) fn record_answer(&mut self, decision: &Decision, situation: &Situation) {
-        if self.journal.directory().is_none() {
+    pub fn answered(&mut self, decision: &Decision, situation: &Situation) {
+        if self.directory().is_none() {
             return;
         }
-        let Some(asked_count) = self.journal.answers.note(decision, situation.now_s) else { return };
-        self.journal.append(JournalEvent::Asked(Box::new(Answered {
+        let Some(asked_count) = self.answers.note(decision, situation.now_s) else { return };
+        self.append(JournalEvent::Asked(Box::new(Answered {
             place: place_word(decision.place),
             reasons: sentences(&decision.reasons),
             asked_count,
@@ -113,36 +89,37 @@ impl Checkpointer {
 
     /// Writes down that a checkpoint came to a durable tier, which is not durable where its medium is not known; bytes of all
     /// ranks.
-    pub(in super::super) fn record_drain(&mut self, kind: Tier, drain: &Drain, bytes: u64, is_durable: Option<bool>) {
-        let (generation, took_s) = (drain.generation().number, drain.took_s());
-        let age_s = (self.schedule.now_s() - drain.began_s(self.schedule.began)).max(0.0);
-        let tier = kind.as_str().to_owned();
-        self.journal.append(JournalEvent::Durable { tier, generation, age_s, took_s, bytes, is_durable });
+    pub fn arrived(
+        &mut self,
+        kind: Tier,
+        generation: GenerationId,
+        [age_s, took_s]: [f64; 2],
+        bytes: u64,
+        is_durable: Option<bool>,
+    ) {
+        let (tier, generation) = (kind.as_str().to_owned(), generation.number);
+        self.append(JournalEvent::Durable { tier, generation, age_s, took_s, bytes, is_durable });
     }
 
-    /// Writes down that one did not.
-    pub(in super::super) fn record_failed_drain(&mut self, kind: Tier, generation: GenerationId, error: &Error) {
-        self.record_not_durable(kind, generation, &error.to_string());
-    }
-
-    /// As [`Checkpointer::record_failed_drain`], in words.
-    pub(in super::super) fn record_not_durable(&mut self, kind: Tier, generation: GenerationId, why: &str) {
+    /// Writes down that one did not, and why.
+    pub fn not_durable(&mut self, kind: Tier, generation: GenerationId, why: &str) {
         let (tier, why) = (kind.as_str().to_owned(), sentence(why));
-        self.journal.append(JournalEvent::NotDurable { tier, generation: generation.number, why });
+        self.append(JournalEvent::NotDurable { tier, generation: generation.number, why });
     }
 
-    pub(in super::super) fn record_restart(&mut self, restored: &Result<Option<Restored>, Error>) {
+    /// Writes down what a restart came back to; `read_from` is what this rank read last, and where.
+    pub fn restarted(&mut self, restored: &Result<Option<Restored>, Error>, read_from: Option<(Tier, GenerationId)>) {
         let mut tier = None;
         let (generation, outcome, report) = match restored {
             Ok(Some(restored)) => {
-                let read = self.run.read_from.filter(|(_, generation)| *generation == restored.generation);
+                let read = read_from.filter(|(_, generation)| *generation == restored.generation);
                 tier = read.map(|(kind, _)| kind.as_str().to_owned());
                 (Some(restored.generation.number), RestartOutcome::Restored, sentence(&restored.report))
             }
             Ok(None) => (None, RestartOutcome::NoCheckpoint, "there was no checkpoint".to_owned()),
             Err(error) => (None, RestartOutcome::Failed, sentence(&error.to_string())),
         };
-        self.journal.append(JournalEvent::Restart { generation, report, outcome: Some(outcome), tier });
+        self.append(JournalEvent::Restart { generation, report, outcome: Some(outcome), tier });
     }
 }
 
@@ -166,9 +143,10 @@ fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::{JOURNAL_NAME, read};
     use super::*;
     use crate::controller::Surefoot;
+    use crate::session::Checkpointer;
+    use crate::session::journal::{JOURNAL_NAME, read};
     use crate::{Alone, Config};
 
     #[test]
@@ -238,7 +216,7 @@ mod tests {
         // The next other answer says how often it was asked since.
         let other = Decision { place: Place::Both, reasons: vec!["another reason".into()], is_refused: false };
         let situation = job.schedule.asked.pop().unwrap();
-        job.record_answer(&other, &situation);
+        job.journal.answered(&other, &situation);
         let found = read(&directory, usize::MAX).unwrap().unwrap();
         let JournalEvent::Asked(last) = &found.entries.last().unwrap().event else { panic!("{found:#?}") };
         assert_eq!((last.place.as_str(), last.asked_count), ("memory_and_ssd", 3_000));

@@ -16,7 +16,7 @@ use surefoot_journal::{Rotating, Writer};
 const NOTICES_MAX: usize = 100;
 
 /// Writes the journal of one session; does nothing on other ranks than the first. The notices are each rank's own.
-pub(in super::super) struct Journal {
+pub struct Journal {
     /// `None` on other ranks, and once it is closed.
     pub(super) file: Option<Rotating>,
     pub(super) decided: BTreeMap<String, u64>,
@@ -29,13 +29,8 @@ pub(in super::super) struct Journal {
 
 impl Journal {
     /// The journal of this rank; the job's directories are there already.
-    pub(in super::super) fn new(config: &Config, rank: u32) -> Self {
-        let directories = [
-            config.memory.as_ref().map(|memory| &memory.directory),
-            config.durable.as_ref().map(|durable| &durable.directory),
-            config.shared.as_ref().map(|shared| &shared.directory),
-        ];
-        let base = directories.into_iter().flatten().next().filter(|_| rank == 0);
+    pub fn new(config: &Config, rank: u32) -> Self {
+        let base = config.directories().next().filter(|_| rank == 0);
         Journal {
             file: base.map(|base| Rotating::new(base.join(&config.job), JOURNAL_NAME, OLDER_NAME, LIMITS)),
             decided: BTreeMap::new(),
@@ -46,30 +41,35 @@ impl Journal {
     }
 
     /// Keeps a line for the program; of too many the oldest go.
-    pub(in super::super) fn note(&mut self, text: String) {
+    pub fn note(&mut self, text: String) {
         if self.notices.len() == NOTICES_MAX {
             self.notices.remove(0);
         }
         self.notices.push(text);
     }
 
+    /// As [`Journal::note`], of each.
+    pub fn notes(&mut self, texts: impl IntoIterator<Item = String>) {
+        texts.into_iter().for_each(|text| self.note(text));
+    }
+
     /// Lines that the program was not told yet.
-    pub(in super::super) fn take_notices(&mut self) -> Vec<String> {
+    pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
 
     /// Writes nothing more.
-    pub(in super::super) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.file = None;
     }
 
     /// Where the journal is; `None` on other ranks, and once it is closed.
-    pub(super) fn directory(&self) -> Option<&Path> {
+    pub fn directory(&self) -> Option<&Path> {
         self.file.as_ref().map(Rotating::directory)
     }
 
     /// Lines that could not be written.
-    pub(super) fn lost_count(&self) -> u64 {
+    pub fn lost_count(&self) -> u64 {
         self.file.as_ref().map_or(0, Rotating::lost_count)
     }
 
@@ -92,11 +92,20 @@ pub(crate) fn note_removal(job_directory: &Path, owner: u32, tiers: &[String]) -
     if directory.owner() != owner {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
     }
-    let file = match surefoot_foreign::hold_in(directory.as_file(), OsStr::new(JOURNAL_NAME)).and_then(Held::regular) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+    let held = |name: &str| surefoot_foreign::hold_in(directory.as_file(), OsStr::new(name)).and_then(Held::regular);
+    let is_absent = |name: &str| held(name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let file = match held(JOURNAL_NAME) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match is_absent(OLDER_NAME) {
+            true => return Ok(()),
+            // It was full, and the next session begins a new one; until then there is none to write to.
+            false => return Err(io::Error::new(io::ErrorKind::NotFound, "there is only its older file")),
+        },
         found => found?.of_user(owner)?.of_one_name()?.open_to_write()?,
     };
     let mut writer = Writer::reopen(&file, LIMITS)?;
+    if tiers.is_empty() {
+        return Err(io::Error::other("which tier was removed is not known"));
+    }
     for tier in tiers {
         let event = JournalEvent::Removed { tier: tier.clone(), uid: crate::tier::effective_user() };
         let entry = Entry { realtime_ns: clock::realtime_ns(), lost_count: 0, event };
@@ -108,10 +117,10 @@ pub(crate) fn note_removal(job_directory: &Path, owner: u32, tiers: &[String]) -
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::JOURNAL_BYTES_MAX;
-    use super::super::read;
-    use super::super::tests::{decision, journal, numbers, opened, tier};
     use super::*;
+    use crate::session::journal::JOURNAL_BYTES_MAX;
+    use crate::session::journal::read;
+    use crate::session::journal::tests::{decision, journal, numbers, opened, tier};
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -1,19 +1,14 @@
 //! Ranks and the nodes that they run on. A rank need not run where it ran when it saved: another order of the nodes, a spare
 //! one among them, or fewer ranks on each, and its part lies in the memory or on the drive of a node on which others run now.
 //!
-//! So before a restart each rank says in one short message what it reaches, of all ranks (`inventory`); a part that is not
-//! where its rank runs is proved by a rank that reaches it and read from there (`fetch`), as is what parity is rebuilt from.
-//! What lies on no node of the job is not lost silently: each tier keeps a small file that says on which nodes the runs of the
-//! job saved (`placement`), and a restart that finds nothing whole names these nodes and refuses.
+//! Which parts are within reach all the same is in the module `reach`. What lies on no node of the job is not lost silently:
+//! each tier keeps a small file that says on which nodes the runs of the job saved (`placement`), and a restart that finds
+//! nothing whole names these nodes and refuses.
 
-mod fetch;
-mod inventory;
 mod placement;
 #[cfg(test)]
 mod tests;
 
-pub(super) use fetch::{Held, Wanted};
-pub(super) use inventory::Inventory;
 pub(crate) use placement::{WasComplete, may_be_placement, ranks_here, was_complete};
 
 use crate::Error;
@@ -24,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use surefoot_model::CheckpointTier as Tier;
 
 /// The longest name of a node that is told and written down.
 const NAME_BYTES_MAX: usize = 64;
@@ -70,10 +66,14 @@ pub(super) struct Nodes {
     all: Vec<Host>,
     /// The number of each rank's node, from 0 in the order of their first ranks.
     of_ranks: Vec<u32>,
+    /// This rank.
+    own: u32,
     /// Whether this rank is the first of those whose checkpoints lie in the same directory: in memory, and on the SSD. Ranks
     /// of one node need not have the same ones, as in containers, or with a drive for each.
-    pub(super) is_first_in_memory: bool,
-    pub(super) is_first_on_ssd: bool,
+    is_first_in_memory: bool,
+    is_first_on_ssd: bool,
+    /// What is written down of this run beside its checkpoints.
+    written: placement::WrittenDown,
     /// Directories on SSDs that ranks have, of all nodes.
     pub(super) ssd_count: usize,
     /// Ranks on this one's.
@@ -95,7 +95,7 @@ impl Nodes {
         let [memory, ssd] = places.map(|directory| directory.map_or([0; PLACE_BYTES], |directory| place(directory)));
         let all = ranks.gather_all(&[&memory, &ssd, id.as_bytes(), &[0], &name.as_bytes()[..end]].concat())?;
         let mut numbers: BTreeMap<&[u8], u32> = BTreeMap::new();
-        let mut nodes = Nodes::default();
+        let mut nodes = Nodes { own: ranks.rank(), ..Nodes::default() };
         let (mut in_memory, mut on_ssds) = (Vec::new(), Vec::new());
         for message in &all {
             let short = || Error::Group { why: "a rank said where it runs in a way that cannot be read".into() };
@@ -110,7 +110,7 @@ impl Nodes {
             in_memory.push((number, places[..PLACE_BYTES].to_vec()));
             on_ssds.push((number, places[PLACE_BYTES..].to_vec()));
         }
-        let own = ranks.rank() as usize;
+        let own = nodes.own as usize;
         let is_first = |of: &[(u32, Vec<u8>)]| of.iter().position(|place| Some(place) == of.get(own)) == Some(own);
         (nodes.is_first_in_memory, nodes.is_first_on_ssd) = (is_first(&in_memory), is_first(&on_ssds));
         nodes.ssd_count = on_ssds.iter().collect::<BTreeSet<_>>().len();
@@ -119,9 +119,23 @@ impl Nodes {
         Ok(nodes)
     }
 
+    /// Whether this rank is the first of those whose checkpoints lie in the same directory of a tier.
+    pub(super) fn is_first_at(&self, tier: Tier) -> bool {
+        match tier {
+            Tier::Memory => self.is_first_in_memory,
+            Tier::Durable => self.is_first_on_ssd,
+            Tier::Shared => self.own == 0,
+        }
+    }
+
     /// Whether there are several.
     pub(super) fn are_several(&self) -> bool {
         self.all.len() > 1
+    }
+
+    /// What people call this rank's node.
+    fn own_name(&self) -> &str {
+        self.name_of(self.own)
     }
 
     /// What people call the node of a rank.

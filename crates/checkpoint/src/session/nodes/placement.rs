@@ -1,11 +1,10 @@
 //! On which nodes the runs of a job saved: a small file beside the checkpoints of each tier, written once by each run. Who
 //! finds a checkpoint of which parts are missing, or in a shared directory nothing but this file, can say where they lie.
 
-use super::{Host, Inventory, Nodes};
-use crate::generation::{frame, framed_bytes, framing};
-use crate::session::resized::Key;
-use crate::session::tiers::Which;
-use crate::session::{Checkpointer, clock};
+use super::{Host, Nodes};
+use crate::generation::{Age, Key, frame, framed_bytes, framing};
+use crate::session::clock;
+use crate::session::ranks::Ranks;
 use crate::tier::{NODES, NODES_NEW};
 use crate::{Disk, Error, Storage, StoredFile};
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use surefoot_foreign::said;
 use surefoot_heal::framing::Framing;
+use surefoot_model::CheckpointTier as Tier;
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"SFNODE01";
@@ -40,15 +40,6 @@ pub(super) struct Placement {
     /// The same of the memory beside whose slots this lies.
     #[serde(default)]
     is_in_memory: Option<bool>,
-}
-
-/// What a file in a tier says of a run: was anything there that should still be?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    /// A checkpoint was in the memory of this node, and the file beside it is not lost with it.
-    InMemory,
-    /// A checkpoint was complete here, or one may have been.
-    Durable,
 }
 
 impl Placement {
@@ -202,79 +193,61 @@ pub(crate) fn was_complete(file: &dyn StoredFile, after_epoch: u64) -> Result<Wa
     Ok(WasComplete { in_memory, durable: later().any(|run| run.is_durable == Some(true)) })
 }
 
-impl Checkpointer {
-    /// The job's directory in memory; whether this rank is the first of those that see it.
-    fn memory_directory(&self) -> Option<(PathBuf, bool)> {
-        let memory = self.config.memory.as_ref()?;
-        Some((memory.directory.join(&self.config.job), self.nodes.is_first_in_memory))
-    }
+/// What is written down of this run already: where it runs, and that a checkpoint of it is complete in memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WrittenDown {
+    is_placed: bool,
+    is_in_memory: bool,
+}
 
-    /// The job's directories in all tiers; whether this rank is the first of those that see it.
-    fn job_directories(&self) -> Vec<(PathBuf, bool)> {
-        let memory = self.memory_directory().into_iter();
-        let durable = self.tiers.targets().map(|target| {
-            let is_first = if target.is_shared() { self.ranks.rank() == 0 } else { self.nodes.is_first_on_ssd };
-            (target.tier.directory().to_owned(), is_first)
-        });
-        memory.chain(durable).collect()
-    }
+/// The generations of which a rank finds no part, each with the stretches of its ranks whose parts are missing.
+type Missing = Vec<(Key, Vec<(u32, u32)>)>;
 
+/// Where the ranks of a job save: its directory in each tier, as one rank sees them.
+type Directories = [(Tier, PathBuf)];
+
+impl Nodes {
     /// Writes down on which nodes this run saves, after its first checkpoint: once on each node, and in the shared
-    /// directory; and, once, that one is complete in memory. That it fails is a notice. Not collective.
-    pub(in super::super) fn write_placement(&mut self, is_in_memory: bool) {
-        let is_written = std::mem::replace(&mut self.run.is_placement_written, true);
-        let is_new_in_memory = is_in_memory && !std::mem::replace(&mut self.run.is_memory_noted, true);
-        if is_written && !is_new_in_memory {
-            return;
+    /// directory; and, once, that one is complete in memory. Returns a notice where that fails. Not collective.
+    pub fn write_placement(&mut self, directories: &Directories, epoch: u64, is_in_memory: bool) -> Vec<String> {
+        let is_placed = std::mem::replace(&mut self.written.is_placed, true);
+        let is_new_in_memory = is_in_memory && !std::mem::replace(&mut self.written.is_in_memory, true);
+        if is_placed && !is_new_in_memory {
+            return Vec::new();
         }
-        let rank = self.ranks.rank();
-        let memory = self.memory_directory();
-        let directories = if is_written { memory.iter().cloned().collect() } else { self.job_directories() };
-        for (directory, _) in directories.into_iter().filter(|(_, is_first)| *is_first) {
-            let is_memory = memory.as_ref().is_some_and(|(memory, _)| *memory == directory);
-            let placement = Placement::new(self.run.epoch, &self.nodes);
-            let placement = Placement { is_in_memory: Some(is_in_memory && is_memory), ..placement };
-            if let Err(why) = write_down(&directory, placement, rank) {
-                self.note(format!("on which nodes this job saves is not written down: {why}"));
-            }
-        }
+        let due = |tier: Tier| self.is_first_at(tier) && (tier == Tier::Memory || !is_placed);
+        let failed = directories.iter().filter(|(tier, _)| due(*tier)).filter_map(|(tier, directory)| {
+            let is_in_memory = Some(is_in_memory && *tier == Tier::Memory);
+            let placement = Placement { is_in_memory, ..Placement::new(epoch, self) };
+            let why = write_down(directory, placement, self.own).err()?;
+            Some(format!("on which nodes this job saves is not written down: {why}"))
+        });
+        failed.collect()
     }
 
-    /// Writes down that a checkpoint is complete in one of the durable tiers, once in a run: what is not there later was lost, and
-    /// not never written. That it fails is a notice. Not collective.
-    pub(in super::super) fn write_durable(&mut self, which: Which) {
-        let (rank, is_first_on_ssd) = (self.ranks.rank(), self.nodes.is_first_on_ssd);
-        let target = match which {
-            Which::Durable => &mut self.tiers.durable,
-            Which::Shared => &mut self.tiers.shared,
-        };
-        let Some(target) = target.as_mut().filter(|target| !target.is_noted) else { return };
-        target.is_noted = true;
-        if !(if target.is_shared() { rank == 0 } else { is_first_on_ssd }) {
-            return;
+    /// Writes down that a checkpoint is complete in a durable tier: what is not there later was lost, and not never written.
+    /// Returns a notice where that fails. Not collective.
+    pub fn write_durable(&self, tier: Tier, directory: &Path, epoch: u64) -> Option<String> {
+        if !self.is_first_at(tier) {
+            return None;
         }
-        let directory = target.tier.directory().to_owned();
-        let placement = Placement { is_durable: Some(true), ..Placement::new(self.run.epoch, &self.nodes) };
-        if let Err(why) = write_down(&directory, placement, rank) {
-            self.note(format!("that this job has durable checkpoints is not written down: {why}"));
-        }
+        let placement = Placement { is_durable: Some(true), ..Placement::new(epoch, self) };
+        let why = write_down(directory, placement, self.own).err()?;
+        Some(format!("that this job has durable checkpoints is not written down: {why}"))
     }
 
     /// What the files on all nodes say, the newest run first, and which of the files cannot be read. Collective.
-    fn placements(&self) -> Result<(Vec<Placement>, Vec<String>), Error> {
+    fn placements(&self, ranks: &Ranks, directories: &Directories) -> Result<(Vec<Placement>, Vec<String>), Error> {
         let (mut own, mut own_unreadable) = (Placements::default(), Vec::new());
         // The others that see a directory see the same file.
-        for (directory, _) in self.job_directories().into_iter().filter(|(_, is_first)| *is_first) {
-            match Placements::read(&directory) {
+        for (_, directory) in directories.iter().filter(|(tier, _)| self.is_first_at(*tier)) {
+            match Placements::read(directory) {
                 Ok(found) => found.runs.into_iter().for_each(|run| own.add(run)),
-                Err(why) => own_unreadable.push(format!("on {}, {why}", self.nodes.name_of(self.ranks.rank()))),
+                Err(why) => own_unreadable.push(format!("on {}, {why}", self.own_name())),
             }
         }
-        let group = |error: serde_json::Error| Error::Group { why: error.to_string() };
-        let text = serde_json::to_vec(&(own, own_unreadable)).map_err(group)?;
         let (mut all, mut all_unreadable) = (Placements::default(), Vec::new());
-        for text in self.ranks.gather_all(&text)? {
-            let (told, unreadable): (Placements, Vec<String>) = serde_json::from_slice(&text).map_err(group)?;
+        for (told, unreadable) in ranks.gather(&(own, own_unreadable))? {
             told.runs.into_iter().for_each(|run| all.add(run));
             all_unreadable.extend(unreadable);
         }
@@ -283,16 +256,19 @@ impl Checkpointer {
 
     /// For each generation that is not whole within reach, what is missing and where it lies. Collective; no words are
     /// exchanged where all are whole.
-    pub(in super::super) fn whereabouts(&self, inventory: &Inventory) -> Result<BTreeMap<Key, String>, Error> {
-        let seen = inventory.seen();
-        let missing: Vec<(Key, Vec<(u32, u32)>)> = seen.iter().map(|key| (*key, inventory.missing(key))).collect();
+    pub fn whereabouts(
+        &self,
+        ranks: &Ranks,
+        directories: &Directories,
+        missing: Missing,
+    ) -> Result<BTreeMap<Key, String>, Error> {
         if missing.iter().all(|(_, stretches)| stretches.is_empty()) {
             return Ok(BTreeMap::new());
         }
-        let (placements, unreadable) = self.placements()?;
+        let (placements, unreadable) = self.placements(ranks, directories)?;
         let of = |(key, stretches): (Key, Vec<(u32, u32)>)| {
             let placement = placements.iter().find(|placement| placement.epoch == key.epoch);
-            let lie = || match (where_they_lie(&stretches, placement, &self.nodes), placement) {
+            let lie = || match (where_they_lie(&stretches, placement, self), placement) {
                 (said, None) if !unreadable.is_empty() => format!("{said} ({})", named(&unreadable)),
                 (said, _) => said,
             };
@@ -302,86 +278,95 @@ impl Checkpointer {
     }
 
     /// Refuses to begin anew where a file says that checkpoints were beside it, of which nothing is found: somebody or something
-    /// took them and left the file. A boot takes both from memory, and what never became durable is no loss of a drive. Collective.
-    fn expect_nothing_lost(&self) -> Result<(), Error> {
-        let says = |(directory, kept): &(PathBuf, Kept)| {
+    /// took them and left the file. A boot takes both from memory, and what never became durable is no loss of a drive. What a
+    /// run kept that was completed may be gone: nobody goes on from there. Collective.
+    fn expect_nothing_lost(
+        &self,
+        ranks: &Ranks,
+        job: &str,
+        directories: &Directories,
+        completed: Age,
+    ) -> Result<(), Error> {
+        let says = |(tier, directory): &&(Tier, PathBuf)| {
             // One that cannot be read was refused before.
             let runs = Placements::read(directory).unwrap_or_default().runs;
-            // What a run kept that was completed may be gone: nobody goes on from there.
-            let mut later = runs.iter().filter(|run| run.epoch > self.run.completed.epoch);
-            match kept {
-                Kept::InMemory => later.next().is_some(),
-                Kept::Durable => later.any(|run| run.is_durable != Some(false)),
+            let mut later = runs.iter().filter(|run| run.epoch > completed.epoch);
+            match tier {
+                // A checkpoint was in the memory of this node, and the file beside it is not lost with it.
+                Tier::Memory => later.next().is_some(),
+                // One was complete here, or may have been.
+                Tier::Durable | Tier::Shared => later.any(|run| run.is_durable != Some(false)),
             }
         };
-        let memory = self.config.memory.iter().map(|of| (of.directory.join(&self.config.job), Kept::InMemory));
-        let durable = self.tiers.targets().map(|of| (of.tier.directory().to_owned(), Kept::Durable));
-        let lost: Vec<PathBuf> = memory.chain(durable).filter(says).map(|(directory, _)| directory).collect();
+        let lost: Vec<&PathBuf> = directories.iter().filter(says).map(|(_, directory)| directory).collect();
         let own = match lost.is_empty() {
             true => Ok(()),
             false => {
-                let names = |kind: &dyn Fn(&PathBuf) -> String| lost.iter().map(kind).collect::<Vec<_>>().join(" and ");
-                let shown = names(&|directory| directory.display().to_string());
-                let files = names(&|directory| directory.join(NODES).display().to_string());
-                let name = self.nodes.name_of(self.ranks.rank());
+                let (shown, files) = (joined(lost.iter().copied()), files_in(lost.iter().copied()));
+                let name = self.own_name();
                 Err(Error::NothingIntact {
                     why: format!(
-                        "job {:?} had checkpoints in {shown} on {name}, and none is left: move the directories back, or, to \
-                         start over, remove {files}",
-                        self.config.job
+                        "job {job:?} had checkpoints in {shown} on {name}, and none is left: move the directories back, or, to \
+                         start over, remove {files}"
                     ),
                 })
             }
         };
-        self.ranks.all_or_none(own).map_err(|error| match error {
+        ranks.all_or_none(own).map_err(|error| match error {
             Error::OtherRank { why, .. } => Error::NothingIntact { why },
             error => error,
         })
     }
 
-    /// Refuses to begin anew where a run saved on nodes that are not of this job: its checkpoints may be there. Collective.
-    pub(in super::super) fn expect_nothing_elsewhere(&mut self) -> Result<(), Error> {
-        let (placements, unreadable) = self.placements()?;
+    /// Refuses to begin anew where a run saved on nodes that are not of this job: its checkpoints may be there. Returns a notice
+    /// where they were in memory that is gone. `completed` is the age of the mark of a completed job. Collective.
+    pub fn expect_nothing_elsewhere(
+        &self,
+        ranks: &Ranks,
+        job: &str,
+        directories: &Directories,
+        completed: Age,
+    ) -> Result<Option<String>, Error> {
+        let (placements, unreadable) = self.placements(ranks, directories)?;
         if !unreadable.is_empty() {
             return Err(Error::NothingIntact {
                 why: format!(
-                    "no checkpoint of job {:?} is found, and whether there was one is not known: a file that says where it \
+                    "no checkpoint of job {job:?} is found, and whether there was one is not known: a file that says where it \
                      saved cannot be read. Move its checkpoints back or, to start over, remove that file: {}",
-                    self.config.job,
                     named(&unreadable)
                 ),
             });
         }
-        let Some(newest) = placements.first() else { return Ok(()) };
-        self.expect_nothing_lost()?;
-        let away: Vec<&str> = newest
-            .nodes
-            .iter()
-            .filter(|node| !self.nodes.has(node))
-            .map(|node| node.name.as_str())
-            .take(NAMED_MAX)
-            .collect();
+        let Some(newest) = placements.first() else { return Ok(None) };
+        self.expect_nothing_lost(ranks, job, directories, completed)?;
+        let away: Vec<&str> =
+            newest.nodes.iter().filter(|node| !self.has(node)).map(|node| node.name.as_str()).take(NAMED_MAX).collect();
         if away.is_empty() {
-            self.note(
+            return Ok(Some(
                 "this job saved in memory before, and its memory is gone, as after a boot or with a container; nothing of it \
                  was durable: the job starts over"
                     .into(),
-            );
-            return Ok(());
+            ));
         }
-        let files: Vec<String> =
-            self.job_directories().iter().map(|(directory, _)| directory.join(NODES).display().to_string()).collect();
         Err(Error::NothingIntact {
             why: format!(
-                "job {:?} saved checkpoints on {}, which {} of this run, and none can be reached: start it on the nodes where \
+                "job {job:?} saved checkpoints on {}, which {} of this run, and none can be reached: start it on the nodes where \
                  it ran, or, to start over, remove {}",
-                self.config.job,
                 away.join(", "),
                 if away.len() == 1 { "is no node" } else { "are no nodes" },
-                files.join(" and ")
+                files_in(directories.iter().map(|(_, directory)| directory))
             ),
         })
     }
+}
+
+fn joined(paths: impl Iterator<Item = impl AsRef<Path>>) -> String {
+    paths.map(|path| path.as_ref().display().to_string()).collect::<Vec<_>>().join(" and ")
+}
+
+/// The files of nodes in these directories.
+fn files_in<'a>(directories: impl Iterator<Item = &'a PathBuf>) -> String {
+    joined(directories.map(|directory| directory.join(NODES)))
 }
 
 /// Adds a run to the file in a directory. One that cannot be read is left as it is: it may say where earlier runs saved.
@@ -444,8 +429,8 @@ fn ranks(stretches: &[(u32, u32)]) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::NAME_BYTES_MAX;
     use super::*;
+    use crate::session::nodes::NAME_BYTES_MAX;
     use std::fs;
 
     fn nodes(names: &[&str], of_ranks: &[u32]) -> Nodes {

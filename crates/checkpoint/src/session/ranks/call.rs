@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// A call that all ranks make together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Call {
+pub enum Call {
     Open,
     Need,
     /// To where the policy says, or to the place that the program names.
@@ -59,22 +59,22 @@ impl Call {
     }
 
     /// The call of this name.
-    pub(in super::super) fn of(name: &str) -> Option<Call> {
+    pub fn of(name: &str) -> Option<Call> {
         CALLS.iter().find(|(known, _)| *known == name).map(|(_, call)| *call)
     }
 
     /// Whether the program may end after it: the other ranks are then to have its result first.
-    pub(in super::super) fn may_be_last(self) -> bool {
+    pub fn may_be_last(self) -> bool {
         matches!(self, Call::Finish | Call::Complete | Call::Discard)
     }
 
     /// Whether a session that made no other call has only read what is there.
-    pub(in super::super) fn only_reads(self) -> bool {
+    pub fn only_reads(self) -> bool {
         matches!(self, Call::Wait | Call::Finish | Call::OpenResized | Call::ReadResized)
     }
 
     /// Whether its first agreement is a decision, which says in itself what call it is of.
-    pub(in super::super) fn begins_with_decision(self) -> bool {
+    pub fn begins_with_decision(self) -> bool {
         matches!(self, Call::Need | Call::Save(_))
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn name_of(number: u64) -> String {
 
 /// Where a rank is. All ranks of an agreement have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(in super::super) struct Stamp {
+pub struct Stamp {
     /// Drawn by rank 0 at the opening: two jobs of one group are two sessions.
     pub(super) session: u64,
     /// The number of the call.
@@ -198,15 +198,21 @@ const PLACES_MAX: usize = 8;
 /// The most stretches of ranks that are named.
 const STRETCHES_MAX: usize = 8;
 
-/// `rank 3`, `ranks 0, 2-5`; in rising order.
-pub(in super::super) fn ranks_in_words(ranks: &[u32]) -> String {
+/// Ranks in rising order as stretches, the last one included.
+pub fn stretches<'a>(ranks: impl IntoIterator<Item = &'a u32>) -> Vec<(u32, u32)> {
     let mut stretches: Vec<(u32, u32)> = Vec::new();
     for &rank in ranks {
         match stretches.last_mut() {
-            Some((_, last)) if *last + 1 == rank => *last = rank,
+            Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
             _ => stretches.push((rank, rank)),
         }
     }
+    stretches
+}
+
+/// `rank 3`, `ranks 0, 2-5`; in rising order.
+pub fn ranks_in_words(ranks: &[u32]) -> String {
+    let stretches = stretches(ranks);
     let said = |&(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
     let mut text = stretches.iter().take(STRETCHES_MAX).map(said).collect::<Vec<_>>().join(", ");
     if stretches.len() > STRETCHES_MAX {

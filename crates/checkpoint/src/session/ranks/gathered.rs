@@ -9,7 +9,7 @@ use super::message::{Layout, cut};
 const SAID_BYTES: usize = 296;
 
 /// Which is true of any rank.
-pub(in super::super) mod flag {
+pub mod flag {
     /// A durable checkpoint is on its way.
     pub const IS_DRAINING: u64 = 1;
     /// There is no memory tier.
@@ -36,7 +36,7 @@ pub(in super::super) mod flag {
 
 /// What ranks of one node need and have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct OfNode {
+pub struct OfNode {
     /// Sums.
     pub size_bytes: u64,
     pub durable_needed_bytes: u64,
@@ -62,7 +62,7 @@ impl Default for OfNode {
 
 /// What is known of the drives: of those that are known the one that bears least, else the first node's.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(in super::super) struct OfDrives {
+pub struct OfDrives {
     pub node_count: u64,
     pub known_count: u64,
     /// The node's number.
@@ -75,7 +75,7 @@ pub(in super::super) struct OfDrives {
 
 /// What is known of all ranks so far.
 #[derive(Debug, Clone, PartialEq)]
-pub(in super::super) struct Gathered {
+pub struct Gathered {
     pub flags: u64,
     pub node: OfNode,
     /// The largest of all ranks, seconds: as the situation's.
@@ -139,7 +139,7 @@ impl Gathered {
     }
 
     /// Adds what other ranks know.
-    pub(in super::super) fn join(&mut self, other: Gathered) {
+    pub fn join(&mut self, other: Gathered) {
         self.flags |= other.flags;
         self.node.join(other.node);
         for (most, more) in self.seconds().into_iter().zip(other.clone().seconds()) {
@@ -163,7 +163,7 @@ impl Gathered {
     }
 
     /// Makes of what the ranks of a node need and have what counts for all.
-    pub(in super::super) fn close_node(&mut self) {
+    pub fn close_node(&mut self) {
         let node = std::mem::take(&mut self.node);
         self.node_size_bytes = node.size_bytes;
         self.node_durable_bytes = node.durable_bytes;
@@ -234,7 +234,7 @@ impl OfNode {
 }
 
 impl OfDrives {
-    pub(in super::super) fn join(&mut self, other: OfDrives) {
+    pub fn join(&mut self, other: OfDrives) {
         let counts =
             [self.node_count.saturating_add(other.node_count), self.known_count.saturating_add(other.known_count)];
         // A node that says nothing is none.

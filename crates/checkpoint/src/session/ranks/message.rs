@@ -24,7 +24,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"SUREFOOT");
 const WHY_BYTES: usize = 400;
 
 /// The length of a message, in this version and in every other one.
-pub(in super::super) const BYTES: usize = 1_776;
+pub const BYTES: usize = 1_776;
 
 /// This release, as a word: 16 bits for each of its numbers.
 fn release() -> u64 {
@@ -38,7 +38,7 @@ fn release_in_words(release: u64) -> String {
 
 /// Why not all ranks can go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct Failure {
+pub struct Failure {
     /// The first that failed.
     pub(super) rank: u32,
     pub(super) kind: FailureKind,
@@ -48,7 +48,7 @@ pub(in super::super) struct Failure {
 
 /// What a failure means for the ranks; the worst counts. In a message it is its place here, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) enum FailureKind {
+pub enum FailureKind {
     /// Something failed of which all know now.
     Failed,
     /// Ranks are at different places.
@@ -71,7 +71,7 @@ pub(super) struct Refused {
 
 /// The word of rank 0. The clocks of ranks differ by little, but decisions must not.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(in super::super) struct OfRoot {
+pub struct OfRoot {
     /// As the situation's.
     pub since_any_s: f64,
     /// As the situation's.
@@ -94,13 +94,13 @@ pub(in super::super) struct OfRoot {
 
 /// What one rank tells, or several together.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(in super::super) struct Message {
+pub struct Message {
     /// Who says so, and how many ranks it counts.
-    pub(in super::super) rank: u32,
-    pub(in super::super) size: u32,
+    pub rank: u32,
+    pub size: u32,
     /// Where it is.
-    pub(in super::super) stamp: Stamp,
-    pub(in super::super) failure: Option<Failure>,
+    pub stamp: Stamp,
+    pub failure: Option<Failure>,
     /// Added up over all ranks; what is too much stays at the highest number.
     pub sums: [u64; 2],
     /// The largest of all ranks.
@@ -113,7 +113,7 @@ pub(in super::super) struct Message {
 
 impl Message {
     /// Says that this rank failed.
-    pub(in super::super) fn fail(&mut self, rank: u32, reason: &str) {
+    pub fn fail(&mut self, rank: u32, reason: &str) {
         // Those that hear of it say themselves whose it is.
         let reason = reason.strip_prefix(&format!("rank {rank}: ")).unwrap_or(reason);
         self.join_failure(Some(Failure { rank, kind: FailureKind::Failed, why: cut(reason, WHY_BYTES) }));

@@ -20,17 +20,18 @@ mod settings;
 mod tests;
 mod tree;
 
-pub(super) use call::{Call, ranks_in_words};
+pub(super) use call::{Call, ranks_in_words, stretches};
 pub(super) use gathered::{Gathered, OfDrives, OfNode, flag};
 pub(super) use message::{BYTES, Message, OfRoot};
 pub(super) use settings::digest;
 pub(super) use tree::Tree;
 
 use crate::generation::{GenerationId, MANIFEST_LONG_BYTES_MAX, Manifest};
-use crate::session::nodes::Nodes;
 use crate::{Error, Group};
 use call::Stamp;
 use message::{FailureKind, Refused};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::cell::{Cell, RefCell};
 use tree::Turn;
 
@@ -109,9 +110,9 @@ impl Ranks {
         self.stamp.replace(Stamp { number: stamp.number + 1, ..stamp })
     }
 
-    /// From now on what is added up on a node is that of the ranks there.
-    pub(super) fn place(&mut self, nodes: &Nodes) {
-        self.tree = Tree::new(nodes.of_ranks(), self.rank());
+    /// From now on what is added up on a node is that of the ranks there; `of_ranks` has the number of each rank's node.
+    pub(super) fn place(&mut self, of_ranks: &[u32]) {
+        self.tree = Tree::new(of_ranks, self.rank());
     }
 
     #[cfg(test)]
@@ -143,6 +144,13 @@ impl Ranks {
             }
         }
         Ok(all)
+    }
+
+    /// As [`Ranks::gather_all`], of anything that can be written as JSON.
+    pub(super) fn gather<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>, Error> {
+        let unreadable = |error: serde_json::Error| Error::Group { why: error.to_string() };
+        let text = serde_json::to_vec(own).map_err(unreadable)?;
+        self.gather_all(&text)?.iter().map(|text| serde_json::from_slice(text).map_err(unreadable)).collect()
     }
 
     fn gather_raw(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
@@ -418,6 +426,17 @@ impl Tree {
         if self.is_first_of_node() {
             joined.gathered.close_node();
         }
+    }
+}
+
+/// Takes apart that ranks cannot talk, which ends a call, and that something failed, of which all ranks know.
+///
+/// # Errors
+/// [`Error::Group`].
+pub(super) fn told_on_all<T>(outcome: Result<T, Error>) -> Result<Result<T, Error>, Error> {
+    match outcome {
+        Err(Error::Group { why }) => Err(Error::Group { why }),
+        outcome => Ok(outcome),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::settings::{OF_POLICY, WHOLE_POLICY};
 use std::collections::BTreeMap;
 
 /// What must be the same on all ranks, by name.
-pub(in super::super) type ToBeEqual = Vec<(&'static str, String)>;
+pub type ToBeEqual = Vec<(&'static str, String)>;
 
 /// The most settings that a message names.
 const NAMED_MAX: usize = 4;
@@ -27,7 +27,7 @@ impl Ranks {
     /// # Errors
     /// On all ranks: the first one's own error; [`Error::Option`] with the settings that differ, their values, and the
     /// ranks that have each; [`Error::Group`].
-    pub(in super::super) fn agree_on_settings(&self, own: Result<ToBeEqual, Error>) -> Result<(), Error> {
+    pub fn agree_on_settings(&self, own: Result<ToBeEqual, Error>) -> Result<(), Error> {
         let digest = own.as_ref().map_or(0, |own| digest(&to_bytes(own)));
         let mut message = Message { mosts: [digest, !digest], ..Message::default() };
         if let Err(error) = &own {
@@ -121,7 +121,7 @@ fn pairs(bytes: &[u8]) -> impl Iterator<Item = (String, String)> + '_ {
 }
 
 /// FNV-1a with 64 bits: the same on every machine.
-pub(in super::super) fn digest(bytes: &[u8]) -> u64 {
+pub fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

@@ -27,18 +27,18 @@ pub(super) enum Turn {
 
 /// One rank's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct Tree {
+pub struct Tree {
     rank: u32,
     /// Rounds until each node's words are together, and all rounds.
     pub(super) node_rounds: u32,
-    pub(in super::super) rounds: u32,
+    pub rounds: u32,
     /// What this rank does, by round; in all others nothing.
     turns: Vec<(u32, Turn)>,
 }
 
 impl Tree {
     /// The place of a rank; `of_ranks` is the number of each rank's node, from 0 in the order of their first ranks.
-    pub(in super::super) fn new(of_ranks: &[u32], rank: u32) -> Self {
+    pub fn new(of_ranks: &[u32], rank: u32) -> Self {
         let mut nodes: Vec<Vec<u32>> = Vec::new();
         for (rank, &node) in (0..).zip(of_ranks) {
             if nodes.len() <= node as usize {
@@ -87,7 +87,7 @@ impl Tree {
     }
 
     /// Messages that this rank receives on the way up, and sends.
-    pub(in super::super) fn messages(&self) -> (usize, usize) {
+    pub fn messages(&self) -> (usize, usize) {
         let taken = self.turns.iter().filter(|(_, turn)| matches!(turn, Turn::From(_))).count();
         (taken, self.turns.len() - taken)
     }

@@ -1,22 +1,23 @@
 //! What survives a lost rank or node: a copy at a partner, or parity within a group. Neither says anything to other ranks
 //! than those.
 
-pub(in crate::session) mod parity;
-pub(in crate::session) mod partner;
+pub mod parity;
+pub mod partner;
 #[cfg(test)]
 mod tests;
 
 use crate::Error;
-use crate::config::Config;
+use crate::config::{Config, MemoryConfig};
 use crate::generation::{GenerationId, Manifest};
 use crate::session::nodes::Nodes;
 use crate::session::ranks::Ranks;
 use crate::tier::{Memory, SlotImage};
 use parity::Parity;
 use partner::Partner;
+use std::path::Path;
 
 /// How a rank's checkpoints are kept by others.
-pub(in crate::session) enum Redundancy {
+pub enum Redundancy {
     /// By nobody else.
     Own,
     /// As a copy in another rank's memory.
@@ -31,14 +32,19 @@ impl Redundancy {
     ///
     /// # Errors
     /// On all ranks, [`Error::Option`] for what is not possible; [`Error::Storage`].
-    pub(in crate::session) fn open(
+    pub fn open(
         ranks: &Ranks,
         nodes: &Nodes,
         config: &Config,
         fault: Option<&str>,
     ) -> Result<(Self, Option<String>), Error> {
-        if config.parity.is_some() {
-            return Redundancy::open_parity(ranks, nodes, config, fault);
+        if let Some(wished) = config.parity {
+            config.check_redundancy()?;
+            let Some(memory) = &config.memory else { return Ok((Redundancy::Own, None)) };
+            let store = open_store(ranks, memory, &config.job, fault, Memory::open_for_parity)?;
+            let parity = Parity::new(nodes, ranks.rank(), store, wished.data, wished.parity)?;
+            let weakness = parity.weakness(nodes);
+            return Ok((Redundancy::Parity(parity), weakness));
         }
         let protects_nothing = |why: &str| Ok((Redundancy::Own, Some(format!("partner=yes protects nothing: {why}"))));
         let memory = match &config.memory {
@@ -49,41 +55,18 @@ impl Redundancy {
             }
             Some(memory) => memory,
         };
-        let store = match fault {
-            Some(why) => Ok(Memory::unopened(&memory.directory, &config.job, why.to_owned())),
-            None => Memory::open_for_partner(&memory.directory, &config.job, ranks.rank(), memory.slots.max(2)),
-        };
-        let store = ranks.all_or_none(store)?;
+        let store = open_store(ranks, memory, &config.job, fault, Memory::open_for_partner)?;
         let weakness = partner::weakness(nodes);
         Ok((Redundancy::Partner(Partner::new(ranks, nodes, store)), weakness))
     }
 
-    fn open_parity(
-        ranks: &Ranks,
-        nodes: &Nodes,
-        config: &Config,
-        fault: Option<&str>,
-    ) -> Result<(Self, Option<String>), Error> {
-        let Some(wished) = config.parity else { return Ok((Redundancy::Own, None)) };
-        config.check_redundancy()?;
-        let Some(memory) = &config.memory else { return Ok((Redundancy::Own, None)) };
-        let store = match fault {
-            Some(why) => Ok(Memory::unopened(&memory.directory, &config.job, why.to_owned())),
-            None => Memory::open_for_parity(&memory.directory, &config.job, ranks.rank(), memory.slots.max(2)),
-        };
-        let store = ranks.all_or_none(store)?;
-        let parity = Parity::new(nodes, ranks.rank(), store, wished.data, wished.parity)?;
-        let weakness = parity.weakness(nodes);
-        Ok((Redundancy::Parity(parity), weakness))
-    }
-
     /// Whether others keep anything.
-    pub(in crate::session) fn is_any(&self) -> bool {
+    pub fn is_any(&self) -> bool {
         !matches!(self, Redundancy::Own)
     }
 
     /// What is missing where it failed, in words.
-    pub(in crate::session) fn missing(&self) -> &'static str {
+    pub fn missing(&self) -> &'static str {
         match self {
             Redundancy::Parity(_) => "no parity",
             _ => "no copy at a partner",
@@ -94,11 +77,7 @@ impl Redundancy {
     ///
     /// # Errors
     /// On all ranks when it fails on one; what was kept before is as it was. [`Error::Group`].
-    pub(in crate::session) fn keep(
-        &mut self,
-        ranks: &Ranks,
-        image: Result<(Manifest, SlotImage), Error>,
-    ) -> Result<(), Error> {
+    pub fn keep(&mut self, ranks: &Ranks, image: Result<(Manifest, SlotImage), Error>) -> Result<(), Error> {
         // A manifest that cannot be told stops all ranks here: later ones would wait for it.
         let image = image.and_then(|(manifest, image)| manifest.to_bytes().map(|_| (manifest, image)));
         match self {
@@ -115,7 +94,7 @@ impl Redundancy {
     }
 
     /// The parity, where there is any.
-    pub(in crate::session) fn parity(&self) -> Option<&Parity> {
+    pub fn parity(&self) -> Option<&Parity> {
         match self {
             Redundancy::Parity(parity) => Some(parity),
             _ => None,
@@ -123,7 +102,7 @@ impl Redundancy {
     }
 
     /// As [`Redundancy::parity`].
-    pub(in crate::session) fn parity_mut(&mut self) -> Option<&mut Parity> {
+    pub fn parity_mut(&mut self) -> Option<&mut Parity> {
         match self {
             Redundancy::Parity(parity) => Some(parity),
             _ => None,
@@ -131,11 +110,26 @@ impl Redundancy {
     }
 
     /// Forgets what is held of newer generations than the one that all ranks came back to.
-    pub(in crate::session) fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
+    pub fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
         match self {
             Redundancy::Own => Ok(()),
-            Redundancy::Partner(partner) => partner.forget_newer(restored),
-            Redundancy::Parity(parity) => parity.forget_newer(restored),
+            Redundancy::Partner(Partner { store, .. }) | Redundancy::Parity(Parity { store, .. }) => {
+                store.forget_newer(restored)
+            }
         }
     }
+}
+
+/// The slots in memory for what this rank keeps of others.
+fn open_store(
+    ranks: &Ranks,
+    memory: &MemoryConfig,
+    job: &str,
+    fault: Option<&str>,
+    open: fn(&Path, &str, u32, usize) -> Result<Memory, Error>,
+) -> Result<Memory, Error> {
+    ranks.all_or_none(match fault {
+        Some(why) => Ok(Memory::unopened(&memory.directory, job, why.to_owned())),
+        None => open(&memory.directory, job, ranks.rank(), memory.slots.max(2)),
+    })
 }

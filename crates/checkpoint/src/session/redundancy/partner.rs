@@ -2,7 +2,7 @@
 //! the copies as any other part that is not where its rank runs; see the module `nodes`.
 
 use crate::Error;
-use crate::generation::{GenerationId, Manifest};
+use crate::generation::Manifest;
 use crate::session::nodes::Nodes;
 use crate::session::ranks::{Ranks, ranks_in_words};
 use crate::tier::Memory;
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// What this rank holds for another, and who holds for it.
-pub(in crate::session) struct Partner {
-    store: Memory,
+pub struct Partner {
+    pub(super) store: Memory,
     /// Who gets this rank's copy.
     holder: u32,
     /// Whose copy this rank gets.
@@ -39,7 +39,7 @@ fn unprotected(of_ranks: &[u32]) -> Vec<u32> {
 }
 
 /// Says which ranks a partner does not protect from the loss of a node.
-pub(in crate::session) fn weakness(nodes: &Nodes) -> Option<String> {
+pub fn weakness(nodes: &Nodes) -> Option<String> {
     let unprotected = unprotected(nodes.of_ranks());
     if !nodes.are_several() {
         return Some(format!(
@@ -61,18 +61,13 @@ pub(in crate::session) fn weakness(nodes: &Nodes) -> Option<String> {
 impl Partner {
     /// Finds the partner: the rank as many further as the fullest node has ranks, so that where ranks are placed node by
     /// node it is on another one.
-    pub(in crate::session) fn new(ranks: &Ranks, nodes: &Nodes, store: Memory) -> Self {
+    pub fn new(ranks: &Ranks, nodes: &Nodes, store: Memory) -> Self {
         let (rank, size, distance) = (ranks.rank(), ranks.size(), distance(nodes.of_ranks()));
         Partner { store, holder: (rank + distance) % size, owner: (rank + size - distance) % size }
     }
 
     /// Gives this rank's image to its holder, and takes the owner's; the same generation for all.
-    pub(in crate::session) fn hand_over(
-        &mut self,
-        ranks: &Ranks,
-        manifest: &Manifest,
-        image: &[u8],
-    ) -> Result<(), Error> {
+    pub fn hand_over(&mut self, ranks: &Ranks, manifest: &Manifest, image: &[u8]) -> Result<(), Error> {
         let theirs = ranks.exchange_manifest(self.holder, &manifest.to_bytes()?, self.owner)?;
         let room = theirs.and_then(|theirs| {
             let (slot, bytes) = (self.store.begin_receiving(&theirs)?, theirs.geometry()?.file_bytes());
@@ -88,11 +83,6 @@ impl Partner {
             ranks.exchange(self.holder, &image[range(image.len())], self.owner, &mut received[piece])?;
         }
         self.store.end_receiving(slot, theirs)
-    }
-
-    /// Forgets what is held of newer generations than the one that all ranks came back to.
-    pub(in crate::session) fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
-        self.store.forget_newer(restored)
     }
 }
 

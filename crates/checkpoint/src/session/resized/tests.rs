@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Bytes of each old rank's region: more than one piece that goes between ranks at once.
-const BYTES: usize = (super::read::PIECE_BYTES as usize) + 12_345;
+const BYTES: usize = (crate::session::reach::PIECE_BYTES as usize) + 12_345;
 
 fn byte(rank: usize, at: usize) -> u8 {
     (at.wrapping_mul(2_654_435_761) >> 7) as u8 ^ rank as u8

@@ -5,57 +5,35 @@
 //! one is called, too.
 
 use crate::Error;
-use crate::controller::{Decision, Place, Situation};
-use crate::session::Checkpointer;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a session knows of its program's end.
 #[derive(Default)]
-pub(in crate::session) struct Ending {
+pub struct Ending {
     watch: Option<TermWatch>,
     /// Whether a rank was told to end, as all ranks agreed.
-    pub(in crate::session) is_agreed: bool,
+    pub is_agreed: bool,
     /// Whether a checkpoint was taken since.
-    pub(in crate::session) is_saved: bool,
+    pub is_saved: bool,
 }
 
 impl Ending {
-    pub(in crate::session) fn watching(watches: bool) -> Result<Self, Error> {
+    pub fn watching(watches: bool) -> Result<Self, Error> {
         let watch = watches.then(TermWatch::new).transpose()?;
         Ok(Ending { watch, ..Ending::default() })
     }
 
     /// Whether this rank was told to end.
-    pub(in crate::session) fn is_told(&self) -> bool {
+    pub fn is_told(&self) -> bool {
         self.watch.as_ref().is_some_and(TermWatch::is_told)
     }
 
     /// Takes note that a checkpoint was taken.
-    pub(in crate::session) fn saved(&mut self) {
+    pub fn saved(&mut self) {
         self.is_saved = self.is_agreed;
     }
-}
-
-impl Checkpointer {
-    /// Whether a rank of this job was told to end by SIGTERM, as of the last [`Checkpointer::need_checkpoint`] or
-    /// [`Checkpointer::checkpoint`]: the same on all ranks. Always false unless the setting `sigterm` is `checkpoint`. Not
-    /// collective.
-    pub fn is_told_to_end(&self) -> bool {
-        self.schedule.ending.is_agreed
-    }
-}
-
-/// Where the next checkpoint goes because a rank was told to end.
-pub(in crate::session) fn ending_place(has_durable: bool, situation: &Situation) -> Decision {
-    let has_memory = situation.fits_memory && situation.memory_suspect.is_empty();
-    let place = match (has_durable, has_memory) {
-        (true, true) => Place::Both,
-        (true, false) => Place::Durable,
-        (false, _) => Place::Memory,
-    };
-    crate::session::finish::asked_for(place, "SIGTERM came: the program is to end")
 }
 
 /// Set by the handler, never taken back: a process is told to end once.
@@ -74,14 +52,14 @@ struct Watches {
 }
 
 /// Takes note of SIGTERM for as long as it lives, instead of ending the process.
-pub(in crate::session) struct TermWatch(());
+pub struct TermWatch(());
 
 impl TermWatch {
     /// Begins to take note.
     ///
     /// # Errors
     /// [`Error::Option`] when the system refuses a handler.
-    pub(in crate::session) fn new() -> Result<Self, Error> {
+    pub fn new() -> Result<Self, Error> {
         let mut watches = locked();
         if watches.count == 0 {
             watches.former = Some(install().map_err(|error| Error::Option {
@@ -94,7 +72,7 @@ impl TermWatch {
     }
 
     /// Whether this process was told to end.
-    pub(in crate::session) fn is_told(&self) -> bool {
+    pub fn is_told(&self) -> bool {
         IS_TOLD.load(Ordering::Relaxed)
     }
 }

@@ -12,7 +12,7 @@ const SENTENCE_CHARACTERS_MAX: usize = 200;
 
 /// What one rank knows before a decision.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::session) struct Facts {
+pub struct Facts {
     /// The machine that it runs on.
     pub host: String,
     /// Seconds since the job began.
@@ -59,7 +59,7 @@ pub(in crate::session) struct Facts {
 
 /// What one rank knows of the shared directory.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::session) struct SharedFacts {
+pub struct SharedFacts {
     /// Bytes of room that this rank's next part takes there, with the small files beside it.
     pub needed_bytes: u64,
     /// Bytes that all ranks' parts together may have.
@@ -72,7 +72,7 @@ pub(in crate::session) struct SharedFacts {
 
 /// What only the session knows, the same on all ranks.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::session) struct Known {
+pub struct Known {
     pub taken_count: u64,
     pub unshared_count: u64,
     pub has_durable: bool,
@@ -82,7 +82,7 @@ pub(in crate::session) struct Known {
 
 impl Facts {
     /// What this rank tells the others; `node` is the number of its node, for which its first rank speaks.
-    pub(in crate::session) fn told(&self, rank: u32, node: u32, is_first_here: bool, granted_share: f64) -> Gathered {
+    pub fn told(&self, rank: u32, node: u32, is_first_here: bool, granted_share: f64) -> Gathered {
         let shared = self.shared.as_ref();
         let flags = [
             (flag::IS_DRAINING, self.is_draining),
@@ -127,11 +127,7 @@ impl Facts {
 }
 
 /// What all ranks know together: the same on all of them.
-pub(in crate::session) fn together(
-    all: &Gathered,
-    of_root: &OfRoot,
-    known: Known,
-) -> (Situation, Option<SharedSituation>) {
+pub fn together(all: &Gathered, of_root: &OfRoot, known: Known) -> (Situation, Option<SharedSituation>) {
     (situation(all, of_root, known), shared_situation(all, of_root, known))
 }
 
@@ -187,7 +183,7 @@ fn situation(all: &Gathered, of_root: &OfRoot, known: Known) -> Situation {
 ///
 /// Only a critical finding keeps checkpoints off memory: uncorrected errors. Corrected ones do no harm to a copy that
 /// heals itself.
-pub(in crate::session) fn memory_suspect(path: &Path) -> String {
+pub fn memory_suspect(path: &Path) -> String {
     let Some(text) = read_small(path) else { return String::new() };
     let Ok(health) = serde_json::from_slice::<Health>(&text) else { return String::new() };
     let found =
@@ -197,7 +193,7 @@ pub(in crate::session) fn memory_suspect(path: &Path) -> String {
 
 /// Why the host's health says nothing of memory although there is such a file: it cannot be read, or is of a version that this
 /// release does not know.
-pub(in crate::session) fn health_doubt(path: &Path) -> Option<String> {
+pub fn health_doubt(path: &Path) -> Option<String> {
     let is_absent = path.metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
     let why = match read_small(path).map(|text| serde_json::from_slice::<serde_json::Value>(&text)) {
         None if is_absent => return None,

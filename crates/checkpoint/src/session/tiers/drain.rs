@@ -1,5 +1,6 @@
 //! The way of a checkpoint from memory to the durable tier, in the background.
 
+use super::Target;
 use crate::Error;
 use crate::generation::{Commit, GenerationId};
 use crate::session::nodes::Nodes;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use surefoot_model::CheckpointTier as Tier;
 
 /// A checkpoint on its way.
-pub(in crate::session) struct Drain {
+pub struct Drain {
     generation: GenerationId,
     taken: Instant,
     took: Option<Duration>,
@@ -32,7 +33,7 @@ struct Ended {
 }
 
 /// What is written, by where it comes from.
-pub(in crate::session) enum Content {
+pub enum Content {
     /// A checkpoint in memory.
     Slot(StoredPart),
     /// One in another durable tier.
@@ -50,7 +51,7 @@ impl Content {
     }
 
     /// Bytes that it takes in a durable tier; 0 where it is there.
-    pub(in crate::session) fn bytes_for(&self, durable: &Durable) -> u64 {
+    pub fn bytes_for(&self, durable: &Durable) -> u64 {
         match self {
             Content::Slot(part) | Content::Part(part) => durable.bytes_for(part.manifest.payload_bytes).unwrap_or(0),
             Content::There(_) => 0,
@@ -69,17 +70,12 @@ impl Content {
 impl Drain {
     /// Begins to write what was taken at `began`; what the drive's budget is then comes first, so that a process that is
     /// killed meanwhile has it in its books. Where no thread is to be had, it is written before this returns.
-    pub(in crate::session) fn start(durable: &Durable, content: Content, began: Instant, left: Option<Budget>) -> Self {
+    pub fn start(durable: &Durable, content: Content, began: Instant, left: Option<Budget>) -> Self {
         Drain::begin(durable, content, [began, began], left)
     }
 
     /// As [`Drain::start`], of what was taken a while ago: how long it takes counts from now on.
-    pub(in crate::session) fn start_late(
-        durable: &Durable,
-        content: Content,
-        taken: Instant,
-        left: Option<Budget>,
-    ) -> Self {
+    pub fn start_late(durable: &Durable, content: Content, taken: Instant, left: Option<Budget>) -> Self {
         Drain::begin(durable, content, [taken, Instant::now()], left)
     }
 
@@ -107,36 +103,36 @@ impl Drain {
         drain
     }
 
-    pub(in crate::session) fn generation(&self) -> GenerationId {
+    pub fn generation(&self) -> GenerationId {
         self.generation
     }
 
     /// When it was taken, in seconds after `origin`.
-    pub(in crate::session) fn began_s(&self, origin: Instant) -> f64 {
+    pub fn began_s(&self, origin: Instant) -> f64 {
         self.taken.saturating_duration_since(origin).as_secs_f64()
     }
 
     /// What could be written there when it ended.
-    pub(in crate::session) fn free_bytes(&self) -> Option<u64> {
+    pub fn free_bytes(&self) -> Option<u64> {
         self.free_bytes
     }
 
     /// Why the drive's budget could not be kept for the next session.
-    pub(in crate::session) fn take_unkept(&mut self) -> Option<Error> {
+    pub fn take_unkept(&mut self) -> Option<Error> {
         self.unkept.take()
     }
 
-    pub(in crate::session) fn took_s(&self) -> f64 {
+    pub fn took_s(&self) -> f64 {
         self.took.unwrap_or_default().as_secs_f64()
     }
 
     /// Whether it is still being written here.
-    pub(in crate::session) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Waits until it is written here.
-    pub(in crate::session) fn wait(&mut self) {
+    pub fn wait(&mut self) {
         if let Some(thread) = self.thread.take() {
             let ended = thread.join().unwrap_or_else(|_| {
                 let why = "the writing thread ended early".into();
@@ -152,7 +148,7 @@ impl Drain {
 
     /// What this rank wrote, when all ranks have written, and of all of them the bytes and the largest `medium`; or the first
     /// failure.
-    pub(in crate::session) fn outcome(&mut self, ranks: &Ranks, medium: u64) -> Result<(Written, [u64; 2]), Error> {
+    pub fn outcome(&mut self, ranks: &Ranks, medium: u64) -> Result<(Written, [u64; 2]), Error> {
         self.wait();
         let gone = || Err(Error::Option { option: "durable", why: "it was asked for twice".into() });
         let written = self.written.take().unwrap_or_else(gone);
@@ -172,43 +168,38 @@ impl Drop for Drain {
     }
 }
 
-/// Whether a rank keeps the drive of a node without rank 0.
-fn has_own_drive(ranks: &Ranks, kind: Tier, nodes: &Nodes) -> bool {
-    kind == Tier::Durable && nodes.ssd_count > 1 && nodes.is_first_on_ssd && ranks.rank() != 0
-}
+impl Target {
+    /// Whether a rank keeps the drive of a node without rank 0.
+    fn has_own_drive(&self, ranks: &Ranks, nodes: &Nodes) -> bool {
+        self.kind == Tier::Durable && nodes.ssd_count > 1 && nodes.is_first_at(self.kind) && !ranks.is_root()
+    }
 
-/// Whether this rank removes from a durable tier what is not to be kept.
-pub(in crate::session) fn prunes(ranks: &Ranks, kind: Tier, nodes: &Nodes) -> bool {
-    ranks.rank() == 0 || has_own_drive(ranks, kind, nodes)
-}
+    /// Whether this rank removes what is not to be kept.
+    pub(super) fn is_pruned_here(&self, ranks: &Ranks, nodes: &Nodes) -> bool {
+        ranks.is_root() || self.has_own_drive(ranks, nodes)
+    }
 
-/// Rank 0 marks a generation that all ranks have written as complete, and removes what is older than is to be kept. On
-/// a drive that rank 0 does not see, the first rank there does.
-pub(in crate::session) fn commit(
-    ranks: &Ranks,
-    durable: &Durable,
-    kind: Tier,
-    generation: GenerationId,
-    nodes: &Nodes,
-) -> Result<(), Error> {
-    let mark = || {
-        // Of the run that the part says which this rank has just written: it may be one before this.
-        let epoch = durable.manifest(generation, ranks.rank())?.epoch;
-        durable.commit(Commit { generation, ranks: ranks.size(), epoch })
-    };
-    let own = if ranks.rank() == 0 { mark() } else { Ok(()) };
-    ranks.all_or_none(own)?;
-    let has_own_drive = has_own_drive(ranks, kind, nodes);
-    if kind == Tier::Durable && nodes.ssd_count > 1 {
-        let own = match has_own_drive && !durable.is_committed(generation) {
-            true => mark(),
-            false => Ok(()),
+    /// Rank 0 marks a generation that all ranks have written as complete, and removes what is older than is to be kept. On
+    /// a drive that rank 0 does not see, the first rank there does.
+    pub fn commit(&self, ranks: &Ranks, nodes: &Nodes, generation: GenerationId) -> Result<(), Error> {
+        let mark = || {
+            // Of the run that the part says which this rank has just written: it may be one before this.
+            let epoch = self.tier.manifest(generation, ranks.rank())?.epoch;
+            self.tier.commit(Commit { generation, ranks: ranks.size(), epoch })
         };
+        let own = if ranks.is_root() { mark() } else { Ok(()) };
         ranks.all_or_none(own)?;
+        if self.kind == Tier::Durable && nodes.ssd_count > 1 {
+            let own = match self.has_own_drive(ranks, nodes) && !self.tier.is_committed(generation) {
+                true => mark(),
+                false => Ok(()),
+            };
+            ranks.all_or_none(own)?;
+        }
+        if self.is_pruned_here(ranks, nodes) {
+            // What cannot be removed now is tried again after the next.
+            let _ = self.tier.prune();
+        }
+        Ok(())
     }
-    if prunes(ranks, kind, nodes) {
-        // What cannot be removed now is tried again after the next.
-        let _ = durable.prune();
-    }
-    Ok(())
 }

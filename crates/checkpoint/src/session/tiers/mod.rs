@@ -1,45 +1,63 @@
 //! Where a rank saves to: memory, the SSD, a directory that all nodes see. Each is opened by itself (`open`) and fails by
-//! itself; what goes to a durable one goes in the background (`drain`).
+//! itself; what goes to a durable one goes in the background (`drain`), from memory where it is there (`slots`). A restart
+//! looks what is there (`stored`), and whether it is whole (`prove`).
 
-pub(in crate::session) mod drain;
+pub mod drain;
 mod open;
+mod prove;
 mod same;
-pub(in crate::session) mod target;
+mod slots;
+mod stored;
+mod target;
 
-pub(in crate::session) use open::{Opened, UNSEEN_NUMBERS};
-pub(in crate::session) use target::{Target, Which};
+pub use open::{Opened, UNSEEN_NUMBERS, Wear, open_to_others};
+pub use prove::describe;
+pub use stored::{Reached, StoredIn, expect_nothing_unlooked};
+pub use target::{Target, Which};
 
-use crate::generation::{Age, GenerationId};
-use crate::session::run::NUMBER_FOUND_MAX;
-use crate::tier::Memory;
+use crate::generation::{Age, GenerationId, Manifest};
+use crate::tier::{Memory, SlotId};
+use std::path::PathBuf;
 use std::time::Instant;
+use surefoot_model::CheckpointTier as Tier;
+
+/// Whose parts are in the tiers.
+#[derive(Default)]
+struct Own {
+    job: String,
+    rank: u32,
+    ranks: u32,
+    /// The job's directory in memory, where that tier is configured.
+    memory: Option<PathBuf>,
+}
 
 /// The tiers of one rank.
 #[derive(Default)]
-pub(in crate::session) struct Tiers {
-    pub(in crate::session) memory: Option<Memory>,
+pub struct Tiers {
+    own: Own,
+    pub memory: Option<Memory>,
     /// The SSD; where there is none, the shared directory.
-    pub(in crate::session) durable: Option<Target>,
+    pub durable: Option<Target>,
     /// The shared directory beside an SSD.
-    pub(in crate::session) shared: Option<Target>,
+    pub shared: Option<Target>,
     /// The generation that the shared directory is to get as soon as the SSD has it, and when it was taken.
-    pub(in crate::session) to_share: Option<(GenerationId, Instant)>,
+    pub to_share: Option<(GenerationId, Instant)>,
 }
 
 impl Tiers {
     /// The durable tiers: the SSD, then the shared directory.
-    pub(in crate::session) fn targets(&self) -> impl Iterator<Item = &Target> {
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.durable.iter().chain(&self.shared)
     }
 
-    pub(in crate::session) fn target(&self, which: Which) -> Option<&Target> {
+    pub fn target(&self, which: Which) -> Option<&Target> {
         match which {
             Which::Durable => self.durable.as_ref(),
             Which::Shared => self.shared.as_ref(),
         }
     }
 
-    pub(in crate::session) fn target_mut(&mut self, which: Which) -> Option<&mut Target> {
+    pub fn target_mut(&mut self, which: Which) -> Option<&mut Target> {
         match which {
             Which::Durable => self.durable.as_mut(),
             Which::Shared => self.shared.as_mut(),
@@ -47,24 +65,24 @@ impl Tiers {
     }
 
     /// Whether a copy is on its way there.
-    pub(in crate::session) fn is_on_its_way(&self, which: Which) -> bool {
+    pub fn is_on_its_way(&self, which: Which) -> bool {
         self.target(which).is_some_and(|target| target.drain.is_some())
     }
 
     /// Whether anything that was taken is on its way to another tier.
-    pub(in crate::session) fn is_writing(&self) -> bool {
+    pub fn is_writing(&self) -> bool {
         self.targets().any(|target| target.drain.is_some())
     }
 
     /// Where they are, in words.
-    pub(in crate::session) fn directories(&self) -> String {
+    pub fn directories(&self) -> String {
         let memory = self.memory.iter().map(|memory| memory.directory().display().to_string());
         let targets = self.targets().map(|target| target.tier.directory().display().to_string());
         memory.chain(targets).collect::<Vec<_>>().join(" and ")
     }
 
     /// Those that could not be opened, and why.
-    pub(in crate::session) fn unopened(&self) -> Vec<String> {
+    pub fn unopened(&self) -> Vec<String> {
         let memory =
             self.memory.iter().filter_map(|memory| Some(format!("memory cannot be used: {}", memory.fault()?)));
         let targets = self
@@ -73,18 +91,42 @@ impl Tiers {
         memory.chain(targets).collect()
     }
 
-    /// The highest number of a generation of its own that this rank sees anywhere, and the newest run. What others left on
-    /// its node a restart finds.
-    pub(in crate::session) fn newest_seen(&self) -> Age {
-        let mut seen = Age { epoch: 0, generation: GenerationId { number: 0, nonce: 0 } };
-        let mut see = |age: Age| {
-            seen.generation.number = seen.generation.number.max(age.generation.number.min(NUMBER_FOUND_MAX));
-            seen.epoch = seen.epoch.max(age.epoch);
-        };
-        self.memory.iter().flat_map(|memory| memory.manifests()).for_each(|(_, manifest)| see(manifest.age()));
-        for target in self.targets() {
-            target.tier.generations().unwrap_or_default().iter().for_each(|stored| see(stored.age()));
-        }
-        seen
+    /// The newest run and the highest number of a generation of its own that this rank sees anywhere. What others left on its
+    /// node a restart finds.
+    pub fn newest_seen(&self) -> Age {
+        let durable = self.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
+        let ages = self.in_memory().map(|(_, manifest)| manifest.age()).chain(durable.map(|stored| stored.age()));
+        ages.fold(Age::default(), |seen, age| {
+            let number = seen.generation.number.max(age.generation.number);
+            Age { epoch: seen.epoch.max(age.epoch), generation: GenerationId { number, nonce: 0 } }
+        })
+    }
+
+    /// The job's directories in the durable tiers that could be opened.
+    pub fn opened_directories(&self) -> impl Iterator<Item = PathBuf> {
+        let opened = self.targets().filter(|target| target.tier.fault().is_none());
+        opened.map(|target| target.tier.directory().to_owned())
+    }
+
+    /// The job's directories that could be opened, where nothing was saved in this session.
+    pub fn unused_directories(&self) -> Vec<PathBuf> {
+        let memory = self.own.memory.clone().filter(|_| self.memory.as_ref().is_some_and(Memory::is_unused));
+        memory.into_iter().chain(self.opened_directories()).collect()
+    }
+
+    /// The job's directory in each tier.
+    pub fn job_directories(&self) -> Vec<(Tier, PathBuf)> {
+        let memory = self.own.memory.iter().map(|directory| (Tier::Memory, directory.clone()));
+        memory.chain(self.targets().map(|target| (target.kind, target.tier.directory().to_owned()))).collect()
+    }
+
+    /// Ends the writes that are under way, and gives the locks up.
+    pub fn close(&mut self) {
+        *self = Tiers { own: std::mem::take(&mut self.own), ..Tiers::default() };
+    }
+
+    /// What this rank has in memory.
+    fn in_memory(&self) -> impl Iterator<Item = (SlotId, &Manifest)> {
+        self.memory.iter().flat_map(|memory| memory.manifests())
     }
 }

@@ -21,21 +21,21 @@ const NOT_OPENED: &str = "TIER could not be opened when the job started, and is 
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A durable tier of this rank.
-pub(in crate::session) struct Target {
-    pub(in crate::session) tier: Durable,
-    pub(in crate::session) kind: Tier,
+pub struct Target {
+    pub tier: Durable,
+    pub kind: Tier,
     /// What it lies on; `None` where that could not be looked at.
     medium: Option<Medium>,
     /// The least durable kind that any rank's lies on.
     worst: medium::Kind,
-    pub(in crate::session) drain: Option<Drain>,
+    pub drain: Option<Drain>,
     /// What it got from this rank so far.
-    pub(in crate::session) copies: Copies,
+    pub copies: Copies,
     /// What could be written there when it was last looked at, and when that was.
     free: Cell<(Option<u64>, Instant)>,
     failing: Option<Failing>,
     /// Whether it is written down that this run has a complete checkpoint there.
-    pub(in crate::session) is_noted: bool,
+    pub is_noted: bool,
 }
 
 /// Writes that failed, one after the other.
@@ -47,7 +47,7 @@ struct Failing {
 
 /// Which of a session's targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::session) enum Which {
+pub enum Which {
     /// The durable tier: the SSD, or the shared directory where there is no SSD.
     Durable,
     /// The shared directory beside an SSD.
@@ -55,7 +55,7 @@ pub(in crate::session) enum Which {
 }
 
 impl Target {
-    pub(in crate::session) fn new(tier: Durable, kind: Tier, medium: Option<Medium>) -> Self {
+    pub fn new(tier: Durable, kind: Tier, medium: Option<Medium>) -> Self {
         let free = Cell::new((tier.free_bytes().ok(), Instant::now()));
         let worst = medium::Kind::of_number(medium::Kind::number(medium.as_ref()));
         Target {
@@ -73,7 +73,7 @@ impl Target {
 
     /// Looks again at what it lies on, since another file system may be mounted there by now; returns its kind, for other
     /// ranks. A shared one is not looked at again: one that is away for a while holds up whoever does.
-    pub(in crate::session) fn look(&mut self) -> u64 {
+    pub fn look(&mut self) -> u64 {
         if self.kind != Tier::Shared {
             self.medium = Medium::of(self.tier.directory()).ok();
         }
@@ -81,22 +81,22 @@ impl Target {
     }
 
     /// The kind that it was seen to lie on, for other ranks.
-    pub(in crate::session) fn medium_number(&self) -> u64 {
+    pub fn medium_number(&self) -> u64 {
         medium::Kind::number(self.medium.as_ref())
     }
 
     /// Takes note of the worst that a rank has told of [`Target::look`].
-    pub(in crate::session) fn told(&mut self, worst: u64) {
+    pub fn told(&mut self, worst: u64) {
         self.worst = medium::Kind::of_number(worst);
     }
 
     /// Whether a checkpoint of all ranks there survives the loss of power; `None` where that is not known of a rank's.
-    pub(in crate::session) fn is_durable(&self) -> Option<bool> {
+    pub fn is_durable(&self) -> Option<bool> {
         self.worst.is_durable()
     }
 
     /// Why nothing there is durable, where it is in memory, which the user permitted.
-    pub(in crate::session) fn is_volatile(&self) -> Option<String> {
+    pub fn is_volatile(&self) -> Option<String> {
         let directory = self.tier.directory().display();
         match &self.medium {
             _ if self.worst != medium::Kind::Memory => None,
@@ -108,7 +108,7 @@ impl Target {
     }
 
     /// The place within a sentence, with what is not known of it.
-    pub(in crate::session) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         let place = self.kind.place();
         let kind = self.medium.as_ref().map_or(medium::Kind::Unknown, |medium| medium.kind);
         match (kind < self.worst).then_some(self.worst) {
@@ -129,12 +129,12 @@ impl Target {
     }
 
     /// Whether all nodes see it.
-    pub(in crate::session) fn is_shared(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         self.kind == Tier::Shared
     }
 
     /// Takes note of a write that failed; says when the next is tried, if any is before the job restarts.
-    pub(in crate::session) fn failed(&mut self) -> String {
+    pub fn failed(&mut self) -> String {
         let count = self.failing.as_ref().map_or(0, |failing| failing.count).saturating_add(1);
         let rest = REST.saturating_mul(1u32.checked_shl(count - 1).unwrap_or(u32::MAX)).min(REST_MAX);
         self.failing = Some(Failing { count, rests_until: Instant::now() + rest });
@@ -147,12 +147,12 @@ impl Target {
     }
 
     /// Takes note of a write that arrived.
-    pub(in crate::session) fn worked(&mut self) {
+    pub fn worked(&mut self) {
         self.failing = None;
     }
 
     /// Why nothing is written to it for now, or until the job restarts.
-    pub(in crate::session) fn rest(&self) -> Option<String> {
+    pub fn rest(&self) -> Option<String> {
         if self.tier.fault().is_some() {
             return Some(NOT_OPENED.replace("TIER", self.kind.name()));
         }
@@ -167,12 +167,12 @@ impl Target {
 
     /// Lets the rest be over.
     #[cfg(test)]
-    pub(in crate::session) fn end_rest(&mut self) {
+    pub fn end_rest(&mut self) {
         self.failing.iter_mut().for_each(|failing| failing.rests_until = Instant::now());
     }
 
     /// When the newest one was taken that is there or on its way, seconds since the session began.
-    pub(in crate::session) fn last_written_s(&self, session_began: Instant) -> f64 {
+    pub fn last_written_s(&self, session_began: Instant) -> f64 {
         self.copies.last_written_s(self.drain.as_ref().map(|drain| drain.began_s(session_began)))
     }
 
@@ -181,7 +181,7 @@ impl Target {
     /// A shared file system that is away for a while holds up whoever looks at it, and the program is to go on: it is
     /// looked at by the thread that writes to it, and by this one only when there seemed to be too little room, now and
     /// then.
-    pub(in crate::session) fn free_bytes(&self, needed_bytes: u64) -> Option<u64> {
+    pub fn free_bytes(&self, needed_bytes: u64) -> Option<u64> {
         let (known, seen) = self.free.get();
         let is_enough = known.is_some_and(|known| known >= needed_bytes);
         if self.kind == Tier::Durable || (!is_enough && seen.elapsed() >= LOOK_AGAIN) {
@@ -191,7 +191,7 @@ impl Target {
     }
 
     /// Takes note of what the thread that wrote to it saw.
-    pub(in crate::session) fn saw_free_bytes(&self, free_bytes: Option<u64>) {
+    pub fn saw_free_bytes(&self, free_bytes: Option<u64>) {
         self.free.set((free_bytes, Instant::now()));
     }
 }

@@ -15,7 +15,7 @@ impl Parity {
     ///
     /// # Errors
     /// On all ranks when it fails on one; the shares of former generations are as they were.
-    pub(in crate::session) fn build(&mut self, group: &Ranks, manifest: &Manifest, image: &[u8]) -> Result<(), Error> {
+    pub fn build(&mut self, group: &Ranks, manifest: &Manifest, image: &[u8]) -> Result<(), Error> {
         let members = self.members(group, manifest)?;
         let ready = members.and_then(|members| {
             let (slot, held) = self.ready(manifest, &members)?;

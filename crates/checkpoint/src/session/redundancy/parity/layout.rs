@@ -21,23 +21,23 @@ use crate::image::PAGE_BYTES;
 use std::collections::BTreeMap;
 
 /// The most members that give data to a stripe: the data symbols of the code.
-pub(in crate::session) const DATA_MAX: u32 = *ParityConfig::DATA.end();
+pub const DATA_MAX: u32 = *ParityConfig::DATA.end();
 
 /// The most rows of parity: the parity symbols of the code.
-pub(in crate::session) const PARITY_MAX: u32 = *ParityConfig::PARITY.end();
+pub const PARITY_MAX: u32 = *ParityConfig::PARITY.end();
 
 /// A group of ranks that share parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::session) struct Layout {
+pub struct Layout {
     /// Members.
-    pub(in crate::session) members: u32,
+    pub members: u32,
     /// Rows of parity: members that may be lost.
-    pub(in crate::session) parity: u32,
+    pub parity: u32,
 }
 
 /// What a member has of a stripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::session) enum Role {
+pub enum Role {
     /// This row of parity.
     Parity(u32),
     /// This chunk of its image, which is the symbol of the same number.
@@ -46,28 +46,28 @@ pub(in crate::session) enum Role {
 
 impl Layout {
     /// Members that give data to a stripe, which is also how many chunks an image is cut into.
-    pub(in crate::session) fn data(self) -> u32 {
+    pub fn data(self) -> u32 {
         self.members - self.parity
     }
 
     /// The stripe in which a member holds this row of parity.
-    pub(in crate::session) fn stripe_of_row(self, member: u32, row: u32) -> u32 {
+    pub fn stripe_of_row(self, member: u32, row: u32) -> u32 {
         (member + self.members - row) % self.members
     }
 
     /// The stripe that a chunk of a member belongs to.
-    pub(in crate::session) fn stripe_of_chunk(self, member: u32, chunk: u32) -> u32 {
+    pub fn stripe_of_chunk(self, member: u32, chunk: u32) -> u32 {
         (member + 2 * self.members - self.parity - chunk) % self.members
     }
 
     /// What a member has of a stripe.
-    pub(in crate::session) fn role(self, member: u32, stripe: u32) -> Role {
+    pub fn role(self, member: u32, stripe: u32) -> Role {
         let distance = (member + self.members - stripe) % self.members;
         if distance < self.parity { Role::Parity(distance) } else { Role::Data(distance - self.parity) }
     }
 
     /// Bytes of a chunk, where the longest image of the group has this length: whole pages.
-    pub(in crate::session) fn chunk_bytes(self, longest: u64) -> u64 {
+    pub fn chunk_bytes(self, longest: u64) -> u64 {
         longest.div_ceil(u64::from(self.data())).next_multiple_of(PAGE_BYTES as u64)
     }
 }
@@ -79,7 +79,7 @@ impl Layout {
 ///
 /// # Errors
 /// When there are not enough ranks for M rows of parity and something to protect.
-pub(in crate::session) fn groups(hosts: &[u32], data: u32, parity: u32) -> Result<Vec<Vec<u32>>, String> {
+pub fn groups(hosts: &[u32], data: u32, parity: u32) -> Result<Vec<Vec<u32>>, String> {
     let ranks = hosts.len() as u32;
     if ranks <= parity {
         return Err(format!("{parity} shares of parity need {} ranks or more; there are {ranks}", parity + 1));

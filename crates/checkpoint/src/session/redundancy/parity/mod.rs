@@ -14,7 +14,7 @@ mod rebuild;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::session) use layout::{DATA_MAX, PARITY_MAX};
+pub use layout::{DATA_MAX, PARITY_MAX};
 
 use crate::generation::{GenerationId, Manifest};
 use crate::image::Healer;
@@ -34,8 +34,8 @@ const ROWS: &str = "parity";
 const MEMBERS: &str = "members";
 
 /// Parity between the ranks of one group.
-pub(in crate::session) struct Parity {
-    store: Memory,
+pub struct Parity {
+    pub(super) store: Memory,
     rows: u32,
     /// The ranks that share parity with this one, as they lie on machines now, and this one's number among them. What
     /// was saved before says itself which ranks shared it.
@@ -95,13 +95,7 @@ impl Parity {
     ///
     /// # Errors
     /// [`Error::Option`] on all ranks when there are not enough of them.
-    pub(in crate::session) fn new(
-        nodes: &Nodes,
-        rank: u32,
-        store: Memory,
-        data: u32,
-        rows: u32,
-    ) -> Result<Self, Error> {
+    pub fn new(nodes: &Nodes, rank: u32, store: Memory, data: u32, rows: u32) -> Result<Self, Error> {
         let refuse = |why| Error::Option { option: "parity", why };
         let groups = layout::groups(nodes.of_ranks(), data, rows).map_err(refuse)?;
         let largest = groups.iter().map(Vec::len).max().unwrap_or(0) as u32;
@@ -122,7 +116,7 @@ impl Parity {
     }
 
     /// Says that the loss of one node may take more members of a group than parity makes good.
-    pub(in crate::session) fn weakness(&self, nodes: &Nodes) -> Option<String> {
+    pub fn weakness(&self, nodes: &Nodes) -> Option<String> {
         let (rows, most) = (self.rows, self.most_together);
         if most <= rows {
             return None;
@@ -143,24 +137,15 @@ impl Parity {
     }
 
     /// This rank's rows of the parity of a generation, where it runs.
-    pub(in crate::session) fn own_rows(
-        &mut self,
-        generation: GenerationId,
-        rank: u32,
-    ) -> Option<(Manifest, SlotImage)> {
+    pub fn own_rows(&mut self, generation: GenerationId, rank: u32) -> Option<(Manifest, SlotImage)> {
         let is_it = |(_, manifest): &(SlotId, &Manifest)| manifest.generation == generation && manifest.rank == rank;
         let (slot, manifest) = self.store.manifests().find(is_it).map(|(slot, manifest)| (slot, manifest.clone()))?;
         Some((manifest, self.store.image(slot).ok()?))
     }
-
-    /// Forgets what is held of newer generations than the one that all ranks came back to.
-    pub(in crate::session) fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
-        self.store.forget_newer(restored)
-    }
 }
 
 /// The ranks of which a file that a rank keeps for its group has rows.
-pub(in crate::session) fn members_of(manifest: &Manifest, file: &dyn StoredFile) -> Result<Vec<u32>, String> {
+pub fn members_of(manifest: &Manifest, file: &dyn StoredFile) -> Result<Vec<u32>, String> {
     members(manifest, file).map(|members| members.ranks())
 }
 

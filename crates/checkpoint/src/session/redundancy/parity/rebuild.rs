@@ -4,8 +4,7 @@ use super::layout::{Layout, Role};
 use super::{DATA_MAX, Members, PARITY_MAX, PIECE_BYTES, Parity, members, piece_of_chunk};
 use crate::Error;
 use crate::generation::{GenerationId, Manifest};
-use crate::session::bytes::Bytes;
-use crate::session::nodes::Held;
+use crate::session::bytes::{Bytes, Held};
 use crate::session::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -32,7 +31,7 @@ struct Damaged {
 }
 
 /// What came of it for this rank: its manifest and image, or why it cannot be rebuilt.
-pub(in crate::session) type Rebuilt = Result<(Manifest, Vec<u8>), String>;
+pub type Rebuilt = Result<(Manifest, Vec<u8>), String>;
 
 impl Damaged {
     fn layout(&self) -> Layout {
@@ -77,7 +76,7 @@ impl Parity {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub(in crate::session) fn give_back(
+    pub fn give_back(
         &self,
         group: &Ranks,
         generation: GenerationId,
@@ -91,7 +90,7 @@ impl Parity {
         });
         let rows = rows.filter(|_| held.is_some()).map(|(_, rows)| rows);
         let shares = held.as_ref().map(|members| (members.ranks(), members.rows));
-        let all = tell(group, &Told { needs, has_image: image.is_some() && !needs, shares })?;
+        let all = group.gather(&Told { needs, has_image: image.is_some() && !needs, shares })?;
         if all.iter().all(|told| !told.needs) {
             return Ok(None);
         }
@@ -110,12 +109,6 @@ impl Parity {
             (None, _) => Err("no rank holds parity of it".into()),
         }))
     }
-}
-
-fn tell<T: Serialize + for<'a> Deserialize<'a>>(group: &Ranks, own: &T) -> Result<Vec<T>, Error> {
-    let unreadable = |error: serde_json::Error| Error::Group { why: error.to_string() };
-    let text = serde_json::to_vec(own).map_err(unreadable)?;
-    group.gather_all(&text)?.iter().map(|text| serde_json::from_slice(text).map_err(unreadable)).collect()
 }
 
 /// The groups in which a member needs its image, the same on all ranks: as those say that hold rows of them.
@@ -138,7 +131,7 @@ fn damaged(
     let teller = |share: &(Vec<u32>, u32)| all.iter().position(|told| told.shares.as_ref() == Some(share));
     let tellers: Vec<Option<usize>> = shares.iter().map(teller).collect();
     let is_teller = tellers.contains(&Some(group.rank() as usize));
-    let told: Vec<Option<Members>> = tell(group, &held.filter(|_| is_teller).cloned())?;
+    let told: Vec<Option<Members>> = group.gather(&held.filter(|_| is_teller).cloned())?;
     let mut groups = Vec::new();
     for (share, teller) in shares.iter().zip(tellers) {
         let members: Option<Members> = teller.and_then(|teller| told.get(teller).cloned().flatten());
@@ -195,17 +188,11 @@ fn exchange(
                 |member: &Member<'_>| chunk < member.damaged.layout().data() && at < member.damaged.members.chunk_bytes;
             match member.as_mut().filter(|member| has_part(member)) {
                 Some(member) => member.piece(chunk, at, largest)?,
-                None => idle(group, largest)?,
+                None => group.exchange_nothing(largest.saturating_sub(1))?,
             }
         }
     }
     Ok(member.and_then(|member| member.rebuilt))
-}
-
-/// Takes part in the exchanges of others.
-fn idle(group: &Ranks, largest: u32) -> Result<(), Error> {
-    let rank = group.rank();
-    (1..largest).try_for_each(|_| group.exchange(rank, &[], rank, &mut []))
 }
 
 /// One member's side of a rebuilding.
@@ -233,10 +220,9 @@ impl Member<'_> {
                 shard.resize(bytes, 0);
             }
         }
-        let rank = self.group.rank();
         for distance in 1..largest {
             if distance >= layout.members {
-                self.group.exchange(rank, &[], rank, &mut [])?;
+                self.group.exchange_nothing(1)?;
                 continue;
             }
             let mut shards = std::mem::take(&mut self.shards);

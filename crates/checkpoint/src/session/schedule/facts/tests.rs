@@ -229,7 +229,7 @@ mod by_hand {
         numbers.fold(0, u64::saturating_add)
     }
 
-    pub(in crate::session) fn shared_situation(all: &[Facts]) -> Option<(f64, bool, bool)> {
+    pub fn shared_situation(all: &[Facts]) -> Option<(f64, bool, bool)> {
         let shared: Vec<&SharedFacts> = all.iter().map(|facts| facts.shared.as_ref()).collect::<Option<_>>()?;
         let needed = sum(shared.iter().map(|facts| facts.needed_bytes));
         let drain_s = shared.iter().map(|facts| facts.drain_s).fold(0.0, f64::max);
@@ -237,7 +237,7 @@ mod by_hand {
         Some((drain_s, shared.iter().any(|facts| facts.is_draining), fits))
     }
 
-    pub(in crate::session) fn situation(all: &[Facts]) -> Situation {
+    pub fn situation(all: &[Facts]) -> Situation {
         let mut hosts: BTreeMap<&str, Vec<&Facts>> = BTreeMap::new();
         for facts in all {
             hosts.entry(&facts.host).or_default().push(facts);

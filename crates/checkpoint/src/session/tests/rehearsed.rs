@@ -2,8 +2,8 @@
 //! the other, and each decision compared with its reasons.
 
 #![allow(clippy::unwrap_used)]
-use super::Checkpointer;
 use crate::controller::{Paper, Surefoot, Visible, YEAR_S};
+use crate::session::Checkpointer;
 use crate::session::journal::{self, JournalEvent};
 use crate::simulate::{Kind, Settings, Stepping};
 use crate::testing::{Home, make_memory};

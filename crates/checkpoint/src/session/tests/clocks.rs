@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::{Checkpointer, clock};
 use crate::controller::{Fixed, Policy};
+use crate::session::{Checkpointer, clock};
 use crate::{Alone, Config};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,25 +1,25 @@
 //! Ranks read each other's parts: each says what it wants, and who proved a part gives of it, in bounded pieces.
 
-use super::scan::Reached;
 use crate::image::{Healer, PAGE_BYTES};
 use crate::session::ranks::Ranks;
+use crate::session::tiers::Reached;
 use crate::{Error, StoredFile};
 use std::collections::BTreeMap;
 
 /// Bytes that go between two ranks at once.
-pub(super) const PIECE_BYTES: u64 = 16 << 20;
+pub const PIECE_BYTES: u64 = 16 << 20;
 
 /// Wishes of one rank that are told at once.
 const WISHES_AT_ONCE: usize = 4096;
 
 /// A stretch of an old rank's payload that this rank wants.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Wish {
-    pub(in super::super) part: u32,
-    pub(in super::super) offset: u64,
-    pub(in super::super) bytes: u64,
+pub struct Wish {
+    pub part: u32,
+    pub offset: u64,
+    pub bytes: u64,
     /// Where it goes: room for that many bytes.
-    pub(in super::super) into: *mut u8,
+    pub into: *mut u8,
 }
 
 /// A wish as others hear of it.
@@ -58,12 +58,7 @@ impl Heard {
 ///
 /// # Errors
 /// On all ranks when a part can no longer be read; the rooms then hold nothing useful. [`Error::Group`].
-pub(in super::super) fn fetch(
-    group: &Ranks,
-    servers: &[u32],
-    mine: &BTreeMap<u32, Reached>,
-    wishes: &[Wish],
-) -> Result<(), Error> {
+pub fn fetch(group: &Ranks, servers: &[u32], mine: &BTreeMap<u32, Reached>, wishes: &[Wish]) -> Result<(), Error> {
     let batches = group.most(wishes.len().div_ceil(WISHES_AT_ONCE) as u64)? as usize;
     for batch in 0..batches {
         let range = |length: usize| (batch * WISHES_AT_ONCE).min(length)..((batch + 1) * WISHES_AT_ONCE).min(length);

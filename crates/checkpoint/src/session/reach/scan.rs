@@ -1,128 +1,63 @@
 //! What parts of which generations a rank can reach, of however many ranks they are.
 
-use crate::generation::{Age, GenerationId, Manifest};
-use crate::session::Checkpointer;
-use crate::tier::Durable;
-use crate::tier::node::{self, KeptFor};
-use crate::{Disk, Error, Storage, StoredFile};
-use serde::{Deserialize, Serialize};
+use crate::generation::{Age, Key, Manifest};
+use crate::session::ranks::{Ranks, stretches};
+use crate::session::tiers::{Reached, StoredIn, Tiers};
+use crate::tier::node::KeptFor;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use surefoot_model::CheckpointTier as Tier;
 
 /// Generations of each rank that are looked at, newest first.
 const KEYS_MAX: usize = 64;
 
-/// A generation as its parts describe it. Parts that differ in any of this are never put together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(in super::super) struct Key {
-    /// The run first: its numbers say nothing of those of other runs.
-    pub(in super::super) epoch: u64,
-    pub(in super::super) generation: GenerationId,
-    pub(in super::super) taken_realtime_ns: u64,
-    pub(in super::super) ranks: u32,
-}
-
-impl Key {
-    pub(in super::super) fn of(manifest: &Manifest) -> Self {
-        Key {
-            epoch: manifest.epoch,
-            generation: manifest.generation,
-            taken_realtime_ns: manifest.taken_realtime_ns,
-            ranks: manifest.ranks,
-        }
-    }
-}
-
-/// Where a part lies.
-#[derive(Clone)]
-pub(in super::super) enum Place {
-    /// In the memory of this node.
-    Memory(PathBuf),
-    /// There, too, as what a rank keeps for its partner.
-    Partner(PathBuf),
-    /// In a durable tier.
-    Durable(Tier, Durable),
-}
-
-/// A part that this rank can reach.
-#[derive(Clone)]
-pub(in super::super) struct Reached {
-    pub(in super::super) manifest: Manifest,
-    pub(in super::super) place: Place,
-    /// Whether others are given the file as it is, not the payload in it.
-    pub(in super::super) is_raw: bool,
-}
-
-impl Reached {
-    pub(in super::super) fn open(&self) -> Result<Box<dyn StoredFile>, Error> {
-        match &self.place {
-            Place::Memory(path) | Place::Partner(path) => {
-                Disk.open_file(path, false).map_err(Error::storage("open", path))
-            }
-            Place::Durable(_, tier) => tier.image(self.manifest.generation, self.manifest.rank, false),
-        }
-    }
-
-    pub(super) fn place_name(&self) -> &'static str {
-        match &self.place {
-            Place::Memory(_) => "memory",
-            Place::Partner(_) => "its partner",
-            Place::Durable(kind, _) => kind.name(),
-        }
-    }
-}
-
 /// By generation and rank, the copies that this rank can reach, the fastest first.
-pub(in super::super) type Reach = BTreeMap<Key, BTreeMap<u32, Vec<Reached>>>;
+pub type Reach = BTreeMap<Key, BTreeMap<u32, Vec<Reached>>>;
 
 /// Parts by generation, as ranks of a job tell each other: stretches of ranks, the last one included.
-pub(in super::super) type Told = Vec<(Key, Vec<(u32, u32)>)>;
+pub type Told = Vec<(Key, Vec<(u32, u32)>)>;
 
 /// What this rank can reach.
 #[derive(Default)]
-pub(in super::super) struct Found {
+pub struct Found {
     /// Parts.
-    pub(in super::super) reach: Reach,
+    pub reach: Reach,
     /// Rows of parity, by generation and the rank that kept them.
-    pub(in super::super) rows: Reach,
+    pub rows: Reach,
     /// Generations that all ranks had, as marks here say.
-    pub(in super::super) marked: BTreeSet<Key>,
+    pub marked: BTreeSet<Key>,
 }
 
 /// How much of the shared directory each rank looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Breadth {
+pub enum Breadth {
     /// Its own part of each generation of as many ranks as there are, and its share of those of others.
     SameRanks,
     /// Its share of all, whichever ranks there were.
     AnyRanks,
 }
 
-impl Checkpointer {
+impl Found {
     /// What this rank can reach: in the memory of its node, on its SSD, and its share of what is in the shared directory,
     /// which all ranks see. What cannot be looked at offers nothing.
-    pub(in super::super) fn look(&self, breadth: Breadth) -> Found {
+    /// What a run came to its end with is a result, and nothing to go on from: `completed` is the age of its mark.
+    pub(super) fn of(tiers: &Tiers, ranks: &Ranks, job: &str, breadth: Breadth, completed: Age) -> Self {
         let mut found = Found::default();
-        let add = |reach: &mut Reach, manifest: Manifest, place: Place| {
+        let add = |reach: &mut Reach, manifest: Manifest, place: StoredIn| {
             let of_key = reach.entry(Key::of(&manifest)).or_default();
-            of_key.entry(manifest.rank).or_default().push(Reached { manifest, place, is_raw: false });
+            of_key.entry(manifest.rank).or_default().push(Reached::new(manifest, place));
         };
-        let opened = self.tiers.memory.as_ref().filter(|memory| memory.fault().is_none());
-        if let (Some(memory), Some(_)) = (&self.config.memory, opened) {
-            for part in node::parts(&memory.directory.join(&self.config.job), &self.config.job).unwrap_or_default() {
-                if part.is_complete {
-                    found.marked.insert(Key::of(&part.manifest));
-                }
-                match part.kept_for {
-                    KeptFor::Itself => add(&mut found.reach, part.manifest, Place::Memory(part.image)),
-                    KeptFor::Partner => add(&mut found.reach, part.manifest, Place::Partner(part.image)),
-                    KeptFor::Group => add(&mut found.rows, part.manifest, Place::Memory(part.image)),
-                }
+        for part in tiers.parts_on_node() {
+            if part.is_complete {
+                found.marked.insert(Key::of(&part.manifest));
+            }
+            match part.kept_for {
+                KeptFor::Itself => add(&mut found.reach, part.manifest, StoredIn::Memory(part.image)),
+                KeptFor::Partner => add(&mut found.reach, part.manifest, StoredIn::Partner(part.image)),
+                KeptFor::Group => add(&mut found.rows, part.manifest, StoredIn::Memory(part.image)),
             }
         }
-        let (own, size) = (self.ranks.rank(), self.ranks.size());
-        for target in self.tiers.targets() {
+        let (own, size) = (ranks.rank(), ranks.size());
+        for target in tiers.targets() {
             for stored in target.tier.generations().unwrap_or_default().iter().take(KEYS_MAX) {
                 let is_listed = target.kind == Tier::Durable
                     || breadth == Breadth::AnyRanks
@@ -137,24 +72,20 @@ impl Checkpointer {
                         continue;
                     }
                     let Ok(manifest) = target.tier.manifest(stored.generation, rank) else { continue };
-                    if manifest.job == self.config.job {
+                    if manifest.job == job {
                         if stored.committed_ranks == Some(manifest.ranks) {
                             found.marked.insert(Key::of(&manifest));
                         }
-                        add(&mut found.reach, manifest, Place::Durable(target.kind, target.tier.clone()));
+                        add(&mut found.reach, manifest, StoredIn::Durable(target.kind, target.tier.clone()));
                     }
                 }
             }
         }
-        // What a run came to its end with is a result, and nothing to go on from.
-        let is_past = |key: &Key| self.is_past(Age { epoch: key.epoch, generation: key.generation });
-        found.reach.retain(|key, _| !is_past(key));
-        found.rows.retain(|key, _| !is_past(key));
-        while found.reach.len() > KEYS_MAX {
-            found.reach.pop_first();
-        }
-        while found.rows.len() > KEYS_MAX {
-            found.rows.pop_first();
+        for reach in [&mut found.reach, &mut found.rows] {
+            reach.retain(|key, _| !key.age().is_past(completed));
+            while reach.len() > KEYS_MAX {
+                reach.pop_first();
+            }
         }
         let (reach, rows) = (&found.reach, &found.rows);
         found.marked.retain(|key| reach.contains_key(key) || rows.contains_key(key));
@@ -163,22 +94,12 @@ impl Checkpointer {
 }
 
 /// What this rank tells the others of what it can reach.
-pub(in super::super) fn told(reach: &Reach) -> Told {
-    let stretches = |parts: &BTreeMap<u32, Vec<Reached>>| {
-        let mut stretches: Vec<(u32, u32)> = Vec::new();
-        for &rank in parts.keys() {
-            match stretches.last_mut() {
-                Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
-                _ => stretches.push((rank, rank)),
-            }
-        }
-        stretches
-    };
-    reach.iter().map(|(key, parts)| (*key, stretches(parts))).collect()
+pub fn told(reach: &Reach) -> Told {
+    reach.iter().map(|(key, parts)| (*key, stretches(parts.keys()))).collect()
 }
 
 /// Generations of which every part is within reach of some rank, newest first.
-pub(in super::super) fn complete(all: &[Told]) -> Vec<Key> {
+pub fn complete(all: &[Told]) -> Vec<Key> {
     let mut of_keys: BTreeMap<Key, BTreeSet<(u32, u32)>> = BTreeMap::new();
     for (key, stretches) in all.iter().flatten() {
         of_keys.entry(*key).or_default().extend(stretches.iter().filter(|(first, last)| first <= last));
@@ -198,7 +119,7 @@ pub(in super::super) fn complete(all: &[Told]) -> Vec<Key> {
 /// Which ranks of the job can reach a part, one of each machine before the second of any.
 ///
 /// `hosts` has a number for the machine of each rank.
-pub(in super::super) fn reachers(all: &[Told], hosts: &[u32], key: Key, part: u32) -> Vec<u32> {
+pub fn reachers(all: &[Told], hosts: &[u32], key: Key, part: u32) -> Vec<u32> {
     let has = |told: &Told| {
         told.iter()
             .any(|(of, stretches)| *of == key && stretches.iter().any(|&(first, last)| (first..=last).contains(&part)))
@@ -225,6 +146,7 @@ pub(in super::super) fn reachers(all: &[Told], hosts: &[u32], key: Key, part: u3
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generation::GenerationId;
 
     fn key(number: u64, ranks: u32) -> Key {
         Key { epoch: 1, generation: GenerationId { number, nonce: 1 }, taken_realtime_ns: 5, ranks }

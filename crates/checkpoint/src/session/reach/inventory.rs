@@ -1,10 +1,12 @@
 //! What all ranks of a job reach together: one message of each, of a few numbers per generation.
 
+use super::scan::{self, Breadth, Found, Told};
 use crate::Error;
-use crate::generation::{Age, GenerationId};
-use crate::session::Checkpointer;
-use crate::session::redundancy::parity;
-use crate::session::resized::scan::{self, Breadth, Found, Key, Reached, Told};
+use crate::generation::{Age, GenerationId, Key};
+use crate::session::nodes::Nodes;
+use crate::session::ranks::Ranks;
+use crate::session::redundancy::{Redundancy, parity};
+use crate::session::tiers::{Reached, Tiers};
 use std::collections::BTreeSet;
 
 /// Stretches of ranks of one generation that are told; more are left out. Where ranks lie on nodes in order there is one.
@@ -81,10 +83,12 @@ impl Heard {
 }
 
 /// What all ranks reach, and this one itself.
-pub(in super::super) struct Inventory {
+#[derive(Default)]
+pub struct Inventory {
+    pub(super) job: String,
     pub(super) found: Found,
-    parts: Vec<Told>,
-    rows: Vec<Told>,
+    pub(super) parts: Vec<Told>,
+    pub(super) rows: Vec<Told>,
     rebuilt: Vec<Told>,
     marked: BTreeSet<Key>,
 }
@@ -92,7 +96,7 @@ pub(in super::super) struct Inventory {
 impl Inventory {
     /// Generations that can be brought back whole, the newest first: every part is within reach of a rank or, for a job of
     /// `size` ranks, may be rebuilt from parity.
-    pub(in super::super) fn keys(&self, size: u32) -> Vec<Key> {
+    pub fn keys(&self, size: u32) -> Vec<Key> {
         let mut keys: BTreeSet<Key> = scan::complete(&self.parts).into_iter().collect();
         let with_rebuilt: Vec<Told> = self.parts.iter().chain(&self.rebuilt).cloned().collect();
         keys.extend(scan::complete(&with_rebuilt).into_iter().filter(|key| key.ranks == size));
@@ -100,32 +104,23 @@ impl Inventory {
     }
 
     /// All generations of which any rank reaches anything, the newest first.
-    pub(in super::super) fn seen(&self) -> Vec<Key> {
+    pub fn seen(&self) -> Vec<Key> {
         let all: BTreeSet<Key> = self.parts.iter().chain(&self.rows).flatten().map(|(key, _)| *key).collect();
         all.into_iter().rev().collect()
     }
 
     /// Whether it is known that all ranks had this one.
-    pub(in super::super) fn is_marked(&self, key: &Key) -> bool {
+    pub(super) fn is_marked(&self, key: &Key) -> bool {
         self.marked.contains(key)
     }
 
-    /// The parts that each rank reaches itself.
-    pub(in super::super) fn parts(&self) -> &[Told] {
-        &self.parts
-    }
-
-    pub(super) fn rows(&self) -> &[Told] {
-        &self.rows
-    }
-
-    /// What this rank reaches itself.
-    pub(in super::super) fn reach(&self) -> &scan::Reach {
-        &self.found.reach
+    /// All generations of which any rank reaches anything, the newest first, with the ranks whose parts nobody reaches.
+    pub fn all_missing(&self) -> Vec<(Key, Vec<(u32, u32)>)> {
+        self.seen().iter().map(|key| (*key, self.missing(key))).collect()
     }
 
     /// The ranks of a generation whose parts nobody reaches, as stretches with the last one included.
-    pub(in super::super) fn missing(&self, key: &Key) -> Vec<(u32, u32)> {
+    pub(super) fn missing(&self, key: &Key) -> Vec<(u32, u32)> {
         let of_key = self.parts.iter().flatten().filter(|(of, _)| of == key);
         let there: BTreeSet<(u32, u32)> = of_key.flat_map(|(_, stretches)| stretches.iter().copied()).collect();
         let (mut missing, mut next) = (Vec::new(), 0u64);
@@ -142,22 +137,27 @@ impl Inventory {
     }
 }
 
-impl Checkpointer {
-    /// Tells all ranks what this one reaches, and hears what they do.
+impl Inventory {
+    /// Tells all ranks what this one reaches, and hears what they do. Collective.
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub(in super::super) fn inventory(&mut self, breadth: Breadth) -> Result<Inventory, Error> {
-        let found = self.look(breadth);
+    pub fn of(
+        (ranks, nodes, job): (&Ranks, &Nodes, &str),
+        tiers: &Tiers,
+        redundancy: &Redundancy,
+        breadth: Breadth,
+        completed: Age,
+    ) -> Result<Self, Error> {
+        let found = Found::of(tiers, ranks, job, breadth, completed);
         let own = Heard {
             parts: scan::told(&found.reach),
             rows: scan::told(&found.rows),
-            rebuilt: self.helps_to_rebuild(&found),
+            rebuilt: redundancy.parity().map_or_else(Told::new, |_| helps_to_rebuild(&found, ranks, nodes)),
             marked: found.marked.iter().map(|key| (*key, Vec::new())).collect(),
         };
-        let mut inventory =
-            Inventory { found, parts: Vec::new(), rows: Vec::new(), rebuilt: Vec::new(), marked: BTreeSet::new() };
-        for message in self.ranks.gather_all(&own.to_bytes())? {
+        let mut inventory = Inventory { job: job.to_owned(), found, ..Inventory::default() };
+        for message in ranks.gather_all(&own.to_bytes())? {
             let why = || Error::Group { why: "a rank said what it reaches in a way that cannot be read".into() };
             let heard = Heard::from_bytes(&message).ok_or_else(why)?;
             inventory.parts.push(heard.parts);
@@ -165,36 +165,29 @@ impl Checkpointer {
             inventory.rebuilt.push(heard.rebuilt);
             inventory.marked.extend(heard.marked.iter().map(|(key, _)| *key));
         }
-        // What follows is newer than all that is there, whether it is whole or not.
-        for key in inventory.seen() {
-            self.run.goes_on_after(Age { epoch: key.epoch, generation: key.generation });
-        }
         Ok(inventory)
     }
+}
 
-    /// Whose parts may be rebuilt with the rows of parity that this rank reaches.
-    fn helps_to_rebuild(&self, found: &Found) -> Told {
-        if self.redundancy.parity().is_none() {
-            return Told::new();
-        }
-        let (hosts, own) = (self.nodes.of_ranks(), self.ranks.rank() as usize);
-        let here: Vec<usize> = (0..hosts.len()).filter(|&rank| hosts[rank] == hosts[own]).collect();
-        let turn = here.iter().position(|rank| *rank == own).unwrap_or(0);
-        // Rows of a rank that runs here it reads itself; those of others the ranks here read in turns, because each takes
-        // the reading of a table.
-        let is_its = |rank: u32| match here.contains(&(rank as usize)) {
-            true => rank as usize == own,
-            false => rank as usize % here.len() == turn,
-        };
-        let mut rebuilt = Told::new();
-        for (key, rows) in &found.rows {
-            let rows = rows.iter().filter(|(rank, _)| is_its(**rank)).map(|(_, rows)| rows);
-            let of_rows = |reached: &Reached| parity::members_of(&reached.manifest, &*reached.open().ok()?).ok();
-            let ranks: BTreeSet<u32> = rows.flatten().filter_map(of_rows).flatten().collect();
-            rebuilt.push((*key, ranks.into_iter().map(|rank| (rank, rank)).collect()));
-        }
-        rebuilt
+/// Whose parts may be rebuilt with the rows of parity that this rank reaches.
+fn helps_to_rebuild(found: &Found, ranks: &Ranks, nodes: &Nodes) -> Told {
+    let (hosts, own) = (nodes.of_ranks(), ranks.rank() as usize);
+    let here: Vec<usize> = (0..hosts.len()).filter(|&rank| hosts[rank] == hosts[own]).collect();
+    let turn = here.iter().position(|rank| *rank == own).unwrap_or(0);
+    // Rows of a rank that runs here it reads itself; those of others the ranks here read in turns, because each takes
+    // the reading of a table.
+    let is_its = |rank: u32| match here.contains(&(rank as usize)) {
+        true => rank as usize == own,
+        false => rank as usize % here.len() == turn,
+    };
+    let mut rebuilt = Told::new();
+    for (key, rows) in &found.rows {
+        let rows = rows.iter().filter(|(rank, _)| is_its(**rank)).map(|(_, rows)| rows);
+        let of_rows = |reached: &Reached| parity::members_of(&reached.manifest, &*reached.open().ok()?).ok();
+        let ranks: BTreeSet<u32> = rows.flatten().filter_map(of_rows).flatten().collect();
+        rebuilt.push((*key, ranks.into_iter().map(|rank| (rank, rank)).collect()));
     }
+    rebuilt
 }
 
 #[cfg(test)]
@@ -223,13 +216,7 @@ mod tests {
     #[test]
     fn the_parts_that_nobody_reaches_are_named() {
         let told = |stretches: Vec<(u32, u32)>| vec![(key(1, 9), stretches)];
-        let inventory = |parts: Vec<Told>| Inventory {
-            found: Found::default(),
-            parts,
-            rows: Vec::new(),
-            rebuilt: Vec::new(),
-            marked: BTreeSet::new(),
-        };
+        let inventory = |parts: Vec<Told>| Inventory { parts, ..Inventory::default() };
         let some = inventory(vec![told(vec![(1, 2), (2, 3)]), told(vec![(5, 5), (12, 13), (8, 7)])]);
         assert_eq!(some.missing(&key(1, 9)), [(0, 0), (4, 4), (6, 8)]);
         assert_eq!(inventory(vec![told(vec![(0, 8)])]).missing(&key(1, 9)), []);

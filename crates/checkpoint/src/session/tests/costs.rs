@@ -1,8 +1,8 @@
 //! Whether a session measures what its checkpoints cost the program, and no more.
 
 #![allow(clippy::unwrap_used)]
-use super::Checkpointer;
 use crate::controller::Surefoot;
+use crate::session::Checkpointer;
 use crate::testing::{Home, make_memory};
 use crate::{Alone, Config, Place, Policy};
 use std::path::Path;
@@ -60,7 +60,7 @@ fn saves_into_slots_that_were_made_ahead_take_none_of_them() {
     let home = Home::new();
     session(home.path(), 3_600.0, &[("memory.slots", "4")], |job| {
         job.need_checkpoint().unwrap();
-        let bytes = job.geometry(BYTES as u64).unwrap().file_bytes() as u64;
+        let bytes = job.config.geometry(BYTES as u64).unwrap().file_bytes() as u64;
         let directory = job.tiers.memory.as_ref().unwrap().directory().to_owned();
         let length =
             |slot: u32| std::fs::metadata(directory.join(format!("slot-{slot}.image"))).map_or(0, |of| of.len());
