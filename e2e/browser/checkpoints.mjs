@@ -168,18 +168,6 @@ const CHECKS = {
     const fewer = part("decisions").getByRole("button", { name: /^Show the last/ });
     if ((await fewer.count()) > 0) await fewer.click();
     await page.screenshot({ path: join(folder, `${mode}-400.png`), fullPage: true });
-    await page.setViewportSize({ width: 1150, height: 900 });
-    await page.mouse.move(0, 0);
-    await page.evaluate(() => new Promise((resolve) => (scrollTo(0, 0), requestAnimationFrame(resolve))));
-    // Both in one go: the journal grows while we look.
-    const clip = await page.evaluate(() => {
-      const job = document.querySelector("[data-testid=job]")?.getBoundingClientRect();
-      const lines = [...document.querySelectorAll("[data-testid=decisions] li")];
-      const end = lines[Math.min(7, lines.length - 1)]?.getBoundingClientRect();
-      return job && end ? { x: job.x - 8, y: job.y - 8, width: job.width + 16, height: end.bottom - job.y + 8 } : null;
-    });
-    assert.ok(clip);
-    await page.screenshot({ path: join(folder, "picture.png"), fullPage: true, clip });
     await page.setViewportSize({ width: 1400, height: 1000 });
   },
   async "a paused page, and another one, ask for no checkpoints"({ page, part }) {

@@ -23,8 +23,8 @@ const { values } = parseArgs({
     output: { type: "string" },
     who: { type: "boolean", default: false },
     recording: { type: "string", default: "docs/recordings/troubled.surefoot" },
-    width: { type: "string", default: "1400" },
-    height: { type: "string", default: "1000" },
+    width: { type: "string", default: "1100" },
+    height: { type: "string", default: "800" },
     theme: { type: "string", default: "light" },
     query: { type: "string", default: "?view=lost-time" },
   },
@@ -95,7 +95,9 @@ async function pictureOfWho(page) {
   // While the page moves on, what stands above this part can push it out of the picture.
   await page.getByTestId("pause").click();
   await page.mouse.move(0, 0);
-  await page.getByTestId("who").screenshot({ path: output });
+  // The call chain goes on below what a guide has room for.
+  const box = await page.getByTestId("who").boundingBox();
+  await page.screenshot({ path: output, fullPage: true, clip: { ...box, y: box.y + (await page.evaluate(() => scrollY)), height: Math.min(box.height, 1100) } });
 }
 
 /** The address of the page, as the command says it. @param {import("node:stream").Readable} stdout @returns {Promise<string>} */

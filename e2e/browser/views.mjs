@@ -22,6 +22,7 @@ const THEMES = /** @type {const} */ (["light", "dark"]);
 const SHOWN = /** @type {const} */ ([
   ["overview", 1100, 500, "light"],
   ["memory", 1100, 900, "light"],
+  ["checkpoints", 1100, 850, "light"],
 ]);
 const BYTES_MAX = 150_000;
 

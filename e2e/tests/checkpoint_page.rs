@@ -1,13 +1,10 @@
 //! The page of checkpoints in a real browser: e2e/browser/checkpoints.mjs drives Chromium against the real command,
 //! which looks at the directories of a job that runs.
-//!
-//! With `SUREFOOT_PICTURE=FILE` the job runs for two minutes first, and the picture of its part of the page goes there:
-//! docs/images/checkpoints.png.
 
 use crate::browser::{in_a_shell, missing, run_script};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -19,9 +16,6 @@ use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_testkit::hanging::HangingFileSystem;
 use surefoot_testkit::not_run::not_run;
-
-/// Long enough for a strip with a dozen durable copies.
-const PICTURE_TIME: Duration = Duration::from_secs(120);
 
 /// A memory tier on a memory file system where there is one, and an SSD's.
 struct Tiers {
@@ -108,23 +102,13 @@ fn the_page_shows_a_running_job_s_checkpoints_in_a_browser() {
         return not_run(TEST, &why);
     }
     let (tiers, folder) = (Tiers::new(), tempfile::tempdir().unwrap());
-    let picture = std::env::var_os("SUREFOOT_PICTURE").map(PathBuf::from);
     tiers.with_damage();
-    let program = match &picture {
-        Some(_) => Program::start(&tiers, 2 << 20, 15.0, Duration::from_millis(1_500)),
-        // A busy machine keeps a job from writing for seconds.
-        None => Program::start(&tiers, 2 << 20, 10.0, Duration::from_millis(700)),
-    };
-    if picture.is_some() {
-        std::thread::sleep(PICTURE_TIME);
-    }
+    // A busy machine keeps a job from writing for seconds.
+    let program = Program::start(&tiers, 2 << 20, 10.0, Duration::from_millis(700));
     let watch = surefoot("watch --port 0 --no-history --run-directory").arg(folder.path());
     let watch = watch.arg("--checkpoints").arg(tiers.memory.path()).arg("--checkpoints").arg(tiers.ssd.path());
     let said: Value =
         serde_json::from_str(&run_script("checkpoints.mjs", watch.start(), "live", folder.path())).unwrap();
-    if let Some(picture) = picture {
-        fs::copy(folder.path().join("picture.png"), picture).unwrap();
-    }
     // What the page offers to copy does what it says, on what a job has left.
     drop(program);
     let command = said["command"].as_str().unwrap();

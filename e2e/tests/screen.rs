@@ -147,7 +147,7 @@ fn the_demo_on_a_small_screen_shows_its_host_every_room_and_where_to_look() {
         "TLB shootdown flush_tlb_func",
         "CPU0_DIMM_A1",
         "weather-demo",
-        "Nothing speaks against 2 network interfaces",
+        "No problems found on 2 network interfaces",
         "experiment",
         "/var has 9 % left",
         "Every source works",
@@ -188,7 +188,7 @@ fn the_screen_takes_keys_and_sizes_and_leaves_the_terminal_as_it_was() {
     terminal.shows(" last ");
     assert!(!terminal.modes().local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO));
     terminal.send("?");
-    terminal.shows("draw everything again");
+    terminal.shows("redraw");
     terminal.send("q");
     terminal.send("\t");
     terminal.shows("Causes");

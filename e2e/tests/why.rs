@@ -56,8 +56,8 @@ fn what_matters_most_is_said_with_the_next_command() {
     let looked = ask("why --duration 500ms").run();
     looked.expect_code(0);
     let text = &looked.stdout;
-    assert!(text.contains("Not looked at, so not known:") && text.contains("Checkpoints"), "{text}");
-    assert!(text.ends_with("Looked for 500 ms; `surefoot watch` looks all the time.\n"), "{text}");
+    assert!(text.contains("Not checked:") && text.contains("Checkpoints"), "{text}");
+    assert!(text.ends_with("Measured for 500 ms; `surefoot watch` measures all the time.\n"), "{text}");
     let severity = text.split(',').next().unwrap();
     let has_command = text.contains("\nRun next: surefoot ");
     assert!(["OK", "NOTICE", "WARNING", "CRITICAL"].contains(&severity) && (has_command || severity == "OK"), "{text}");

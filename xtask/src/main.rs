@@ -43,6 +43,7 @@ cargo xtask COMMAND
   ui        build the web page anew into ui/dist
   guest     the tests that boot another kernel in QEMU, alone
   kubernetes the tests with a real Kubernetes API server, alone
+  prometheus the tests with real Prometheus servers, alone
   soak      10,000 seeded runs of checkpoints that are killed and go bad, of the engine of remedies with faults, and all planted faults of the interface
   fuzz      what strangers write, with coverage: [--sanitize] [--keep] [SECONDS] [TARGET...], a table of executions
   oracle    the ledger against time lines rebuilt from the kernel's own trace, a table per load; as root, some 3 minutes
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         "ui" => page::build(&workspace),
         "guest" => suite::guest(&workspace),
         "kubernetes" => suite::kubernetes(&workspace),
+        "prometheus" => suite::prometheus(&workspace),
         "soak" => suite::soak(&workspace),
         "fuzz" => fuzz::run(&workspace, &arguments[1..]),
         "oracle" => suite::oracle(&workspace),

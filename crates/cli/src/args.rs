@@ -50,7 +50,7 @@ pub enum Command {
     /// Show live what is happening on this host, here and as a web page on 127.0.0.1.
     #[command(after_help = surefoot_terminal::keys_help() + "\n" + &cost_of(&[("", Question::Ledger), ("with --who, ", Question::Raisers)]))]
     Watch(Box<WatchOptions>),
-    /// Show a made-up troubled day of a made-up host, every room filled; nothing of this host is shown or changed.
+    /// Play a made-up day of trouble on a made-up host; nothing on this host is read or changed.
     #[command(after_help = surefoot_terminal::keys_help())]
     Demo(DemoOptions),
     /// Lost time: probe cores, name who interrupts them, audit their isolation, report, record and replay.

@@ -25,12 +25,13 @@ pub enum Wrong {
 
 /// The answer to a command line without a command.
 const FIRST: &str = "\
-Surefoot finds what steals time from a server's cores, watches its memory, disks and network interfaces, and keeps its work alive.
+Surefoot finds what steals time from a server's cores, watches its memory,
+disks and network interfaces, and keeps its work alive.
 
 Try:
-  surefoot demo      a made-up troubled day, every part filled; without root
-  surefoot watch     this host now, in the terminal and on http://127.0.0.1:7077/
-  surefoot status    what works on this host, what does not, and why
+  surefoot demo      a made-up day of trouble, with data in every view; needs no root
+  surefoot watch     this host, live in the terminal and on http://127.0.0.1:7077/
+  surefoot status    what works on this host, and why the rest does not
 
 surefoot --help lists all commands.
 ";

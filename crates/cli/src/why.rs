@@ -166,7 +166,7 @@ fn of_host(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::R
         Some(None) => writeln!(out, "From the running watch, which has no data yet.")?,
         None => writeln!(
             out,
-            "Looked for {}; `surefoot watch` looks all the time.",
+            "Measured for {}; `surefoot watch` measures all the time.",
             duration(nanoseconds(options.duration))
         )?,
     }
@@ -228,7 +228,7 @@ fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<Why> {
 fn text(why: &Why, began_realtime_ns: u64) -> String {
     let mut text = String::new();
     match &why.finding {
-        None => text += "Nothing is known yet: no room has looked at anything.\n",
+        None => text += "Nothing is known yet: nothing has been checked.\n",
         Some(finding) => {
             let severity = finding.severity.as_str().to_uppercase();
             text += &format!("{severity}, {}: {}\n", finding.certainty.label(), finding.sentence);
@@ -258,7 +258,7 @@ fn text(why: &Why, began_realtime_ns: u64) -> String {
     }
     if !why.not_watched.is_empty() {
         let rooms: Vec<&str> = why.not_watched.iter().map(|unwatched| unwatched.room.label()).collect();
-        text += &format!("Not looked at, so not known: {}.\n", rooms.join(", "));
+        text += &format!("Not checked: {}.\n", rooms.join(", "));
     }
     text
 }
@@ -476,7 +476,7 @@ mod tests {
         let expected = "WARNING, probable: Core 1 lost 7 %.\n  core 1: 7 ms per second\n  core 2: 7 ms per second\n  \
              core 3: 7 ms per second\n  and 2 more\nRun next: surefoot stall who --cpu 0-3 --duration 10s\n";
         assert!(told.starts_with(expected), "{told}");
-        assert!(told.ends_with("Not looked at, so not known: Memory errors.\n"), "{told}");
+        assert!(told.ends_with("Not checked: Memory errors.\n"), "{told}");
         assert!(text(&Why::of(Vec::new(), Vec::new(), "0"), 1).starts_with("Nothing is known yet"));
     }
 

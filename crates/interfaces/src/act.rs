@@ -79,7 +79,7 @@ fn cycle(root: &Root, name: &str) -> Result<Observed, Error> {
 
 fn flags_of(root: &Root, name: &str) -> Result<(PathBuf, u32), Error> {
     let file = root.sys("class/net").join(name).join("flags");
-    let gone = || Error::File { path: file.clone(), why: "the interface has gone".to_owned() };
+    let gone = || Error::File { path: file.clone(), why: "the interface no longer exists".to_owned() };
     let flags = read::flags(root, name).ok_or_else(gone)?;
     Ok((file, flags))
 }
@@ -88,7 +88,8 @@ fn switch_on(file: &Path, name: &str, flags: u32) -> Result<(), Error> {
     let mut tries = 1;
     while let Err(error) = write(file, &format!("{:#x}", flags | read::IS_UP)) {
         if tries == ON_TRIES {
-            let why = format!("it was switched off and cannot be switched on again ({error}); `ip link set {name} up`");
+            let why =
+                format!("it was taken down and cannot be brought up again ({error}); run `ip link set {name} up`");
             return Err(Error::File { path: file.to_path_buf(), why });
         }
         tries += 1;
@@ -116,9 +117,9 @@ fn write(path: &Path, value: &str) -> Result<(), Error> {
 
 fn refusal(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => "it takes no value: CAP_NET_ADMIN and root are needed".to_owned(),
-        io::ErrorKind::ReadOnlyFilesystem => "it takes no value: /sys is mounted for reading only".to_owned(),
-        _ => format!("it does not take the value: {error}"),
+        io::ErrorKind::PermissionDenied => "cannot be written: needs root and CAP_NET_ADMIN".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => "cannot be written: /sys is mounted read-only".to_owned(),
+        _ => format!("write refused: {error}"),
     }
 }
 
@@ -158,7 +159,7 @@ mod tests {
             assert_eq!(fs::read_to_string(tree.path().join("sys/class/net/eth0/flags")).unwrap().trim(), after);
         }
         let failed = switch_on_again(&Root::at(HostTree::new().path()), "eth0");
-        assert!(is_failed(&failed, "has gone"), "{failed:?}");
+        assert!(is_failed(&failed, "no longer exists"), "{failed:?}");
     }
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
         for (tree, action, why) in [
             (&HostTree::new(), DeedAction::FunctionReset, "eth0/device"),
             (&tree, DeedAction::ReporterRecover, "no devlink"),
-            (&tree, DeedAction::LinkCycle, "the interface has gone"),
+            (&tree, DeedAction::LinkCycle, "the interface no longer exists"),
             (&tree, DeedAction::Reboot, "reboot is not a step"),
         ] {
             let failed = applied(tree, action);

@@ -52,7 +52,7 @@ impl Answerer {
     /// Answers what comes within about this time.
     ///
     /// # Errors
-    /// [`Error::Host`] where the interface has gone.
+    /// [`Error::Host`] where the interface no longer exists.
     pub fn turn(&mut self, time: Duration) -> Result<(), Error> {
         let until = Instant::now() + time;
         loop {

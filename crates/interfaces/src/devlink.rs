@@ -62,7 +62,7 @@ impl<T: Transport> Devlink<T> {
         match Family::find(transport, "devlink", 1) {
             Ok(family) => Ok(Devlink { family }),
             Err(error) if error.is_absent() => Err(Error::Unsupported(Unsupported::new(
-                "no driver of this kernel has devlink, so there are no health reporters",
+                "no driver here supports devlink, so there are no health reporters",
                 "",
             ))),
             Err(error) => Err(Error::of_host(error)),

@@ -10,7 +10,7 @@
 //! | packets are damaged or missed; the link comes and goes | losing | certain |
 //! | some probes are not answered | losing | probable |
 //! | probes take much longer than they used to, or than they may | slow | probable, certain |
-//! | it is switched off, or has no link | unknown | |
+//! | the interface is down, or has no link | unknown | |
 
 use surefoot_model::{Certainty, HealthReporter, Interface, InterfaceProbe, InterfaceState, ReporterState};
 
@@ -95,9 +95,9 @@ fn ago_of(ago_ns: u64) -> String {
 fn closed(now: &Interface) -> Option<&'static str> {
     match (now.is_up, now.has_carrier) {
         // No interface has such a name: devlink has the device, and its interfaces are elsewhere.
-        _ if now.name.contains('/') => Some("it has no interface in this network namespace"),
-        (false, _) => Some("it is switched off"),
-        (true, Some(false)) => Some("it has no link"),
+        _ if now.name.contains('/') => Some("no interface in this network namespace"),
+        (false, _) => Some("the interface is down"),
+        (true, Some(false)) => Some("no link"),
         _ => None,
     }
 }
@@ -111,11 +111,11 @@ fn quiet(now: &mut Interface, unknown: Option<String>) -> (InterfaceState, Optio
     match now.probe.as_ref().map(|probe| (probe.answered_count, probe.baseline)) {
         Some((0, _)) => (InterfaceState::Unknown, None),
         Some((_, Some(_))) => {
-            now.evidence.push("probes are answered as usual".to_owned());
+            now.evidence.push("probes are answered as fast as usual".to_owned());
             (InterfaceState::Ok, Some(Certainty::Certain))
         }
         Some((_, None)) => {
-            now.evidence.push("probes are answered; how fast that usually is, is not known yet".to_owned());
+            now.evidence.push("probes are answered; there is no baseline for the round trip yet".to_owned());
             (InterfaceState::Ok, Some(Certainty::Probable))
         }
         // What the driver says of its health is not understood, and nothing else was asked.
@@ -128,7 +128,7 @@ fn quiet(now: &mut Interface, unknown: Option<String>) -> (InterfaceState, Optio
         }
         None => {
             // Counters alone do not see an interface that is alive and moves nothing.
-            now.evidence.push("no counter and no health reporter speaks against it; it was not probed".to_owned());
+            now.evidence.push("no errors in counters or health reporters; not probed".to_owned());
             (InterfaceState::Ok, Some(Certainty::Probable))
         }
     }
@@ -136,25 +136,29 @@ fn quiet(now: &mut Interface, unknown: Option<String>) -> (InterfaceState, Optio
 
 fn reporter(one: &HealthReporter, before: Option<(&Interface, u64)>) -> Option<Claim> {
     let name = format!("health reporter {} of {}", one.name, one.device);
-    let dump = if one.has_dump { ", a dump is kept" } else { "" };
-    let counts = format!("{} errors, {} recoveries{dump}", one.error_count, one.recover_count);
+    let dump = if one.has_dump { ", dump available" } else { "" };
+    let counts = format!(
+        "{}, {}{dump}",
+        counted(one.error_count, "error", "errors"),
+        counted(one.recover_count, "recovery", "recoveries")
+    );
     if one.state == ReporterState::Error {
         return claim(InterfaceState::Hung, Certainty::Certain, format!("{name}: error; {counts}"));
     }
     if one.state == ReporterState::Unknown {
-        let why = format!("{name}: Surefoot does not know the state that the driver reports; {counts}");
+        let why = format!("{name}: the driver reports a state that Surefoot does not know; {counts}");
         return claim(InterfaceState::Unknown, Certainty::CannotTellApartHere, why);
     }
     let is_it = |then: &&HealthReporter| (&then.device, then.port, &then.name) == (&one.device, one.port, &one.name);
     let then = before?.0.reporters.iter().find(is_it)?;
     let rise = one.error_count.checked_sub(then.error_count).filter(|rise| *rise > 0)?;
-    let why = format!("{name}: {rise} more errors, and it has got over them; {counts}");
+    let why = format!("{name}: {}, recovered; {counts}", counted(rise, "new error", "new errors"));
     claim(InterfaceState::Losing, Certainty::Certain, why)
 }
 
 fn stuck(now: &Interface, before: &Interface, ago: &str) -> Option<Claim> {
     let rise = now.tx_timeout_count?.checked_sub(before.tx_timeout_count?).filter(|rise| *rise > 0)?;
-    let why = format!("the kernel found a send queue stuck {rise} times {ago}");
+    let why = format!("{} of a send queue {ago}", counted(rise, "transmit timeout", "transmit timeouts"));
     claim(InterfaceState::Hung, Certainty::Certain, why)
 }
 
@@ -164,7 +168,7 @@ fn damaged(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> O
     let rise =
         |now: Option<u64>, then: Option<u64>| now.zip(then).and_then(|(now, then)| now.checked_sub(then)).unwrap_or(0);
     let parts = [
-        ("damaged on arrival", rise(now.rx_errors, then.rx_errors)),
+        ("received with errors", rise(now.rx_errors, then.rx_errors)),
         ("missed by the device", rise(now.rx_missed_errors, then.rx_missed_errors)),
         ("not sent", rise(now.tx_errors, then.tx_errors)),
     ];
@@ -194,12 +198,12 @@ fn unknown_counters(now: &Interface, before: Option<&Interface>, ago: &str) -> O
     let counts = told(now);
     let missing: Vec<&str> = counts.iter().filter(|(_, count)| count.is_none()).map(|(name, _)| *name).collect();
     if !missing.is_empty() {
-        return Some(format!("its losses are unknown: the kernel does not tell {}", missing.join(", ")));
+        return Some(format!("packet loss unknown: the kernel does not report {}", missing.join(", ")));
     }
     let before = told(before?);
     let both = counts.iter().zip(&before);
     let back: Vec<&str> = both.filter(|(now, then)| now.1 < then.1).map(|(now, _)| now.0).collect();
-    let why = || format!("its losses {ago} are unknown: its counters were reset ({})", back.join(", "));
+    let why = || format!("packet loss {ago} unknown: counters were reset ({})", back.join(", "));
     (!back.is_empty()).then(why)
 }
 
@@ -207,8 +211,8 @@ fn flapping(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> 
     let rise = now.carrier_change_count?.checked_sub(before.carrier_change_count?)?;
     let is_lost = now.is_up && now.has_carrier == Some(false) && rise > 0;
     let why = match rise {
-        _ if is_lost => format!("its link went away {ago}"),
-        rise if rise > limits.carrier_changes => format!("its link came or went {rise} times {ago}"),
+        _ if is_lost => format!("link lost {ago}"),
+        rise if rise > limits.carrier_changes => format!("link went up or down {rise} times {ago}"),
         _ => return None,
     };
     claim(InterfaceState::Losing, Certainty::Certain, why)
@@ -217,21 +221,22 @@ fn flapping(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> 
 fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
     let InterfaceProbe { peer, sent_count, refused_count, answered_count, .. } = probe;
     if *sent_count == 0 {
-        let why = format!("the interface took none of {refused_count} probes");
+        let why = format!("the interface accepted none of {refused_count} probes");
         return (*refused_count > 0).then(|| claim(InterfaceState::Hung, Certainty::Probable, why)).flatten();
     }
     if *answered_count == 0 {
         let waited = format!("{peer} answered none of {sent_count} probes");
         return if probe.other_version_count > 0 {
             let why = format!(
-                "{waited} in the version of this release: another release of Surefoot answers there; install the same one on both"
+                "{waited} in this release's protocol: the peer runs another release of Surefoot; install the same one on both"
             );
             claim(InterfaceState::Unknown, Certainty::CannotTellApartHere, why)
         } else if probe.has_answered {
-            let why = format!("{waited}, and answered before: the interface, the path or the neighbour is hung");
+            let why = format!("{waited} but answered earlier: the interface, the path or the neighbour is hung");
             claim(InterfaceState::Hung, Certainty::Probable, why)
         } else {
-            let why = format!("{waited} and never did: it may not be there, or not answer probes of this kind");
+            let why =
+                format!("{waited} and has never answered one: it may be down, or may not answer this kind of probe");
             claim(InterfaceState::Unknown, Certainty::CannotTellApartHere, why)
         };
     }
@@ -242,14 +247,17 @@ fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
     }
     let now = probe.round_trips?;
     if let Some(most) = limits.slow_over_ns.filter(|most| now.p50_ns > *most) {
-        let why = format!("the median round trip to {peer} takes {}, and may take {}", time(now.p50_ns), time(most));
+        let why = format!("median round trip to {peer}: {}, limit {}", time(now.p50_ns), time(most));
         return claim(InterfaceState::Slow, Certainty::Certain, why);
     }
     let usual = probe.baseline?;
     let most = usual.p50_ns.saturating_mul(limits.slow_factor).saturating_add(limits.slow_margin_ns);
-    let why =
-        format!("the median round trip to {peer} takes {}, and usually takes {}", time(now.p50_ns), time(usual.p50_ns));
+    let why = format!("median round trip to {peer}: {}, usually {}", time(now.p50_ns), time(usual.p50_ns));
     (now.p50_ns > most).then(|| claim(InterfaceState::Slow, Certainty::Probable, why)).flatten()
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn time(ns: u64) -> String {
@@ -262,7 +270,7 @@ fn time(ns: u64) -> String {
 fn failed_parts(test: &surefoot_model::SelfTest) -> String {
     let failed: Vec<String> =
         test.parts.iter().filter(|part| part.value != 0).map(|part| format!("{} {}", part.name, part.value)).collect();
-    if failed.is_empty() { "it names no part".to_owned() } else { failed.join(", ") }
+    if failed.is_empty() { "no failed part named".to_owned() } else { failed.join(", ") }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub fn unsupported(root: &Root) -> Option<Unsupported> {
     };
     match read::names(root, None) {
         Ok((names, _)) if !names.is_empty() => None,
-        Ok(_) => Some(Unsupported::new("there is no network interface but loopback here", remedy)),
+        Ok(_) => Some(Unsupported::new("no network interface except loopback", remedy)),
         Err(Error::Host(error)) => Some(Unsupported::of(&error, remedy)),
         Err(error) => Some(match &error {
             Error::List { source, .. } => Unsupported::because(source, error.to_string(), remedy),
@@ -39,13 +39,15 @@ pub fn capability(root: &Root) -> Capability {
         (None, Ok((names, _))) => {
             let hardware = names.iter().filter(|name| read::has_device(root, name)).count();
             let all = names.len();
-            let words = if all == 1 { "one interface".to_owned() } else { format!("{all} interfaces") };
-            let seen = format!("{words}, {hardware} with a device below");
+            let words = if all == 1 { "1 interface".to_owned() } else { format!("{all} interfaces") };
+            let seen = format!("{words}, {hardware} backed by a device");
             match of_another(root) {
                 false => (CapabilityState::Works, seen, String::new()),
                 true => (
                     CapabilityState::Reduced,
-                    format!("{seen}, in a network namespace: those of the host and of other namespaces are not seen"),
+                    format!(
+                        "{seen}, of this network namespace only: those of the host and of other namespaces are not visible"
+                    ),
                     "run Surefoot in the host's network namespace to see the host's".to_owned(),
                 ),
             }
@@ -65,7 +67,7 @@ mod tests {
     fn interfaces_are_counted_and_loopback_is_none() {
         let tree = HostTree::new().file("sys/class/net/lo/type", "772\n").file("sys/class/net/eth0/type", "1\n");
         let row = capability(&Root::at(tree.path()));
-        assert_eq!((row.state, row.reason.as_str()), (CapabilityState::Works, "one interface, 0 with a device below"));
+        assert_eq!((row.state, row.reason.as_str()), (CapabilityState::Works, "1 interface, 0 backed by a device"));
         let tree = tree.without("sys/class/net/eth0");
         let row = capability(&Root::at(tree.path()));
         assert_eq!(row.state, CapabilityState::Unsupported);

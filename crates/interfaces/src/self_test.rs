@@ -54,7 +54,7 @@ pub fn run(interface: &Interface, mode: Mode, even_in_use: bool) -> Result<SelfT
 fn why_not(error: &surefoot_hostfs::Error) -> String {
     match error {
         surefoot_hostfs::Error::System { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => {
-            "its driver has no self-test".to_owned()
+            "the driver has no self-test".to_owned()
         }
         other => other.to_string(),
     }
@@ -80,6 +80,6 @@ mod tests {
     fn an_interface_without_a_self_test_says_so() {
         let lo = Interface { name: "lo".into(), ..Interface::default() };
         let test = run(&lo, Mode::Online, false).unwrap();
-        assert_eq!((test.has_passed, test.why_not.as_deref()), (false, Some("its driver has no self-test")));
+        assert_eq!((test.has_passed, test.why_not.as_deref()), (false, Some("the driver has no self-test")));
     }
 }

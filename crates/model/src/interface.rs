@@ -11,7 +11,7 @@ pub enum InterfaceState {
     /// Nothing here tells: it is down, without carrier, or was not looked at long enough.
     #[default]
     Unknown,
-    /// Nothing speaks against it.
+    /// No problem found.
     Ok,
     /// Its packets arrive, later than they used to.
     Slow,

@@ -198,6 +198,17 @@ mod tests {
     }
 
     #[test]
+    fn a_current_promtool_understands_the_rules() {
+        const TEST: &str = "a_current_promtool_understands_the_rules";
+        let promtool = match surefoot_testkit::prometheus::current("promtool") {
+            Ok(promtool) => promtool,
+            Err(why) => return not_run(TEST, &why),
+        };
+        let output = Command::new(promtool).args(["check", "rules"]).arg(kept("surefoot.rules.yml")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    #[test]
     fn prometheus_and_alertmanager_understand_the_files() {
         const TEST: &str = "prometheus_and_alertmanager_understand_the_files";
         let checks: [(&str, &[&str], &str); 2] = [

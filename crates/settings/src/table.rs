@@ -191,7 +191,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "memory.bmc_timeout",
-        about: "How long a management controller may take to answer.",
+        about: "Timeout for an answer of the BMC or Redfish service.",
         allowed: Allowed::Times(Duration::from_millis(100), Duration::from_secs(600)),
         when: When::Start,
         option: "bmc-timeout",
@@ -207,7 +207,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "memory.redfish_system",
-        about: "The system of that service that is this machine.",
+        about: "This machine's system in that service (path, UUID or serial number).",
         allowed: Allowed::Text("/redfish/v1/Systems/1"),
         when: When::Start,
         option: "redfish-system",
@@ -239,7 +239,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "memory.bmc_user",
-        about: "Name of the user at the management controller.",
+        about: "User name for the BMC.",
         allowed: Allowed::Text("surefoot"),
         when: When::Start,
         option: "bmc-user",
@@ -247,7 +247,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "memory.bmc_password_file",
-        about: "File with that user's password in its first line; only its owner may read it.",
+        about: "File with that user's password on its first line; only its owner may be able to read it.",
         allowed: Allowed::Path("/etc/surefoot/bmc.password"),
         when: When::Start,
         option: "bmc-password-file",

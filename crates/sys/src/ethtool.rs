@@ -142,7 +142,7 @@ fn call(interface: &str, words: &mut [u64], action: &str) -> Result<(), Error> {
 fn failed(interface: &str, action: &str, source: io::Error) -> Error {
     let remedy = match source.kind() {
         io::ErrorKind::PermissionDenied => "; CAP_NET_ADMIN is needed",
-        io::ErrorKind::Unsupported => "; its driver has no self-test",
+        io::ErrorKind::Unsupported => "; the driver has no self-test",
         _ if source.raw_os_error() == Some(libc::EOPNOTSUPP) => "; its driver does not have this",
         _ => "",
     };

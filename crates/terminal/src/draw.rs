@@ -242,7 +242,7 @@ impl Session {
         let width = canvas.buffer.area.width;
         let filter = &self.views[self.focus].filter;
         let text = match &self.input {
-            Some(Input::Filter) => format!("/{filter}_   only rows with these words; Enter keeps, Escape forgets"),
+            Some(Input::Filter) => format!("/{filter}_   filter rows by words; Enter keeps it, Escape clears it"),
             Some(Input::Time(text)) => format!("go to: {text}_   14:05, -10m, yesterday 03:00 (UTC)"),
             None if self.help.is_some() => match self.help_below {
                 0 => "the end of the help: arrows scroll, any other key ends it".to_owned(),

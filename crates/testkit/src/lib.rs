@@ -25,6 +25,7 @@ pub mod kubernetes;
 pub mod not_run;
 mod place;
 pub mod postgres;
+pub mod prometheus;
 pub mod redfish;
 pub mod slurm;
 pub mod storage;

@@ -150,7 +150,7 @@ fn a_watch_sees_a_neighbour_hang_come_back_and_go() {
     in_state(&mut watch, "hung");
     assert!(ip(&["-n", &pair.names[1], "link", "set", "far", "down"]).status.success());
     let gone = in_state(&mut watch, "losing");
-    assert!(says(&gone, "its link went away") && gone["has_carrier"] == false, "{gone}");
+    assert!(says(&gone, "link lost") && gone["has_carrier"] == false, "{gone}");
 }
 
 #[test]

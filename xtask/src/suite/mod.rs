@@ -226,6 +226,14 @@ pub fn kubernetes(workspace: &Workspace) -> ExitCode {
     exit_of(command)
 }
 
+/// The tests with real Prometheus servers and their tools, alone. They are part of every test run, too, with those that are there.
+pub fn prometheus(workspace: &Workspace) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args(["test", "--locked", "--package", "surefoot-daemon", "--package", "surefoot-remedy"]);
+    command.args(["--lib", "--test", "daemon", "--", "dashboards::", "prom", "alerts::", "--nocapture"]);
+    exit_of(command)
+}
+
 /// Runs a command that stands for the whole.
 fn exit_of(mut command: Command) -> ExitCode {
     match command.status() {

@@ -25,8 +25,7 @@ pub struct BmcOptions {
     /// Also read error counts (MemoryMetrics) from this Redfish service, such as https://bmc17.example
     #[arg(long, value_name = "URL")]
     redfish: Option<String>,
-    /// The system of that service that is this machine, by its path, UUID or serial number, where the service has several and this machine's
-    /// UUID is unknown
+    /// This machine's system in that service (path, UUID or serial number), if it has several and this machine's UUID is unknown
     #[arg(long, value_name = "SYSTEM", requires = "redfish")]
     redfish_system: Option<String>,
     /// CA certificate of the Redfish service, instead of the system's
@@ -38,13 +37,13 @@ pub struct BmcOptions {
     /// Also read errors from the event log of this machine's BMC, or of a BMC over the network; needs ipmitool
     #[arg(long, value_name = "HOST[:PORT]", num_args = 0..=1, default_missing_value = OWN, require_equals = true)]
     event_log: Option<String>,
-    /// Name of the user at the management controller
+    /// User name for the BMC
     #[arg(long, value_name = "NAME", requires = "bmc_password_file")]
     bmc_user: Option<String>,
-    /// File with that user's password in its first line; only its owner may read it
+    /// File with that user's password on its first line; only its owner may be able to read it
     #[arg(long, value_name = "FILE", requires = "bmc_user")]
     bmc_password_file: Option<PathBuf>,
-    /// How long a management controller may take to answer
+    /// Timeout for an answer of the BMC or Redfish service
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = surefoot_console::units::parse_time)]
     bmc_timeout: Duration,
 }

@@ -52,7 +52,7 @@ pub fn print(out: &mut impl Write, judge: &Server, json: bool) -> io::Result<()>
     }
     if !unwatched.is_empty() {
         let rooms: Vec<&str> = unwatched.iter().map(|room| room.label()).collect();
-        writeln!(out, "Not looked at, so not known: {}.", rooms.join(", "))?;
+        writeln!(out, "Not checked: {}.", rooms.join(", "))?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use surefoot_daemon::{Extent, Server};
 use surefoot_sys::{children, program};
 use surefoot_testkit::not_run::not_run;
+use surefoot_testkit::prometheus::current;
 
 fn contrib(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(name).canonicalize().unwrap()
@@ -72,7 +73,22 @@ fn queries(board: &Value) -> Vec<String> {
 #[test]
 fn every_query_of_the_dashboards_and_rules_has_an_answer() {
     const TEST: &str = "dashboards::every_query_of_the_dashboards_and_rules_has_an_answer";
-    let Some(program) = program::find("prometheus") else { return not_run(TEST, "prometheus is not installed") };
+    match program::find("prometheus") {
+        Some(program) => ask_everything(program),
+        None => not_run(TEST, "prometheus is not installed"),
+    }
+}
+
+#[test]
+fn every_query_of_the_dashboards_and_rules_has_an_answer_of_a_current_prometheus() {
+    const TEST: &str = "dashboards::every_query_of_the_dashboards_and_rules_has_an_answer_of_a_current_prometheus";
+    match current("prometheus") {
+        Ok(program) => ask_everything(program),
+        Err(why) => not_run(TEST, &why),
+    }
+}
+
+fn ask_everything(program: PathBuf) {
     let server = Crowd { cores: 4, things: 2 }.server(Extent::default());
     let prometheus = Prometheus::start(program, &server);
     let mut boards: Vec<PathBuf> =

@@ -5,6 +5,7 @@ use crate::data::{SECOND_NS, core, lost, untraced_gap, who, window};
 use crate::metrics::{Samples, validate};
 use serde_json::json;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use surefoot_daemon::{Config, Detail, Extent, SERIES_MIN, Server};
 use surefoot_model::{
@@ -15,6 +16,7 @@ use surefoot_model::{
 };
 use surefoot_sys::program;
 use surefoot_testkit::not_run::not_run;
+use surefoot_testkit::prometheus::current;
 
 /// How many there are of everything.
 #[derive(Clone, Copy)]
@@ -299,7 +301,22 @@ fn the_worst_are_told_first() {
 #[test]
 fn promtool_has_nothing_to_say_of_the_older_format() {
     const TEST: &str = "series::promtool_has_nothing_to_say_of_the_older_format";
-    let Some(promtool) = program::find("promtool") else { return not_run(TEST, "promtool is not installed") };
+    match program::find("promtool") {
+        Some(promtool) => check_metrics(&promtool),
+        None => not_run(TEST, "promtool is not installed"),
+    }
+}
+
+#[test]
+fn a_current_promtool_has_nothing_to_say_of_the_older_format() {
+    const TEST: &str = "series::a_current_promtool_has_nothing_to_say_of_the_older_format";
+    match current("promtool") {
+        Ok(promtool) => check_metrics(&promtool),
+        Err(why) => not_run(TEST, &why),
+    }
+}
+
+fn check_metrics(promtool: &Path) {
     let extent = Extent { detail: Detail::Cause, series_max: None, edac: true };
     let server = Crowd { cores: 4, things: 5 }.server(extent);
     let host = address(&server);

@@ -104,9 +104,7 @@ fn mac(text: &str) -> Option<Address> {
 pub fn own_address(root: &Root, interface: &str) -> Result<Address, Error> {
     let path = root.sys("class/net").join(interface).join("address");
     let text = crate::read::text(root, &path);
-    text.as_deref()
-        .and_then(mac)
-        .ok_or_else(|| Error::File { path, why: "there is no hardware address of Ethernet".into() })
+    text.as_deref().and_then(mac).ok_or_else(|| Error::File { path, why: "no Ethernet address".into() })
 }
 
 /// How a round is done.
@@ -169,7 +167,7 @@ impl Prober {
     /// One round of probes.
     ///
     /// # Errors
-    /// [`Error::Host`] where the interface has gone.
+    /// [`Error::Host`] where the interface no longer exists.
     pub fn round(&mut self, round: Round) -> Result<InterfaceProbe, Error> {
         // ARP has no numbers: only one request may be out, and what came too late is thrown away before the next.
         let is_one_by_one = matches!(self.line, Line::Arp(..));
@@ -310,7 +308,7 @@ fn gone(peer: &Peer, source: io::Error) -> Error {
     Error::Host(surefoot_hostfs::Error::System {
         action: format!("probe {}", peer.name()),
         source,
-        remedy: "; the interface has gone",
+        remedy: "; the interface no longer exists",
     })
 }
 

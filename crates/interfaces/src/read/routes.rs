@@ -119,10 +119,7 @@ pub fn carried(root: &Root) -> Dependents {
     let mut found = Dependents::default();
     let mut sessions = sessions::read(root, &mut found);
     if sessions.len() > SESSIONS_MAX {
-        found.add_unread(format!(
-            "possibly more ({} SSH sessions, of which {SESSIONS_MAX} are looked up)",
-            sessions.len()
-        ));
+        found.add_unread(format!("possibly more ({} SSH sessions, only {SESSIONS_MAX} checked)", sessions.len()));
         sessions = sessions.into_iter().take(SESSIONS_MAX).collect();
     }
     let routing = if root.is_host() { Some(Socket::to_routing().map(Routing::over)) } else { None };
@@ -164,7 +161,7 @@ fn by_kernel(routing: &mut Routing<impl Transport>, sessions: &BTreeSet<Session>
         }
         let names: Vec<String> = ways.iter().flatten().filter_map(|number| name(*number)).collect();
         if names.is_empty() {
-            found.add_unread("possibly an SSH session (the way to its other end is not known)".to_owned());
+            found.add_unread("possibly an SSH session (the route to its peer is unknown)".to_owned());
         }
         names.iter().for_each(|name| found.add(name, reason.clone()));
     }
@@ -202,7 +199,7 @@ fn routes_of(
         if route.hops.is_empty() {
             let (network, prefix) = (route.network, route.prefix);
             found.add_unread(format!(
-                "possibly the route to {network}/{prefix}, whose interface the kernel does not tell"
+                "possibly the route to {network}/{prefix}, whose interface the kernel does not name"
             ));
         }
         for name in route.hops.iter().filter_map(|hop| name(hop.interface)) {
@@ -226,7 +223,7 @@ fn by_files(root: &Root, sessions: &BTreeSet<Session>, found: &mut Dependents) {
     for session in sessions {
         let through = through(&routes, session.remote.ip());
         if through.is_empty() {
-            found.add_unread("possibly an SSH session (the way to its other end is not known)".to_owned());
+            found.add_unread("possibly an SSH session (the route to its peer is unknown)".to_owned());
         }
         through.iter().for_each(|name| found.add(name, session.reason()));
     }

@@ -61,12 +61,12 @@ impl Constraint {
     /// What it says, for people.
     pub fn words(self) -> &'static str {
         match self {
-            Constraint::Loss => "a longer interval lets a counter run full, and errors are lost",
-            Constraint::Stall => "a longer interval gives a poll more to log, and a stall longer than allowed",
-            Constraint::Detection => "with a longer interval a module that crosses the threshold is known too late",
+            Constraint::Loss => "a longer interval lets a counter overflow and lose errors",
+            Constraint::Stall => "with a longer interval one poll has more to log and stalls longer than allowed",
+            Constraint::Detection => "with a longer interval a module over the threshold is detected too late",
             Constraint::Proof => "with a longer interval a full counter no longer proves the threshold's rate",
-            Constraint::Range => "--longest, or the file that sets it, allows no longer one",
-            Constraint::Total => "the longer intervals that are allowed stall more in sum",
+            Constraint::Range => "--longest, or the file that sets it, allows no longer interval",
+            Constraint::Total => "longer intervals that are allowed stall more in total",
         }
     }
 }

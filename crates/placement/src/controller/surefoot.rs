@@ -269,19 +269,19 @@ fn cost(situation: &Situation) -> String {
     let price_s = DRAIN_PRICE_SHARE * situation.drain_s;
     match situation.drain_loss_s {
         Some(_) if durable_extra_s(situation) < price_s => format!(
-            "a durable copy was measured to cost {:.2} s beyond the one in memory, and counts as {price_s:.2} s: {:.0} % of \
-             the {:.1} s that it takes, because the drive's time and life are not free",
+            "a durable copy costs {:.2} s more than one in memory, counted as {price_s:.2} s ({:.0} % of its {:.0} s of \
+             writing) for wear of the drive",
             durable_extra_s(situation),
             100.0 * DRAIN_PRICE_SHARE,
             situation.drain_s
         ),
         Some(lost_s) => format!(
-            "a durable copy costs {:.2} s beyond the one in memory: {waits_s:.2} s of waiting, and {lost_s:.2} s by which \
-             the program is slower while it is written",
+            "a durable copy costs {:.2} s more than one in memory: {waits_s:.2} s of waiting and {lost_s:.2} s by which it \
+             slows the program while it is written",
             durable_extra_s(situation)
         ),
         None => format!(
-            "a durable copy costs {waits_s:.2} s of waiting beyond the one in memory; what the program loses while it is \
+            "a durable copy costs {waits_s:.2} s more waiting than one in memory; how much it slows the program while it is \
              written is not known yet"
         ),
     }

@@ -132,7 +132,7 @@ mod tests {
         assert!(!answer.assumptions.iter().any(|one| one.contains("not told")), "{answer:?}");
         let chosen = answer.chosen_interval_s.unwrap();
         assert!((34.0..=36.0).contains(&chosen), "{chosen}");
-        assert!(answer.binding_constraint.contains("counter run full"), "{}", answer.binding_constraint);
+        assert!(answer.binding_constraint.contains("counter overflow"), "{}", answer.binding_constraint);
         assert!(answer.points.windows(2).all(|pair| pair[0].stall_ns_per_day > pair[1].stall_ns_per_day), "{answer:?}");
         for point in &answer.points {
             assert_eq!(point.missed_share > 0.0, point.interval_s > 36.4, "{point:?}");

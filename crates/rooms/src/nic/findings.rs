@@ -33,6 +33,7 @@ pub fn link(one: &Interface) -> String {
     match (one.is_up, one.has_carrier, one.speed_mbit_per_s) {
         (false, ..) => "off".into(),
         (true, Some(false), _) => "none".into(),
+        (true, _, Some(speed)) if speed >= 1000 => format!("{} Gbit/s", speed as f64 / 1e3),
         (true, _, Some(speed)) => format!("{speed} Mbit/s"),
         (true, ..) => "up".into(),
     }
@@ -43,9 +44,9 @@ fn of_interface(one: &Interface) -> Option<Finding> {
     let (rule, what) = match one.state {
         InterfaceState::Unknown | InterfaceState::Ok => return None,
         InterfaceState::Slow => (rules::SLOW, "is slow"),
-        InterfaceState::Losing => (rules::LOSING, "loses packets or its link"),
-        InterfaceState::Hung if is_needed => (rules::HUNG, "hangs, and work goes through it"),
-        InterfaceState::Hung => (rules::HUNG, "hangs"),
+        InterfaceState::Losing => (rules::LOSING, "is losing packets or its link"),
+        InterfaceState::Hung if is_needed => (rules::HUNG, "is hung and in use"),
+        InterfaceState::Hung => (rules::HUNG, "is hung"),
     };
     let severity = severity(one.state);
     let why = one.evidence.first().map_or(String::new(), |why| format!(": {why}"));
@@ -59,8 +60,8 @@ fn problems(look: &InterfaceLook) -> Option<Finding> {
     let lines = look.problems.iter().take(PROBLEMS_MAX).map(|problem| format!("{}: {}", problem.path, problem.why));
     let sentence = match look.problems_left_out.saturating_add(look.problems.len() as u64) {
         0 => return None,
-        1 => "One source on network interfaces cannot be read.".to_owned(),
-        count => format!("{count} sources on network interfaces cannot be read."),
+        1 => "1 source of interface data cannot be read.".to_owned(),
+        count => format!("{count} sources of interface data cannot be read."),
     };
     Some(rules::PROBLEMS.finding(Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()))
 }
@@ -75,12 +76,12 @@ fn well(look: &InterfaceLook) -> Finding {
     let certainty = certainty.unwrap_or(Certainty::Certain);
     let mut sentence = match certainty {
         Certainty::Certain => format!("{ok} passed a probe"),
-        _ => format!("Nothing speaks against {ok}"),
+        _ => format!("No problems found on {ok}"),
     };
     match in_state(InterfaceState::Unknown).count() {
         0 => {}
-        1 => sentence += "; 1 is off or has no link",
-        unknown => sentence += &format!("; {unknown} are off or have no link"),
+        1 => sentence += "; 1 is down or has no link",
+        unknown => sentence += &format!("; {unknown} are down or have no link"),
     }
     rules::INTERFACES.finding(Subject::host(), Severity::Ok, sentence + ".").with_certainty(certainty)
 }
@@ -120,14 +121,14 @@ mod tests {
                 ("nic/hung/interface/hung", Severity::Critical),
             ]
         );
-        assert_eq!(findings[2].sentence, "Network interface hung hangs: the first.");
+        assert_eq!(findings[2].sentence, "Network interface hung is hung: the first.");
         assert_eq!((findings[2].evidence.len(), findings[2].certainty), (2, Certainty::Probable));
     }
 
     #[test]
     fn that_all_is_well_is_said_and_what_cannot_be_read_too() {
         let findings = found(vec![eth("eth0", InterfaceState::Ok), eth("eth1", InterfaceState::Unknown)], Vec::new());
-        assert_eq!(findings[0].sentence, "Nothing speaks against 1 network interface; 1 is off or has no link.");
+        assert_eq!(findings[0].sentence, "No problems found on 1 network interface; 1 is down or has no link.");
         assert_eq!(findings[0].certainty, Certainty::Probable, "it was not probed");
         let probed = Interface { certainty: Some(Certainty::Certain), ..eth("eth0", InterfaceState::Ok) };
         let findings = found(vec![probed.clone()], Vec::new());
@@ -136,7 +137,7 @@ mod tests {
             ("1 network interface passed a probe.", Certainty::Certain)
         );
         let findings = found(vec![probed, eth("eth1", InterfaceState::Ok)], Vec::new());
-        assert_eq!(findings[0].sentence, "Nothing speaks against 2 network interfaces.");
+        assert_eq!(findings[0].sentence, "No problems found on 2 network interfaces.");
         let problem = InterfaceProblem { path: "devlink".into(), why: "no".into() };
         let findings = found(vec![eth("eth0", InterfaceState::Ok)], vec![problem]);
         assert_eq!((findings[0].severity, findings[0].evidence[0].as_str()), (Severity::Notice, "devlink: no"));

@@ -4,10 +4,10 @@ use crate::rules::rules;
 
 rules! { Nic:
     INTERFACES = "interfaces", [Ok],
-        "No interface is hung, losing packets or slow. Those that are switched off or have no link are counted in the sentence.",
+        "No interface is hung, losing packets or slow. The sentence counts those that are down or have no link.",
         since "", to_do "";
     SLOW = "slow", [Warning],
-        "Probes of a neighbour take a median round trip of over 3 times the usual one plus 200 us, or over `--slow-over`.",
+        "The median round trip of probes to a neighbour is over 3 times the usual plus 200 us, or over `--slow-over`.",
         since "", to_do "The evidence has both times. Look for load on the path, and for the interface in `surefoot stall who`. See [interfaces](guide/nic.md).",
         next "surefoot nic health --interface {name}",
             "Changes nothing. It shows the counters and health reporters of the interface.";
@@ -18,15 +18,15 @@ rules! { Nic:
         next "surefoot nic health --interface {name}",
             "Changes nothing. It shows the counters and health reporters of the interface.";
     HUNG = "hung", [Critical],
-        "A health reporter of the driver is in the state *error*, the kernel found a send queue stuck, or (probable) a neighbour that answered \
-         before answers no probe.",
+        "A health reporter of the driver is in the state *error*, the kernel counted a transmit timeout, or (probable) a neighbour that used \
+         to answer probes answers none.",
         since "",
-        to_do "`surefoot nic health --interface NAME --recover` shows the steps of recovery, the mildest first; with `--yes` it takes them.",
+        to_do "`surefoot nic health --interface NAME --recover` lists the recovery steps, mildest first; `--yes` runs them.",
         next "surefoot nic health --interface {name} --recover",
-            "Changes nothing without --yes. It lists the steps of recovery, the mildest first.";
+            "Changes nothing without --yes. It lists the recovery steps, mildest first.";
     PROBLEMS = "problems", [Notice],
-        "Something that says how interfaces are could not be read. What it would say is unknown.",
+        "A file or request with the state of interfaces could not be read, so that part of their state is unknown.",
         since "", to_do "The evidence names each file or request, and its error.",
         next "surefoot nic health",
-            "Changes nothing. It shows of each interface what could be read.";
+            "Changes nothing. It shows what could be read about each interface.";
 }

@@ -8,6 +8,7 @@ use surefoot_model::{
     CheckpointDirectory, CheckpointDrives, CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointTier, Decided,
     DriveSource, DriveWear, Event, Generation, GenerationState, JournalEntry, JournalEvent, RestartOutcome, Sourced,
 };
+use surefoot_rooms::CHART_POINTS_MAX;
 
 pub const JOB: &str = "weather-demo";
 const RANKS: u32 = 8;
@@ -282,11 +283,12 @@ pub fn events() -> Vec<(u64, Event)> {
     session(&mut events, &mut kept, JOB_RESTARTS, 24 * H);
     events.push(journal(JOB_RESTARTS + 9 * S, restart));
     events.push((at(24 * H - 8 * MIN), Event::Checkpoint(CheckpointEvent::Job(kept.job(true)))));
-    for number in 0..48 {
+    for number in 0..44 {
         events.push(look(number * 30 * MIN + 5 * MIN));
     }
-    for number in 0..10 {
-        events.push(look(24 * H - 5 * MIN + number * 30 * S));
+    // As many as the chart keeps: looks further apart than durable copies would draw ages that were never there.
+    for number in 0..CHART_POINTS_MAX as u64 {
+        events.push(look(22 * H + number * MIN));
     }
     events
 }

@@ -20,69 +20,69 @@ pub enum TestMode {
 
 #[derive(Args)]
 pub struct HealthOptions {
-    /// Look at this interface alone
+    /// Check only this interface
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// Probe this neighbour through --interface: a hardware address, at which `surefoot nic health --answer` runs; an IP address
-    /// (echo of ICMP); or arp: and an IPv4 address
+    /// Probe this neighbour through --interface: the hardware address of one that runs `surefoot nic health --answer`, an IP address
+    /// (ICMP echo), or arp: and an IPv4 address
     #[arg(long, value_name = "PEER", requires = "interface")]
     pub probe: Option<String>,
-    /// Probes of a round, up to 10000 [default: 20]
+    /// Probes per round, up to 10000 [default: 20]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(COUNT_MAX)))]
     count: Option<u32>,
     /// Time between two probes [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     every: Option<Duration>,
-    /// How long the answer of a probe is waited for [default: 1s]
+    /// Timeout of a probe [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     wait: Option<Duration>,
-    /// A median round trip over this is slow [default: over three times the usual one and 0.2 ms]
+    /// Call the interface slow above this median round trip [default: 3 times the usual plus 0.2 ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_ns)]
     slow_over: Option<u64>,
-    /// File that keeps what round trips usually are; made where it is not there
+    /// File with the usual round trips; created if missing
     #[arg(long, value_name = "FILE", requires = "probe")]
     pub baseline: Option<PathBuf>,
     /// Run the driver's self-test
     #[arg(long, value_enum, value_name = "PARTS", requires = "interface", conflicts_with_all = ["watch", "host_root"])]
     self_test: Option<TestMode>,
-    /// Go on looking, and say what changes
+    /// Keep checking and print changes
     #[arg(long)]
     pub watch: bool,
-    /// Time between two looks of --watch [default: 10s]
+    /// Interval of --watch [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     period: Option<Duration>,
     /// Stop --watch after this time [default: run until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub duration: Option<Duration>,
-    /// Without --watch and --probe: look for so long what counters do [default: 1s]
+    /// Without --watch and --probe: watch the counters for this time [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     over: Option<Duration>,
-    /// Show what would be done for an interface that hangs: recover by its health reporter, switch the link off and on, reset the
+    /// Show the recovery steps for a hung interface: recover by its health reporter, take the link down and up, reset the
     /// PCI function
     #[arg(long, conflicts_with = "host_root")]
     pub recover: bool,
-    /// Do it
+    /// Run the steps
     #[arg(long, requires = "recover")]
     pub yes: bool,
-    /// Also for an interface that carries a route beyond its own network or an SSH session; also an offline self-test of one that is switched on
+    /// Also recover an interface that carries a route beyond its own network or an SSH session, and allow an offline self-test of one that is up
     #[arg(long)]
     pub even_in_use: bool,
-    /// Also where only unanswered probes say that an interface hangs
+    /// Also recover if unanswered probes are the only evidence
     #[arg(long, requires = "recover")]
     even_if_probable: bool,
-    /// Steps of recovery for one interface, up to 60/h [default: 3/h]
+    /// Recovery steps per interface, up to 60/h [default: 3/h]
     #[arg(long = "steps", alias = "per-hour", value_name = "RATE", value_parser = steps_per_hour)]
     per_hour: Option<u32>,
-    /// The least time between two steps of recovery for one interface [default: 60s]
+    /// Minimum time between two recovery steps of an interface [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_ns)]
     grace: Option<u64>,
     /// Journal of recovery steps; --steps and --grace count the steps in it [default: /var/lib/surefoot/deeds.jsonl]
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// Answer the probes that arrive at this interface, and do nothing else
+    /// Only answer the probes that arrive at this interface
     #[arg(long, value_name = "NAME", conflicts_with_all = ["interface", "watch", "recover", "host_root"])]
     pub answer: Option<String>,
-    /// Answer this much later, to see what slow looks like
+    /// Delay each answer, to see how a slow interface is reported
     #[arg(long, value_name = "TIME", requires = "answer", value_parser = units::parse_time)]
     pub answer_delay: Option<Duration>,
     /// A recorded tree with proc and sys instead of this host

@@ -79,7 +79,7 @@ fn details(one: &Interface) -> String {
             counted(reporter.error_count, "error", "errors"),
             counted(reporter.recover_count, "recovery", "recoveries"),
         );
-        let dump = if reporter.has_dump { ", a dump is kept" } else { "" };
+        let dump = if reporter.has_dump { ", dump available" } else { "" };
         text += &format!("  reporter {}: {state}, {errors}, {recoveries}{dump}\n", one_line(&reporter.name));
     }
     if let Some(probe) = &one.probe {

@@ -1,16 +1,21 @@
 use crate::sources::{End, Source, Start};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
 use surefoot_model::Event;
 use surefoot_stall::{Collector, Config};
 
-/// The source of lost time: the collector, which closes a window every second. Its errors are those of
+/// The source of lost time: the collector, which closes a window every second, and the first one early. Its errors are those of
 /// [`surefoot_stall::Error`].
 pub fn source(root: &Root, config: Config) -> Start {
     let root = root.clone();
     Box::new(move || {
         let patience = BEYOND_WINDOW.saturating_add(config.window);
-        Ok(Box::new(LostTime { collector: Some(Collector::start(&root, config)?), patience }))
+        let collector = Collector::start(&root, config)?;
+        Ok(Box::new(LostTime {
+            collector: Some(collector),
+            patience,
+            first_until: Some(Instant::now() + FIRST_WINDOW),
+        }))
     })
 }
 
@@ -48,10 +53,15 @@ const NOTHING_EVERY: Duration = Duration::from_secs(3_600);
 /// How much longer than a window a turn may take.
 const BEYOND_WINDOW: Duration = Duration::from_secs(60);
 
+/// How long the first window is at most, so that a watch soon has something to show: 20 ticks of the slowest kernel.
+const FIRST_WINDOW: Duration = Duration::from_millis(200);
+
 struct LostTime {
     /// Until it is finished.
     collector: Option<Collector>,
     patience: Duration,
+    /// When the first window ends at the latest, until it has ended.
+    first_until: Option<Instant>,
 }
 
 impl Source for LostTime {
@@ -61,7 +71,9 @@ impl Source for LostTime {
 
     fn turn(&mut self, end: &End) -> Result<Vec<Event>, String> {
         let Some(collector) = &mut self.collector else { return Ok(Vec::new()) };
-        collector.next_window_unless(|| end.is_asked_for()).map_err(|error| error.to_string())
+        let first_until = self.first_until.take();
+        let is_over = || end.is_asked_for() || first_until.is_some_and(|until| Instant::now() >= until);
+        collector.next_window_unless(is_over).map_err(|error| error.to_string())
     }
 
     fn patience(&self) -> Duration {
@@ -70,5 +82,27 @@ impl Source for LostTime {
 
     fn closing(&mut self) -> Vec<Event> {
         self.collector.take().map(Collector::finish).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use surefoot_stall::SourceChoice;
+
+    #[test]
+    fn the_first_window_is_not_waited_for_as_long_as_the_others() {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        let window = Duration::from_secs(20);
+        let config = Config { window, source: SourceChoice::Counters, ..Config::default() };
+        let mut source = source(&Root::host(), config)().unwrap();
+        let events = source.turn(&End::never(&NEVER)).unwrap();
+        let first = events.iter().find_map(|event| match event {
+            Event::Window(window) => Some(window.length_ns()),
+            _ => None,
+        });
+        assert!(first.unwrap() < window.as_nanos() as u64, "{first:?}");
     }
 }

@@ -107,7 +107,7 @@ const COLUMNS: ColumnOf<Generation>[] = [
   { key: "bytes", title: "Bytes", className: "number", order: (row) => row.payload_bytes, cell: (row) => (row.payload_bytes === null ? "–" : storedBytes(row.payload_bytes)), hint: "Of the ranks that are here" },
   { key: "stored", title: "Stored", className: "number", order: (row) => row.stored_bytes, cell: (row) => storedBytes(row.stored_bytes), hint: "What it takes there, with parity and checksums" },
   { key: "protection", title: "Protection", order: (row) => row.protection, cell: (row) => row.protection || "–" },
-  { key: "missing", title: "What is missing", className: "missing-why", order: (row) => row.missing, cell: (row) => <span class="untrusted muted">{row.missing || "no rank; images are not read here"}</span> },
+  { key: "missing", title: "Missing", className: "missing-why", order: (row) => row.missing, cell: (row) => <span class="untrusted muted">{row.missing || "no rank (data not read)"}</span> },
 ];
 
 function Generations({ job }: { job: Job }) {

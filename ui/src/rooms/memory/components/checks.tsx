@@ -46,10 +46,10 @@ function Fold({ checks, what, sign }: { checks: Memory["checks"]; what: string; 
 export function Checks({ answer }: { answer: Memory }) {
   const { found, notChecked, passed } = checked(answer.checks);
   return (
-    <section class="card" data-testid="memory-checks" aria-label="Whether the accounting works">
+    <section class="card" data-testid="memory-checks" aria-label="Error accounting">
       <div class="card-head">
-        <h2>Whether the accounting works</h2>
-        <span class="muted aside">{answer.checks.length === 0 ? "not checked yet" : `${counted(answer.checks.length, "check")}: ${found.length} found something, ${passed.length} passed, ${notChecked.length} not checked`}</span>
+        <h2>Error accounting</h2>
+        <span class="muted aside">{answer.checks.length === 0 ? "not checked yet" : `${counted(answer.checks.length, "check")}: ${found.length} failed, ${passed.length} passed, ${notChecked.length} not checked`}</span>
       </div>
       {found.length > 0 && (
         <ul class="memory-checks">
@@ -68,7 +68,7 @@ export function Checks({ answer }: { answer: Memory }) {
         </ul>
       )}
       {found.length === 0 && passed.length > 0 && (
-        <p>{notChecked.length === 0 ? "Errors are being counted: no check found a problem." : "No check that could be made found a problem."}</p>
+        <p>{notChecked.length === 0 ? "Errors are being counted; all checks passed." : "No check that could run found a problem."}</p>
       )}
       <ul class="memory-controllers">
         {answer.controllers.map((one) => (

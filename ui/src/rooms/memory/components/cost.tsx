@@ -11,8 +11,8 @@ const OVER_NS_MIN = 60e9;
 function costWords(answer: Memory): string {
   if (answer.cost_per_day_ns === null) return "not counted yet";
   const overNs = Math.max(...answer.costs.map((cost) => (cost.per_day_ns === null ? 0 : cost.over_ns)));
-  if (overNs < OVER_NS_MIN) return `per day: known after a minute (now ${age(overNs)})`;
-  return `${duration(answer.cost_per_day_ns)} of a core a day, if it goes on as in the last ${age(overNs)}`;
+  if (overNs < OVER_NS_MIN) return `per day: known after one minute (${age(overNs)} so far)`;
+  return `${duration(answer.cost_per_day_ns)} of one core per day, at the rate of the last ${age(overNs)}`;
 }
 
 export function Cost({ answer }: { answer: Memory }) {
@@ -26,7 +26,7 @@ export function Cost({ answer }: { answer: Memory }) {
         <table class="memory-table cost-table">
           <thead>
             <tr>
-              <th scope="col">Done for a report</th>
+              <th scope="col">Work per report</th>
               <th scope="col" class="number">
                 Each
               </th>
@@ -34,10 +34,10 @@ export function Cost({ answer }: { answer: Memory }) {
                 Seen
               </th>
               <th scope="col" class="number">
-                A day
+                Per day
               </th>
               <th scope="col" class="cost-source">
-                Whose number
+                Source
               </th>
             </tr>
           </thead>
@@ -49,8 +49,8 @@ export function Cost({ answer }: { answer: Memory }) {
                   {duration(cost.each_ns)}
                 </td>
                 <td class="number" data-name="Seen">{cost.count === null ? <span title="Nothing on this host counts them">–</span> : count(cost.count)}</td>
-                <td class="number" data-name="A day">{cost.per_day_ns === null || cost.over_ns < OVER_NS_MIN ? "–" : duration(cost.per_day_ns)}</td>
-                <td class="muted cost-source">{cost.basis === "measured" ? `Measured: ${cost.source}` : cost.source}</td>
+                <td class="number" data-name="Per day">{cost.per_day_ns === null || cost.over_ns < OVER_NS_MIN ? "–" : duration(cost.per_day_ns)}</td>
+                <td class="muted cost-source">{cost.basis === "measured" ? `measured: ${cost.source}` : cost.source}</td>
               </tr>
             ))}
           </tbody>

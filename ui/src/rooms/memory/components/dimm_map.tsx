@@ -41,7 +41,7 @@ export function DimmMap({ answer, chosen }: { answer: Memory; chosen: Dimm | nul
     <section class="card" data-testid="dimm-map" aria-label="Memory modules">
       <div class="card-head">
         <h2>Memory modules</h2>
-        <span class="muted aside">Errors ever counted, and corrected errors per second now</span>
+        <span class="muted aside">Total errors, and corrected errors per second</span>
       </div>
       <div class="controllers">
         {byController(answer.controllers, answer.dimms).map(({ id, name, dimms }) => {

@@ -85,21 +85,21 @@ function Chart({ answer, size, says }: { answer: MemoryInterval; size: Size; say
 
 /** What a counter of so many bits can hold. */
 function fullAt(bits: number): string {
-  return bits === 0 ? "which tells one error from none and no more" : `which is full at ${count(2 ** bits - 1)} errors`;
+  return bits === 0 ? "which only tells that there were errors" : `which is full at ${count(2 ** bits - 1)} errors`;
 }
 
 export function Interval({ answer }: { answer: MemoryInterval }) {
   const { points } = answer;
   if (points.length < 2) return null;
   const chosen = answer.chosen_interval_s;
-  const says = chosen === null ? "Every interval loses errors at this rate." : `Polling every ${secondsWords(chosen)} loses no error and stalls the least.`;
+  const says = chosen === null ? "At this rate every interval loses errors." : `Polling every ${secondsWords(chosen)} loses no errors and costs the least.`;
   return (
     <section class="card" data-testid="memory-interval" aria-label="Polling interval">
       <div class="card-head">
-        <h2>If errors were polled for: which interval</h2>
+        <h2>Polling interval</h2>
       </div>
       <p>
-        <strong>{says}</strong> Why not a longer one: {answer.binding_constraint}.
+        <strong>{says}</strong> Limit: {answer.binding_constraint}.
       </p>
       <p class="muted">
         Simulated: {rate(answer.rate_per_s)} into one counter of {counted(answer.counter_bits, "bit")}, {fullAt(answer.counter_bits)}; each poll scans{" "}
@@ -110,10 +110,10 @@ export function Interval({ answer }: { answer: MemoryInterval }) {
       ))}
       <p class="legend">
         <span class="stall-key">━ stall of a core per day (left, logarithmic)</span> <span class="lost-key">┅ share of errors lost (right)</span>
-        {chosen !== null && <span class="chosen-key">┃ the interval to choose</span>}
+        {chosen !== null && <span class="chosen-key">┃ best interval</span>}
       </p>
       <details class="fold">
-        <summary>The numbers, and what they rest on</summary>
+        <summary>Numbers and assumptions</summary>
         <ul class="muted">
           {answer.assumptions.map((one) => (
             <li key={one}>{one}</li>

@@ -18,14 +18,14 @@ function movedTo(stay: SlotStay, slots: readonly SlotStay[]): string {
 const until = (stay: SlotStay, all: readonly SlotStay[]) =>
   stay.has_ended ? `${moment(stay.last_seen_realtime_ns, realtimeNow())}${movedTo(stay, all)}` : "still there";
 
-const errors = (stay: SlotStay) => `${count(stay.corrected_count)} corrected, ${count(stay.uncorrected_count)} uncorrected`;
-
 const columns = (all: readonly SlotStay[]): readonly Folding<SlotStay>[] => [
   { title: "Slot", cell: (stay) => stay.label || stay.place },
-  { title: "Serial, part number", cell: (stay) => `${stay.serial ?? "unknown"}, ${stay.part ?? "unknown"}` },
+  { title: "Serial number", cell: (stay) => stay.serial ?? "unknown" },
+  { title: "Part number", cell: (stay) => stay.part ?? "unknown" },
   { title: "First seen", cell: (stay) => moment(stay.first_seen_realtime_ns, realtimeNow()) },
   { title: "Last seen", cell: (stay) => until(stay, all) },
-  { title: "Errors", cell: errors },
+  { title: "Corrected", kind: "number", cell: (stay) => count(stay.corrected_count) },
+  { title: "Uncorrected", kind: "number", cell: (stay) => count(stay.uncorrected_count) },
   { title: "Fault closed as", cell: (stay) => stay.closed ?? "–" },
 ];
 
@@ -39,8 +39,8 @@ export function Slots({ answer }: { answer: Memory }) {
   const first = [...slots.filter((stay) => changed.has(stay.place)), ...slots.filter((stay) => !changed.has(stay.place))];
   return (
     <section class="card" data-testid="slots">
-      <h2>Slots</h2>
-      <p class="muted">A serial number that cannot be read is unknown: after a reboot it may be another module.</p>
+      <h2>Slot history</h2>
+      <p class="muted">A module with an unknown serial number may have been swapped unnoticed while the host was off.</p>
       <FoldingTable columns={columns(slots)} rows={first.slice(0, SHOWN)} rowKey={rowKey} current={null} />
       {first.length > SHOWN && (
         <details>
@@ -48,7 +48,7 @@ export function Slots({ answer }: { answer: Memory }) {
           <FoldingTable columns={columns(slots)} rows={first.slice(SHOWN)} rowKey={rowKey} current={null} />
         </details>
       )}
-      {leftOut > 0 && <p class="muted">{count(leftOut)} older ones are not kept.</p>}
+      {leftOut > 0 && <p class="muted">{count(leftOut)} older entries are not kept.</p>}
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// One interface: what its state rests on, its health reporters, its probe, what changed lately.
+// One interface: the evidence for its state, its health reporters, its probe, its newest changes.
 
 import { Certainty } from "../../../components/certainty.tsx";
 import { SeverityBadge } from "../../../components/severity.tsx";
@@ -27,7 +27,7 @@ export function InterfaceCard({ one, changes }: { one: InterfaceView; changes: r
           </li>
         ))}
       </ul>
-      {one.carries.length > 0 && <p class="untrusted">Work goes through it: {one.carries.map(({ what }) => what).join(", ")}.</p>}
+      {one.carries.length > 0 && <p class="untrusted">In use for: {one.carries.map(({ what }) => what).join(", ")}.</p>}
       {one.reporters.length > 0 && (
         <>
           <h3>Health reporters</h3>
@@ -35,7 +35,7 @@ export function InterfaceCard({ one, changes }: { one: InterfaceView; changes: r
             {one.reporters.map((reporter) => (
               <li key={`${reporter.device} ${reporter.port} ${reporter.name}`} data-reporter={reporter.name}>
                 <span class="untrusted">{reporter.name}</span> of <span class="untrusted">{reporter.device}</span>: {reporter.state}, {plural(reporter.error_count, "error", "errors")},{" "}
-                {plural(reporter.recover_count, "recovery", "recoveries")}{reporter.has_dump ? ", a dump is kept" : ""}
+                {plural(reporter.recover_count, "recovery", "recoveries")}{reporter.has_dump ? ", dump available" : ""}
               </li>
             ))}
           </ul>
@@ -49,7 +49,7 @@ export function InterfaceCard({ one, changes }: { one: InterfaceView; changes: r
       )}
       {changes.length > 0 && (
         <>
-          <h3>Changes of state</h3>
+          <h3>State changes</h3>
           <ul class="nic-lines">
             {[...changes]
               .reverse()

@@ -48,10 +48,10 @@ export function LiveInterfaces() {
   const problem = state.nicProblem.value;
   const said = problem !== "" && (
     <p class="problems" role="alert">
-      Could not load the network interfaces: <span class="untrusted">{problem}</span>. {answer ? "What is shown is the last answer." : ""}
+      Could not load the network interfaces: <span class="untrusted">{problem}</span>. {answer ? "Showing the last answer." : ""}
     </p>
   );
-  if (!answer) return said || <p class="boot">Asking for the network interfaces.</p>;
+  if (!answer) return said || <p class="boot">Loading network interfaces.</p>;
   if (answer.why !== undefined) {
     return (
       <section class="card">
@@ -68,7 +68,7 @@ export function LiveInterfaces() {
       <section class="card" aria-label="Network interfaces">
         <div class="card-head">
           <h2>Network interfaces</h2>
-          <span class="muted aside">one look takes {duration(answer.look_ns)}</span>
+          <span class="muted aside">read in {duration(answer.look_ns)}</span>
         </div>
         <FoldingTable columns={COLUMNS} rows={interfaces} rowKey={({ name }) => name} current={chosen} />
         {answer.interfaces_left_out > 0 && <p class="muted">{count(answer.interfaces_left_out)} more are not shown.</p>}

@@ -27,7 +27,7 @@ function Row({ fix, rank, watchedNs, entries }: { fix: Fix; rank: number; watche
         </span>
       </p>
       {fix.remedy === "" ? (
-        <p class="muted">No advice for this one; the table has what is known of it.</p>
+        <p class="muted">No advice for this cause; the table has its details.</p>
       ) : (
         <>
           <p class="remedy untrusted">{fix.remedy}</p>
@@ -62,7 +62,7 @@ export function FixFirst({ who }: { who: WhoReport }) {
         ))}
       </ol>
       <p class="muted aside">
-        To see what a change brought: <code class="untrusted">{first.verify}</code>, where BEFORE.surefoot is a recording made before it
+        To measure a change: <code class="untrusted">{first.verify}</code>, with BEFORE.surefoot recorded before it
         (<code>stall who --record</code>).
       </p>
     </div>
