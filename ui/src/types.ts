@@ -755,7 +755,7 @@ export type MemoryAction = "watch" | "offline_pages" | "post_package_repair" | "
 /**
  * The part of a module that fails.
  */
-export type FaultMode = "none" | "cell" | "row" | "column" | "bank" | "banks" | "rank" | "undetermined";
+export type FaultMode = "none" | "cell" | "row" | "rows" | "column" | "bank" | "banks" | "rank" | "undetermined";
 /**
  * Whether a fault stays.
  */
