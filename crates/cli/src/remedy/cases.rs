@@ -53,6 +53,7 @@ pub fn run(options: &CasesOptions) -> anyhow::Result<Outcome> {
         limit: options.limit as usize,
     };
     let list = options.place.open()?.cases(&query)?;
+    options.place.store.tell_saved();
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy cases")?;

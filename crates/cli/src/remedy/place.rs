@@ -8,7 +8,7 @@ use surefoot_controller::{Book, Place};
 use surefoot_model::one_line;
 use surefoot_outside::http::Identity;
 use surefoot_outside::own::Server;
-use surefoot_store::cases::Address;
+use surefoot_store::cases::{Address, CaseStore};
 
 /// Where `remedy serve` listens unless it is told otherwise.
 pub const LISTEN: &str = "127.0.0.1:7078";
@@ -75,6 +75,20 @@ impl StoreOptions {
         match self.store.as_ref()?.parse::<Address>().ok()? {
             Address::Sqlite(path) => path.try_exists().is_ok_and(|is_there| !is_there).then_some(path),
             Address::Postgres(_) => None,
+        }
+    }
+
+    /// Says which copies lie beside the store of what it held when its file was replaced or deleted, and how to take one up again.
+    pub fn tell_saved(&self) {
+        let Some(address) = self.store.as_ref().and_then(|store| store.parse::<Address>().ok()) else { return };
+        // A directory that cannot be read is told by whoever opens the store.
+        for saved in CaseStore::saved_beside(&address).unwrap_or_default() {
+            surefoot_console::tell!(
+                "surefoot remedy: note: {0} holds the cases of a store that was here before and was replaced or deleted while its controller \
+                 ran; {address} is another file. To take them up again, stop the controller and start it with --store sqlite:{0}; to end this \
+                 note, move that file away",
+                saved.display()
+            );
         }
     }
 

@@ -4,6 +4,7 @@ use super::opening::Opening;
 use super::sql::{Answer, Row, Sql, Trouble, Value};
 use super::{Connected, schema};
 use crate::database::{self, Content, Fitness, InPlace, Marks};
+use crate::error::{Kept, put_back};
 use crate::history::schema::{check_existing, create_private};
 use crate::output::Replaced;
 use crate::{Error, Result};
@@ -24,12 +25,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The log of writes is folded into the file when it has this many pages.
 const LOG_PAGES_MAX: i64 = 1_000;
 
-/// What to do with a store that has lost its cases.
-const LOST: &str = "any cases that it held are gone. Stop all controllers of it, then put a backup back, or move it aside with its -wal and -shm: \
-                    `surefoot remedy serve` then makes a new store";
-
 /// Where the file says which store it is.
-const MARKS: Marks = Marks { table: "remedy_meta", number: "number" };
+const MARKS: Marks = Marks { table: "remedy_meta", number: "number", is_without_rowid: false };
 
 #[derive(Debug)]
 pub(super) struct Sqlite {
@@ -51,7 +48,8 @@ impl Sqlite {
         if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             refuse_loss(path)?;
             if !may_create {
-                return Err(no_store(path, "there is no such file; `surefoot remedy serve --store` makes a new one"));
+                let why = "there is no such file; `surefoot remedy serve --store` makes a new one. If it was here before, restore a backup first";
+                return Err(no_store(path, why));
             }
             create(path)?;
         }
@@ -96,12 +94,12 @@ impl Sqlite {
         }
     }
 
-    /// Leaves a file that was written over as it is: what is in the log belongs to the one before, and SQLite would write it there.
+    /// Leaves a file that was written over as it is: what is in the log belongs to the one before, and SQLite would write it there. The log
+    /// was moved aside when that was noticed.
     fn let_go(&mut self) {
         let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         if let Ok(nothing) = Connection::open_in_memory() {
             drop(std::mem::replace(&mut self.connection, nothing));
-            self.in_place.iter().for_each(|in_place| in_place.remove_log());
         }
     }
 
@@ -141,18 +139,25 @@ impl Drop for Sqlite {
 fn judge(path: &Path) -> Result<()> {
     let about = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
     if about.len() == 0 {
-        return Err(no_store(path, &format!("the file is empty: {LOST}")));
+        return Err(no_store(path, &lost(path, "is empty")));
     }
-    match database::judge(path).map_err(|error| in_words_of_cases(path, error))? {
+    match database::judge(path, &MARKS).map_err(|error| in_words_of_cases(path, error))? {
         Fitness::NoDatabase => Err(not_cases(path, "it is no SQLite database")),
         Fitness::Damaged(what) => Err(damaged(path, &what)),
+        Fitness::LogOfAnother(what) => Err(Error::LogOfAnother { path: path.to_owned(), what, kept: Kept::Cases }),
+        Fitness::LogStray(what) => Err(Error::LogStray { path: path.to_owned(), what, kept: Kept::Cases }),
         // A database that never had a table says nothing of whose it is.
         Fitness::Fit { application: 0 | APPLICATION_ID, has_tables: false } => {
-            Err(no_store(path, &format!("the file has no tables: {LOST}")))
+            Err(no_store(path, &lost(path, "has no tables")))
         }
         Fitness::Fit { application: APPLICATION_ID, .. } => Ok(()),
         Fitness::Fit { .. } => Err(not_cases(path, "it is the database of another program")),
     }
+}
+
+/// What to do with a store that has lost its cases.
+fn lost(path: &Path, how: &str) -> String {
+    format!("the file {how}: any cases that it held are gone. {}", put_back(path))
 }
 
 /// Makes the file as a whole, with its tables: killed at any moment, it leaves a store or none. Another process may make it first.
@@ -173,36 +178,54 @@ fn create(path: &Path) -> Result<()> {
 
 /// Refuses where a store was lost: its file is gone while its log, or a copy of what it held, lies beside it.
 fn refuse_loss(path: &Path) -> Result<()> {
-    let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Ok(()) };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let failed = |source| Error::Open { path: folder.to_owned(), source };
     let log = database::beside(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         let why = format!(
-            "there is no such file, and its log {} is there: the store was moved or deleted. Put it back beside its log, or put a backup \
-             in its place and move the log and its -shm away; with both away, `surefoot remedy serve` makes a new store",
-            log.display()
+            "there is no such file, and its log {} is there: the store was moved or deleted. If you have the file, put it back beside its \
+             log. Otherwise: {}",
+            log.display(),
+            put_back(path)
         );
         return Err(no_store(path, &why));
     }
-    let prefix = format!("{}.saved-", name.to_string_lossy());
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let holds_something = || entry.metadata().is_ok_and(|about| about.is_file() && about.len() > 0);
-        if entry.file_name().to_string_lossy().starts_with(&prefix) && holds_something() {
-            let why = format!(
-                "there is no such file, and {} holds what was in it: copy it back, or move it away so that `surefoot remedy serve` makes \
-                 a new store",
-                entry.path().display()
-            );
-            return Err(no_store(path, &why));
-        }
+    if let Some(saved) = saved_beside(path)?.last() {
+        let why = format!(
+            "there is no such file, and {} holds what was in it: copy it back, or move it away so that `surefoot remedy serve` makes \
+             a new store",
+            saved.display()
+        );
+        return Err(no_store(path, &why));
     }
     Ok(())
+}
+
+/// Copies beside a store, the oldest first, of what it held when its file was deleted or replaced under a controller.
+pub(super) fn saved_beside(path: &Path) -> Result<Vec<PathBuf>> {
+    let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Ok(Vec::new()) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let failed = |source| Error::Open { path: folder.to_owned(), source };
+    let prefix = format!("{}.saved-", name.to_string_lossy());
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        entries => entries.map_err(failed)?,
+    };
+    let mut saved = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        // One that is open has a log and an index.
+        let is_one = name
+            .to_string_lossy()
+            .strip_prefix(&prefix)
+            .is_some_and(|at| !at.is_empty() && at.bytes().all(|letter| letter.is_ascii_digit()));
+        if is_one && entry.metadata().is_ok_and(|about| about.is_file() && about.len() > 0) {
+            saved.push(path.with_file_name(name));
+        }
+    }
+    saved.sort();
+    Ok(saved)
 }
 
 fn address(path: &Path) -> String {

@@ -29,12 +29,15 @@ pub(super) fn with_log(database: &mut [u8]) {
     }
 }
 
-/// Writes the committed pages of a log into the bytes of its database. A log that was never written to has none.
+/// Writes the committed pages of a log into the bytes of its database. A log that was never written to has none. Whether it is a log.
 ///
 /// # Errors
 /// What is wrong with it, where its pages do not fit.
-pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result<(), String> {
-    let Some(mut frames) = Frames::of(log).map_err(|error| error.to_string())? else { return Ok(()) };
+pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result<bool, String> {
+    let Some(mut frames) = Frames::of(log).map_err(|error| error.to_string())? else {
+        // SQLite writes nothing behind a header before that is on the disk.
+        return Ok(log.len() <= HEADER_BYTES);
+    };
     let page_bytes = frames.page_bytes();
     let (mut pending, mut committed, mut pages, mut at) = (Vec::new(), BTreeMap::new(), None, HEADER_BYTES);
     while let Some(frame) = frames.next().map_err(|error| error.to_string())? {
@@ -45,7 +48,7 @@ pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result
         }
         at += FRAME_HEADER_BYTES + page_bytes;
     }
-    let Some(pages) = pages else { return Ok(()) };
+    let Some(pages) = pages else { return Ok(true) };
     let length = u64::from(pages) * page_bytes as u64;
     // SQLite need not write pages that were freed in the transaction that made them, so there may be more of them than the files
     // hold. Many times more is a claim, made to have much memory set aside.
@@ -61,7 +64,7 @@ pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result
             page.copy_from_slice(&log[at..at + page_bytes]);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A page that the log holds.

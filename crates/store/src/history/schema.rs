@@ -4,6 +4,7 @@ use super::lock::LeftBehind;
 use super::migration::{self, SCHEMA_VERSION};
 use super::{Limits, sqlite_error};
 use crate::database::{self, Fitness, MAGIC, Shape};
+use crate::error::Kept;
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode};
 use std::fs::OpenOptions;
@@ -88,9 +89,11 @@ fn refuse_unfit(path: &Path) -> Result<()> {
         }
         return Ok(());
     }
-    match database::judge(path)? {
+    match database::judge(path, &super::MARKS)? {
         Fitness::NoDatabase => not_a_history("it is no SQLite database"),
         Fitness::Damaged(what) => corrupt(what),
+        Fitness::LogOfAnother(what) => Err(Error::LogOfAnother { path: path.to_path_buf(), what, kept: Kept::History }),
+        Fitness::LogStray(what) => Err(Error::LogStray { path: path.to_path_buf(), what, kept: Kept::History }),
         Fitness::Fit { application: APPLICATION_ID, .. } | Fitness::Fit { application: 0, has_tables: false } => Ok(()),
         Fitness::Fit { .. } => not_a_history("it is the database of another program"),
     }

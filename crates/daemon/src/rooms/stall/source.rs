@@ -61,7 +61,9 @@ impl Source for LostTime {
 
     fn turn(&mut self, end: &End) -> Result<Vec<Event>, String> {
         let Some(collector) = &mut self.collector else { return Ok(Vec::new()) };
-        collector.next_window_unless(|| end.is_asked_for()).map_err(|error| error.to_string())
+        // The time counts from when all sources watch, which is after the first window has begun: the last window is cut, or it would
+        // be a whole one too many.
+        collector.next_window_unless(|| end.has_come()).map_err(|error| error.to_string())
     }
 
     fn patience(&self) -> Duration {
@@ -70,5 +72,24 @@ impl Source for LostTime {
 
     fn closing(&mut self) -> Vec<Event> {
         self.collector.take().map(Collector::finish).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use surefoot_stall::SourceChoice;
+
+    /// `--duration 2s` reported 3 s where the time ended just after a window.
+    #[test]
+    fn a_window_that_has_begun_ends_with_the_time() {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        let config = Config { source: SourceChoice::Counters, window: Duration::from_secs(3_600), ..Config::default() };
+        let mut source = source(&Root::host(), config)().unwrap();
+        let events = source.turn(&End::now(&STOP)).unwrap();
+        assert!(events.iter().any(|event| matches!(event, Event::Window(_))), "{events:?}");
     }
 }
