@@ -38,6 +38,32 @@ pub enum Error {
         /// Who can, and where.
         why: String,
     },
+    /// A database of ours whose file has several names: SQLite keeps its log beside one of them.
+    #[error(
+        "{0}: its file has {names} names (hard links), and its log, FILE-wal, lies beside one of them only: under another name what is in the log \
+         would be missing. It was left as it is. `find DIRECTORY -xdev -samefile {0}` lists the names: keep the one that has a FILE-wal beside \
+         it, and remove the others. For a second copy, stop what writes it and copy the file with its -wal",
+        path.display()
+    )]
+    SeveralNames {
+        /// The file.
+        path: PathBuf,
+        /// How many names it has.
+        names: u32,
+    },
+    /// A log lies beside a symbolic link to a database of ours: SQLite looks for it beside the file itself.
+    #[error(
+        "{0}: it is a symbolic link to {1}, and {0}-wal lies beside the link, where SQLite does not look: what is in that log would be missing. \
+         Nothing was changed. If {1} was moved there, move {0}-wal to {1}-wal, unless one is there already; if it is no longer needed, move it \
+         away and keep it",
+        link.display(), target.display()
+    )]
+    LogOfLink {
+        /// The link.
+        link: PathBuf,
+        /// The file to which it leads.
+        target: PathBuf,
+    },
     /// A recording of this name exists and the caller did not ask to replace it.
     #[error("{}: exists already; choose another name or replace it (--force)", path.display())]
     Exists {

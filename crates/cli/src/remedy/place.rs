@@ -127,9 +127,19 @@ impl PlaceOptions {
         given.map(|(name, value)| format!(" --{name} {}", quoted(&one_line(&value)))).collect()
     }
 
+    /// The place, to change something in it.
     pub fn open(&self) -> anyhow::Result<Place> {
         // A store that is mistyped is not an empty one.
-        Ok(match self.store.book_by(Book::existing)? {
+        self.open_by(Book::existing)
+    }
+
+    /// The place, only to read: a store in a file stays as it is, with all that lies beside it.
+    pub fn open_to_read(&self) -> anyhow::Result<Place> {
+        self.open_by(Book::to_read)
+    }
+
+    fn open_by(&self, book: impl FnOnce(Address, Option<Arc<str>>) -> Book) -> anyhow::Result<Place> {
+        Ok(match self.store.book_by(book)? {
             Some(book) => Place::Store(Box::new(book)),
             None => Place::Server(self.server.server()?),
         })

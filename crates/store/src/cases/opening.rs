@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[derive(Debug, Clone)]
 pub struct Opening {
     creates: bool,
+    reads: bool,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -29,12 +30,23 @@ struct Shared {
 impl Opening {
     /// Makes the store where there is none.
     pub fn create() -> Opening {
-        Opening { creates: true, shared: Arc::default() }
+        Opening { creates: true, reads: false, shared: Arc::default() }
     }
 
     /// Refuses where there is none: who only looks at a store, or changes cases in it, makes no empty one.
     pub fn existing() -> Opening {
-        Opening { creates: false, shared: Arc::default() }
+        Opening { creates: false, reads: false, shared: Arc::default() }
+    }
+
+    /// Reads a store in a file as it is at one moment, from a copy in memory: nothing of it or beside it is changed, created or locked. Not for a
+    /// process that has the same store open, whose locks the kernel would drop. A store on a server is opened as by [`Opening::existing`].
+    pub fn to_read() -> Opening {
+        Opening { creates: false, reads: true, shared: Arc::default() }
+    }
+
+    /// Whether it is only read.
+    pub(super) fn reads(&self) -> bool {
+        self.reads
     }
 
     /// Whether the store may be made now: not once it was opened.

@@ -3,7 +3,7 @@
 use super::opening::Opening;
 use super::sql::{Answer, Row, Sql, Trouble, Value};
 use super::{Connected, schema};
-use crate::database::{self, Content, Fitness, InPlace, Marks};
+use crate::database::{self, Content, Fitness, InPlace, LogDamage, Marks};
 use crate::error::{Kept, put_back};
 use crate::history::schema::{check_existing, create_private};
 use crate::output::Replaced;
@@ -13,6 +13,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use std::cell::Cell;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +38,8 @@ pub(super) struct Sqlite {
     opening: Opening,
     /// Whether SQLite found it damaged: its log then stays apart from it.
     is_damaged: Cell<bool>,
+    /// Whether this is a copy, or a connection that writes nothing.
+    is_read_only: bool,
 }
 
 impl Sqlite {
@@ -54,6 +57,10 @@ impl Sqlite {
             create(path)?;
         }
         judge(path)?;
+        if opening.reads() {
+            return Sqlite::copied(path, opening);
+        }
+        refuse_unwritable(path)?;
         let failed = |trouble| trouble_of(path, "opening it", trouble);
         let connection = database::to_write(path).map_err(|error| failed(Trouble::Other(said(&error))))?;
         let sqlite = Sqlite::of(path, connection, opening);
@@ -65,9 +72,34 @@ impl Sqlite {
         Ok(sqlite)
     }
 
+    /// A copy in memory. A store that is too large for that, or changes all the time, is read beside its writers: SQLite folds no log in
+    /// through a connection that may not write.
+    fn copied(path: &Path, opening: &Opening) -> Result<Sqlite> {
+        let failed = |error| trouble_of(path, "opening it to read", Trouble::Other(said(&error)));
+        let connection = match database::copied(path) {
+            Ok((connection, ..)) => connection,
+            Err(Error::Unreadable { .. }) => {
+                let connection = database::beside_writer(path).map_err(failed)?;
+                connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+                connection
+            }
+            Err(error) => return Err(in_words_of_cases(path, error)),
+        };
+        let mut sqlite = Sqlite::of(path, connection, opening);
+        sqlite.is_read_only = true;
+        Ok(sqlite)
+    }
+
     fn of(path: &Path, connection: Connection, opening: &Opening) -> Sqlite {
         let opening = opening.clone();
-        Sqlite { path: path.to_owned(), connection, in_place: None, opening, is_damaged: Cell::new(false) }
+        Sqlite {
+            path: path.to_owned(),
+            connection,
+            in_place: None,
+            opening,
+            is_damaged: Cell::new(false),
+            is_read_only: false,
+        }
     }
 
     fn prepare(&self) -> rusqlite::Result<String> {
@@ -150,9 +182,38 @@ fn judge(path: &Path) -> Result<()> {
         Fitness::Fit { application: 0 | APPLICATION_ID, has_tables: false } => {
             Err(no_store(path, &lost(path, "has no tables")))
         }
-        Fitness::Fit { application: APPLICATION_ID, .. } => Ok(()),
+        Fitness::Fit { application: APPLICATION_ID, .. } if database::lacks_table(path, MARKS.table) => {
+            Err(damaged(path, &format!("it has no table {}", MARKS.table)))
+        }
+        Fitness::Fit { application: APPLICATION_ID, .. } => refuse_damaged_log(path),
         Fitness::Fit { .. } => Err(not_cases(path, "it is the database of another program")),
     }
+}
+
+/// Refuses a file that its owner may not write, before SQLite opens it, root's as well: it then reads alone, and changes the log's index.
+fn refuse_unwritable(path: &Path) -> Result<()> {
+    let about = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    let mode = about.permissions().mode() & 0o7777;
+    if mode & 0o600 == 0o600 {
+        return Ok(());
+    }
+    let why =
+        format!("its mode is {mode:03o}: its owner must be able to read and write it (`chmod 600 {}`)", path.display());
+    Err(trouble_of(path, "opening it", Trouble::Other(why)))
+}
+
+/// Refuses a log that was damaged where commits lie behind. Each was on the disk before the next began.
+fn refuse_damaged_log(path: &Path) -> Result<()> {
+    let real = std::fs::canonicalize(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    let log = database::beside(&real, "-wal");
+    let found = database::log_damage(&log).map_err(|source| Error::Open { path: log.clone(), source })?;
+    let Some(LogDamage { frame, commits }) = found else { return Ok(()) };
+    let commits = if commits == 1 { "a later commit lies".to_owned() } else { format!("{commits} later commits lie") };
+    let what = format!(
+        "{} is damaged at frame {frame}, and at least {commits} behind it, which SQLite would not read, and then delete",
+        log.display()
+    );
+    Err(damaged(path, &what))
 }
 
 /// What to do with a store that has lost its cases.
@@ -291,10 +352,14 @@ impl Sql for Sqlite {
     }
 
     fn without_tables(&self, _store: &str) -> Error {
+        self.is_damaged.set(true);
         damaged(&self.path, "it has no table remedy_meta")
     }
 
     fn is_laid(&mut self) -> Answer<()> {
+        if self.is_read_only {
+            return self.connection.pragma_update(None, "query_only", true).map_err(|error| self.trouble(error));
+        }
         let id = MARKS.id(&self.connection).map_err(|error| self.trouble(error))?;
         self.opening.marked(|| Content::of(&self.path, &MARKS, id));
         self.in_place = Some(self.opening.opened(&self.path).map_err(Trouble::Ours)?);

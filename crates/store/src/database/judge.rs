@@ -165,7 +165,7 @@ fn has_journal(path: &Path) -> io::Result<bool> {
     Ok(begin_of(path)?.is_some_and(|begin| begin.starts_with(&JOURNAL_MAGIC)))
 }
 
-fn opened(path: &Path) -> io::Result<Option<fs::File>> {
+pub(super) fn opened(path: &Path) -> io::Result<Option<fs::File>> {
     match surefoot_foreign::hold(path).and_then(|held| held.regular()) {
         Ok(file) => file.open().map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

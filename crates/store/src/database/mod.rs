@@ -7,12 +7,16 @@
 
 mod belongs;
 mod copy;
+mod damage;
 mod in_place;
 mod judge;
 mod log;
+mod names;
 
+pub(crate) use damage::{LogDamage, log_damage};
 pub(crate) use in_place::{Content, InPlace, Marks};
 pub(crate) use judge::{Fitness, judge};
+pub(crate) use names::refuse_other_names;
 
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
@@ -53,6 +57,14 @@ pub(crate) fn leave_log(path: &Path, connection: &Connection) -> rusqlite::Resul
     let log = std::fs::canonicalize(path).map(|path| beside(&path, "-wal"));
     let is_empty = log.and_then(std::fs::metadata).is_ok_and(|log| log.len() == 0);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !is_empty).map(drop)
+}
+
+/// Whether a file of this user's that is written without a log lacks a table, as far as can be told without opening it for writing.
+pub(crate) fn lacks_table(path: &Path, table: &str) -> bool {
+    let has_log = std::fs::canonicalize(path).is_ok_and(|path| beside(&path, "-wal").exists());
+    let words = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    let ask = || without_writer(path)?.query_row(words, [table], |row| row.get::<_, i64>(0));
+    !has_log && ask() == Ok(0)
 }
 
 /// Says in the bytes of a database that it is written through a log.

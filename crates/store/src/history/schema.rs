@@ -126,6 +126,7 @@ pub(crate) fn create_private(path: &Path) -> Result<bool> {
 /// Refuses a file that is there and cannot be written as a database of ours, before anything is written beside it.
 pub(crate) fn check_existing(path: &Path) -> Result<()> {
     check_owners(path)?;
+    database::refuse_other_names(path)?;
     match database::hold(path) {
         Ok(found) => check_found(path, &found),
         // Whether it can be created is for the creation to say.
@@ -157,6 +158,7 @@ fn check_owners(path: &Path) -> Result<()> {
 /// Refuses a file that is not there, holds nothing, or cannot be a history; for a reader, who creates none.
 pub(super) fn check_readable(path: &Path) -> Result<()> {
     let found = database::hold(path)?;
+    database::refuse_other_names(path)?;
     check_found(path, &found)?;
     if found.about().bytes == 0 { Err(empty(path)) } else { Ok(()) }
 }

@@ -67,16 +67,18 @@ impl View {
                 (database::without_writer(&real).map_err(failed)?, bytes)
             }
             _ => {
-                if is_own
-                    && let Fitness::LogOfAnother(what) | Fitness::LogStray(what) =
-                        database::judge(&real, &super::MARKS)?
-                {
-                    unread_log = not_its_own(&what);
-                    (database::without_writer(&real).map_err(failed)?, bytes)
-                } else {
-                    let (copied, bytes, is_log_stray) = database::copied(path)?;
-                    unread_log = not_its_own("it does not begin as a log does").filter(|_| is_log_stray);
-                    (copied, bytes)
+                let fitness = if is_own { Some(database::judge(&real, &super::MARKS)?) } else { None };
+                match fitness {
+                    Some(Fitness::LogOfAnother(what) | Fitness::LogStray(what)) => {
+                        unread_log = not_its_own(&what);
+                        (database::without_writer(&real).map_err(failed)?, bytes)
+                    }
+                    Some(Fitness::Damaged(what)) => return Err(Error::Corrupt { path: path.to_path_buf(), what }),
+                    _ => {
+                        let (copied, bytes, is_log_stray) = database::copied(path)?;
+                        unread_log = not_its_own("it does not begin as a log does").filter(|_| is_log_stray);
+                        (copied, bytes)
+                    }
                 }
             }
         };

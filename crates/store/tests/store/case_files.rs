@@ -13,18 +13,18 @@ use surefoot_store::cases::{Address, CaseStore, Opening};
 use surefoot_store::history::{History, Limits, View};
 use surefoot_testkit::not_run::not_run;
 
-fn address(path: &Path) -> Address {
+pub fn address(path: &Path) -> Address {
     format!("sqlite:{}", path.display()).parse().unwrap()
 }
 
 /// All files of a folder. The index of a log is built anew whenever it is needed.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
 /// Copies what is open now, as a process leaves it that is killed.
-fn killed(path: &Path, to: &Path) {
+pub fn killed(path: &Path, to: &Path) {
     for ending in ["", "-wal", "-shm"] {
         fs::copy(format!("{}{ending}", path.display()), format!("{}{ending}", to.display())).unwrap();
     }
