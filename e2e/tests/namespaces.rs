@@ -363,7 +363,7 @@ fn status_tells_in_which_namespaces_it_is() {
         let id = format!("host.namespace.{kind}");
         assert!(outside[&id].1.starts_with("the initial one") || outside[&id].1.starts_with("unknown"), "{outside:?}");
         let (state, reason) = &rows(Some(unshared))[&id];
-        assert!(reason.starts_with("another than the initial one"), "{kind}: {reason}");
+        assert!(reason.starts_with("not the host's ("), "{kind}: {reason}");
         let is_reduced = matches!(kind, "pid" | "user" | "net");
         assert_eq!(state == "reduced", is_reduced, "{kind}: {state}: {reason}");
     }

@@ -26,7 +26,10 @@ fn is_unsupported(cause: &(dyn Error + 'static)) -> bool {
         || matches!(
             cause.downcast_ref::<surefoot_stall::Error>(),
             Some(
-                surefoot_stall::Error::Probes(_) | surefoot_stall::Error::NoCounter(_) | surefoot_stall::Error::Host(_)
+                surefoot_stall::Error::Probes(_)
+                    | surefoot_stall::Error::NotNamed { .. }
+                    | surefoot_stall::Error::NoCounter(_)
+                    | surefoot_stall::Error::Host(_)
             )
         )
 }

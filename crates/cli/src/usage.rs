@@ -2,7 +2,7 @@
 
 use crate::args::{Arguments, Command, WatchOptions};
 use crate::examples;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::{Write, stderr};
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use surefoot_console::exit::without_number;
 use surefoot_console::people;
+use surefoot_console::units::parse_time;
 use surefoot_model::one_line;
 use surefoot_sys::stdout;
 
@@ -55,7 +56,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Arguments
     if arguments.len() < 2 {
         return Err(Wrong::NoCommand);
     }
-    parse_harmless(&arguments).map_err(|error| Wrong::Line(elsewhere(&error).unwrap_or_else(|| in_plain_words(error))))
+    parse_harmless(&arguments).map_err(|error| {
+        let said = elsewhere(&error).or_else(|| without_option(&error, &arguments));
+        Wrong::Line(said.unwrap_or_else(|| in_plain_words(error)))
+    })
 }
 
 /// What to write instead, where a command of this name stands below another.
@@ -71,6 +75,27 @@ fn elsewhere(error: &clap::Error) -> Option<clap::Error> {
         many => format!("'{name}' stands below other commands: write one of '{}'", many.join("', '")),
     };
     Some(clap::Error::raw(error.kind(), said + "\n"))
+}
+
+/// A time that was typed without its option.
+fn without_option(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Error> {
+    let (ErrorKind::UnknownArgument, Some(ContextValue::String(time))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    else {
+        return None;
+    };
+    parse_time(time).ok()?;
+    let root = Arguments::command();
+    let command = arguments
+        .iter()
+        .skip(1)
+        .fold(&root, |command, word| word.to_str().and_then(|word| command.find_subcommand(word)).unwrap_or(command));
+    let is_it = |option: &&str| command.get_arguments().any(|argument| argument.get_long() == Some(*option));
+    let option = ["duration", "for"].into_iter().find(is_it)?;
+    let said = error.render().to_string();
+    let first = said.lines().next()?;
+    let told = said.replacen(first, &format!("{first}: write --{option} {time}"), 1);
+    Some(clap::Error::raw(error.kind(), told.trim_start_matches("error: ")))
 }
 
 /// clap repeats what the standard library says of a number, in words for programmers.
@@ -204,6 +229,32 @@ mod tests {
         assert!(several.ends_with("write one of 'surefoot nic run', 'surefoot disturb run'\n"), "{several}");
         assert!(said(&["surefoot", "stats"]).contains("'status'"), "clap knows that one");
         assert!(!said(&["surefoot", "read-name"]).contains("write"));
+    }
+
+    #[test]
+    fn a_time_without_its_option_is_told_with_it() {
+        let mut seen = 0;
+        let root = Arguments::command();
+        for above in root.get_subcommands() {
+            for below in above.get_subcommands().chain([above]) {
+                let has = |name: &str| below.get_arguments().any(|argument| argument.get_long() == Some(name));
+                let Some(option) = ["duration", "for"].into_iter().find(|name| has(name)) else { continue };
+                if below.get_positionals().next().is_some() {
+                    continue;
+                }
+                let mut words = vec!["surefoot", above.get_name()];
+                if below.get_name() != above.get_name() {
+                    words.push(below.get_name());
+                }
+                words.push("2s");
+                let said = said(&words);
+                let told = format!("error: unexpected argument '2s' found: write --{option} 2s\n");
+                assert!(said.starts_with(&told), "{words:?}: {said}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 8, "{seen}");
+        assert!(!said(&["surefoot", "stall", "report", "soon"]).contains("write --"));
     }
 
     #[test]

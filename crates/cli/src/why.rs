@@ -16,8 +16,9 @@ use surefoot_console::{output, words};
 use surefoot_daemon::running;
 use surefoot_daemon::why::{Unwatched, Why};
 use surefoot_daemon::{Config, Server};
+use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
 use surefoot_hostfs::{Root, clock, cpus};
-use surefoot_model::{Event, Finding, HostDescription, Lost, Report};
+use surefoot_model::{Event, Finding, HostDescription, Lost, Report, one_line};
 use surefoot_rooms::rules::Next;
 use surefoot_stall::WINDOW_RANGE;
 use surefoot_stall::victim::{Account, Counts, Course, Took, of_unit};
@@ -131,15 +132,16 @@ pub fn run(options: &WhyOptions) -> anyhow::Result<Outcome> {
 
 fn of_host(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::Result<()> {
     let began_realtime_ns = clock::realtime_ns();
-    let (why, age_ns) = match running::overview(&options.run_directory, root) {
+    let (why, missing, age_ns) = match running::overview(&options.run_directory, root) {
         Some(Ok(seen)) => {
             let cores = cores_of(seen.host.as_ref().map_or(&[], |host| &host.cpus), root);
             let age_ns = seen.age_ns;
+            let missing = seen.host.as_ref().map_or_else(String::new, |host| host.missing.clone());
             let (findings, left_out, unwatched) = seen.into_parts();
             let mut why = Why::of(findings, unwatched, &cores);
             // Those that are left out are none that is worse.
             why.others = why.others.saturating_add(usize::try_from(left_out)?);
-            (why, Some(age_ns))
+            (why, missing, Some(age_ns))
         }
         asked => {
             if let Some(Err(why)) = asked {
@@ -148,17 +150,22 @@ fn of_host(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow::R
                     duration(nanoseconds(options.duration))
                 );
             }
-            (look(options, root)?, None)
+            let (why, missing) = look(options, root)?;
+            (why, missing, None)
         }
     };
+    let here = Here::of(Namespaces::of_this_process());
     if options.json {
         output::stream(out, "why")?;
         let Why { finding, next, others, not_watched, .. } = &why;
-        let (finding, next) = (finding.as_ref(), next.as_ref());
+        let (finding, next) = (finding.as_ref(), next.as_ref().filter(|next| here.runs(&next.command)));
         let line = Line::Why { finding, next, others: *others, not_watched, watch_age_ns: age_ns.flatten() };
         return Ok(output::line(out, &line)?);
     }
-    write!(out, "{}", text(&why, began_realtime_ns))?;
+    write!(out, "{}", text(&why, began_realtime_ns, here))?;
+    if !missing.is_empty() {
+        writeln!(out, "Reduced: {}", one_line(&missing))?;
+    }
     match age_ns {
         Some(Some(age)) => {
             writeln!(out, "From the running watch; its newest data are {} old.", words::time(age as f64 / 1e9))?;
@@ -199,8 +206,8 @@ fn allowed_cores(root: &Root, pids: &[u32]) -> Option<String> {
     (!cores.is_empty()).then(|| cpus::format_list(&cores))
 }
 
-/// Looks at this host for a while, with what a watch would find.
-fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<Why> {
+/// Looks at this host for a while, with what a watch would find, and says what lacks to see more.
+fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<(Why, String)> {
     let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
     report::check_times(&options.what, window, Some(options.duration))?;
     let config = Config { port: None, rooms: options.what.rooms.for_daemon()?, ..Config::default() };
@@ -208,7 +215,7 @@ fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<Why> {
     let mut host = None;
     report::collect(root, &options.what, window, options.duration, |event| {
         if let Event::Host(seen) = &event {
-            host = Some(seen.cpus.clone());
+            host = Some((seen.cpus.clone(), seen.missing.clone()));
         }
         server.publish(event);
         Ok(())
@@ -221,11 +228,12 @@ fn look(options: &WhyOptions, root: &Root) -> anyhow::Result<Why> {
     let (_, findings) = server.findings();
     let unwatched = server.rooms().into_iter().filter_map(|(room, why)| Some(Unwatched { room, why: why? })).collect();
     server.stop();
-    Ok(Why::of(findings, unwatched, &cores_of(&host.unwrap_or_default(), root)))
+    let (cpus, missing) = host.unwrap_or_default();
+    Ok((Why::of(findings, unwatched, &cores_of(&cpus, root)), missing))
 }
 
 /// `began_realtime_ns` is when this command began: without a watch nothing was seen to begin.
-fn text(why: &Why, began_realtime_ns: u64) -> String {
+fn text(why: &Why, began_realtime_ns: u64, here: Here) -> String {
     let mut text = String::new();
     match &why.finding {
         None => text += "Nothing is known yet: nothing has been checked.\n",
@@ -248,7 +256,7 @@ fn text(why: &Why, began_realtime_ns: u64) -> String {
         }
     }
     match (&why.next, why.to_do) {
-        (Some(next), _) => text += &format!("Run next: {}\n  {}\n", next.command, next.effect),
+        (Some(next), _) => text += &here.to_run(&next.command, &next.effect),
         (None, "") => {}
         (None, to_do) => text += &format!("What to do: {to_do}\n"),
     }
@@ -345,7 +353,19 @@ fn of_process(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow
         };
         output::line(out, &line)?;
     } else {
-        write!(out, "{}", victim(&name, counted, &sum.stall, took.as_ref(), &account, &cores))?;
+        write!(
+            out,
+            "{}",
+            victim(
+                &name,
+                counted,
+                &sum.stall,
+                took.as_ref(),
+                &account,
+                &cores,
+                Here::of(Namespaces::of_this_process())
+            )
+        )?;
     }
     Ok(())
 }
@@ -357,6 +377,7 @@ fn victim(
     took: Option<&Took>,
     account: &Account,
     cores: &str,
+    here: Here,
 ) -> String {
     let wall = duration(if took.is_some() { nanoseconds(counted) } else { report.duration_ns() });
     let is_traced = report.host.as_ref().is_some_and(HostDescription::is_traced);
@@ -437,7 +458,10 @@ fn victim(
     if !from_cores.is_empty() {
         text += &format!("Taken from the cores, from any task that ran there: {}.\n", from_cores.join(", "));
     }
-    text + &next_of(account, cores)
+    if let Some(host) = report.host.as_ref().filter(|host| !host.missing.is_empty()) {
+        text += &format!("Reduced: {}\n", one_line(&host.missing));
+    }
+    text + &next_of(account, cores, here)
 }
 
 fn told(lost: &Lost) -> String {
@@ -445,7 +469,7 @@ fn told(lost: &Lost) -> String {
 }
 
 /// The command that goes on: whether the cores can be kept free of the takers, or who raised the interrupts.
-fn next_of(account: &Account, cores: &str) -> String {
+fn next_of(account: &Account, cores: &str, here: Here) -> String {
     let interrupts = account.from_cores.iter().fold(0u64, |sum, lost| sum.saturating_add(lost.while_busy_ns()));
     let (command, effect) = match account.named_ns >= interrupts {
         true => (
@@ -457,7 +481,32 @@ fn next_of(account: &Account, cores: &str) -> String {
             "Changes no setting. It names what interrupts these cores, who raised it, and what would end it.",
         ),
     };
-    format!("Run next: {command}\n  {effect}\n")
+    here.to_run(&command, effect)
+}
+
+/// Whether this is a place where commands that name the tasks of the whole host are refused.
+#[derive(Clone, Copy)]
+struct Here {
+    is_in_pid_namespace: bool,
+}
+
+impl Here {
+    fn of(namespaces: &Namespaces) -> Here {
+        Here { is_in_pid_namespace: namespaces.place(Kind::Pid) != Place::Initial }
+    }
+
+    fn runs(self, command: &str) -> bool {
+        !self.is_in_pid_namespace || !command.starts_with("surefoot stall who")
+    }
+
+    fn to_run(self, command: &str, effect: &str) -> String {
+        match self.runs(command) {
+            true => format!("Run next: {command}\n  {effect}\n"),
+            false => format!(
+                "Run next, on the host: {command}\n  It is refused in this PID namespace, where what interrupts a core cannot be named.\n"
+            ),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -466,18 +515,27 @@ mod tests {
     use super::*;
     use surefoot_model::{Certainty, Room, Severity, Subject};
 
+    const ON_HOST: Here = Here { is_in_pid_namespace: false };
+
     #[test]
     fn one_finding_fits_a_screen_and_says_what_is_not_known() {
         let lines = (1..=5).map(|line| format!("core {line}: 7 ms per second")).collect();
         let lost = Finding::new(Room::Stall, "lost-time", Subject::host(), Severity::Warning, "Core 1 lost 7 %.");
         let lost = lost.with_certainty(Certainty::Probable).with_evidence(lines);
         let unwatched = Unwatched { room: Room::Memory, why: "No driver.".to_owned() };
-        let told = text(&Why::of(vec![lost], vec![unwatched], "0-3"), 1);
+        let why = Why::of(vec![lost], vec![unwatched], "0-3");
+        let elsewhere = text(&why, 1, Here { is_in_pid_namespace: true });
+        assert!(elsewhere.contains("Run next, on the host: surefoot stall who --cpu 0-3"), "{elsewhere}");
+        assert!(
+            !elsewhere.contains("Run next: ") && elsewhere.contains("refused in this PID namespace"),
+            "{elsewhere}"
+        );
+        let told = text(&why, 1, ON_HOST);
         let expected = "WARNING, probable: Core 1 lost 7 %.\n  core 1: 7 ms per second\n  core 2: 7 ms per second\n  \
              core 3: 7 ms per second\n  and 2 more\nRun next: surefoot stall who --cpu 0-3 --duration 10s\n";
         assert!(told.starts_with(expected), "{told}");
         assert!(told.ends_with("Not checked: Memory errors.\n"), "{told}");
-        assert!(text(&Why::of(Vec::new(), Vec::new(), "0"), 1).starts_with("Nothing is known yet"));
+        assert!(text(&Why::of(Vec::new(), Vec::new(), "0"), 1, ON_HOST).starts_with("Nothing is known yet"));
     }
 
     /// An hour reads as one, and what a look of its own sees has no age: when it began nobody saw.
@@ -485,8 +543,9 @@ mod tests {
     fn an_age_is_told_where_it_was_seen_and_in_units_of_its_size() {
         let finding = Finding::new(Room::Stall, "lost-time", Subject::host(), Severity::Warning, "Core 1 lost 7 %.");
         let now_ns = clock::realtime_ns();
-        let told =
-            |since_ns, began_ns| text(&Why::of(vec![finding.clone().since(since_ns)], Vec::new(), "0"), began_ns);
+        let told = |since_ns, began_ns| {
+            text(&Why::of(vec![finding.clone().since(since_ns)], Vec::new(), "0"), began_ns, ON_HOST)
+        };
         let hours = told(now_ns - 7_200_000_000_000, now_ns);
         assert!(hours.contains(" UTC, for 2.00 h.\n"), "{hours}");
         for of_the_look in [told(now_ns, now_ns - 1), told(0, now_ns)] {

@@ -21,13 +21,17 @@ pub const WAITED: &str = "waited    how long tasks that could run waited for thi
 /// As [`LOST`].
 pub const UNTRACED: &str = "untraced    the part of a gap that no traced interval covers";
 
+/// As [`LOST`].
+pub const RUN_DELAY: &str = "run delay    verdict where nothing is traced: the kernel counted that the thread that found the gap waited for its core, \
+     which another task had";
+
 /// The legend below tables of lost time.
 pub fn legend() -> String {
     let line = |line: &str| {
         let (word, meaning) = line.split_once("    ").unwrap_or((line, ""));
         format!("  {word:<12} {meaning}\n")
     };
-    format!("Words:\n{}", [LOST, WHILE_IDLE, UNEXPLAINED, WAITED, UNTRACED].map(line).concat())
+    format!("Words:\n{}", [LOST, WHILE_IDLE, UNEXPLAINED, WAITED, UNTRACED, RUN_DELAY].map(line).concat())
 }
 
 /// Rows of the tables of causes and gaps.
@@ -259,7 +263,7 @@ pub fn gap_row(at: String, gap: &Gap) -> Vec<String> {
         gap.cpu.to_string(),
         duration(gap.duration_ns),
         found_by(gap.source).to_owned(),
-        gap.verdict.label().to_owned(),
+        gap.verdict_label().to_owned(),
         gap.certainty.label().to_owned(),
         duration(gap.unexplained_ns),
         inside(gap),

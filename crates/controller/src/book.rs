@@ -49,6 +49,11 @@ impl Book {
         Book { opening: Opening::existing(), ..Book::new(address, password) }
     }
 
+    /// A book in a store that is there, which is only read, and stays as it is.
+    pub fn to_read(address: Address, password: Option<Arc<str>>) -> Book {
+        Book { opening: Opening::to_read(), ..Book::new(address, password) }
+    }
+
     /// The same store, opened now.
     ///
     /// # Errors

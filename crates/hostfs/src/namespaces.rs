@@ -164,7 +164,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Initial => f.write_str("the initial one"),
-            Place::Other(inode) => write!(f, "another than the initial one ({inode})"),
+            Place::Other(inode) => write!(f, "not the host's ({inode})"),
             Place::Unknown => f.write_str("unknown"),
         }
     }

@@ -140,6 +140,18 @@ pub struct Gap {
 }
 
 impl Gap {
+    /// The verdict in words for people. Where nothing is traced, what [`Verdict::Traced`] rests on is another: the kernel's count of how long
+    /// the thread that found the gap waited for its core.
+    pub fn verdict_label(&self) -> &'static str {
+        let is_counted = |part: &GapCause| {
+            part.cause.kind == crate::CauseKind::Preemption && part.cause.name == Cause::UNTRACED_TASK
+        };
+        match self.verdict {
+            Verdict::Traced if !self.causes.is_empty() && self.causes.iter().all(is_counted) => "run delay",
+            verdict => verdict.label(),
+        }
+    }
+
     /// Whether both are the same stretch of the same core, found in the same way, whatever is said of it.
     pub fn is_same(&self, other: &Gap) -> bool {
         let place = |gap: &Gap| (gap.cpu, gap.source, gap.start_ns, gap.duration_ns);
@@ -163,6 +175,26 @@ pub struct GapCorrection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A report without eBPF called a wait *traced*.
+    #[test]
+    fn a_wait_that_the_kernel_counted_is_not_called_traced() {
+        let gap = |name: &str| Gap {
+            cpu: CpuId(1),
+            source: GapSource::SleepLateness,
+            start_ns: 0,
+            duration_ns: 5,
+            causes: vec![GapCause { cause: Cause::new(crate::CauseKind::Preemption, name), duration_ns: 5 }],
+            unexplained_ns: 0,
+            verdict: Verdict::Traced,
+            certainty: Certainty::Certain,
+            evidence: Vec::new(),
+        };
+        assert_eq!(gap(Cause::UNTRACED_TASK).verdict_label(), "run delay");
+        assert_eq!(gap("stats").verdict_label(), "traced");
+        let nameless = Gap { causes: Vec::new(), ..gap("") };
+        assert_eq!(nameless.verdict_label(), "traced");
+    }
 
     #[test]
     fn a_verdict_is_read_by_the_word_of_earlier_releases() {

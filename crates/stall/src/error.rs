@@ -31,6 +31,14 @@ pub enum Error {
     /// The eBPF programs were asked for and cannot run.
     #[error(transparent)]
     Probes(#[from] surefoot_probes::Error),
+    /// Who interrupted a core cannot be named from here.
+    #[error("{why}; {remedy}")]
+    NotNamed {
+        /// Why.
+        why: String,
+        /// What helps.
+        remedy: String,
+    },
     /// The process that reads names has no connection to who asks.
     #[error("cannot read names: {}; this command is started by 'surefoot' itself", said(source))]
     Naming {

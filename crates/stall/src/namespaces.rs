@@ -212,7 +212,7 @@ fn row(namespaces: &Namespaces, kind: Kind) -> Capability {
             (Reduced, what.to_owned(), REMEDY)
         }
         (Kind::Pid, _) => {
-            let what = "; /proc shows the numbers of another one, so that only status runs";
+            let what = "; /proc shows the numbers of another one, so that only status, config and demo run";
             (
                 Reduced,
                 what.to_owned(),
@@ -267,13 +267,20 @@ pub(crate) fn shows_all_tasks(root: &Root) -> Result<(), String> {
     }
 }
 
+/// What of the tasks outside it is not seen in a PID namespace where tracing works.
+pub(crate) fn reduced() -> Option<String> {
+    matches!(numbering(), Numbering::Translated(_)).then(|| {
+        format!("in this PID namespace tasks outside it have no program and place, and `stall who` and --who are refused; {REMEDY}")
+    })
+}
+
 /// Why a task's program, stacks and place cannot be told here, which are read in /proc; `None` where they can.
 pub(crate) fn unsupported() -> Option<Unsupported> {
     match numbering() {
         Numbering::Same => None,
         Numbering::Unknown(missing) => Some(missing.clone()),
         Numbering::Translated(_) => Some(Unsupported::new(
-            "this process is in a PID namespace: who interrupts a core is mostly outside it, and /proc shows nothing of them here",
+            "refused in a PID namespace: most of what interrupts a core is outside it and cannot be named here",
             REMEDY,
         )),
     }
@@ -310,7 +317,7 @@ mod tests {
         let in_pid = rows(&found(4_026_532_300, "12"));
         let row = in_pid.iter().find(|row| row.id == "host.namespace.pid").unwrap();
         assert_eq!(row.state, CapabilityState::Reduced);
-        assert!(row.reason.starts_with("another than the initial one (4026532300)"), "{row:?}");
+        assert!(row.reason.starts_with("not the host's (4026532300)"), "{row:?}");
         assert!(row.remedy.contains("--pid=host"), "{row:?}");
         for row in unknown.iter().chain(&in_pid) {
             assert!(

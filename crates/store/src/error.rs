@@ -1,5 +1,5 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use surefoot_foreign::said;
 
 /// What can go wrong with a recording or a history. Each variant names its file and says what to do.
@@ -37,6 +37,32 @@ pub enum Error {
         path: PathBuf,
         /// Who can, and where.
         why: String,
+    },
+    /// A database of ours whose file has several names: SQLite keeps its log beside one of them.
+    #[error(
+        "{0}: its file has {names} names (hard links), and its log, FILE-wal, lies beside one of them only: under another name what is in the log \
+         would be missing. It was left as it is. `find DIRECTORY -xdev -samefile {0}` lists the names: keep the one that has a FILE-wal beside \
+         it, and remove the others. For a second copy, stop what writes it and copy the file with its -wal",
+        path.display()
+    )]
+    SeveralNames {
+        /// The file.
+        path: PathBuf,
+        /// How many names it has.
+        names: u32,
+    },
+    /// A log lies beside a symbolic link to a database of ours: SQLite looks for it beside the file itself.
+    #[error(
+        "{0}: it is a symbolic link to {1}, and {0}-wal lies beside the link, where SQLite does not look: what is in that log would be missing. \
+         Nothing was changed. If {1} was moved there, move {0}-wal to {1}-wal, unless one is there already; if it is no longer needed, move it \
+         away and keep it",
+        link.display(), target.display()
+    )]
+    LogOfLink {
+        /// The link.
+        link: PathBuf,
+        /// The file to which it leads.
+        target: PathBuf,
     },
     /// A recording of this name exists and the caller did not ask to replace it.
     #[error("{}: exists already; choose another name or replace it (--force)", path.display())]
@@ -161,9 +187,8 @@ pub enum Error {
     },
     /// SQLite found the history damaged.
     #[error(
-        "{0}: the history is damaged ({what}), and was left as it is: move it aside with its -wal and -shm to start a new one. \
-         `sqlite3 {0} .recover` prints what can still be read, with a sqlite3 that has .recover",
-        path.display()
+        "{}: the history is damaged ({what}), and was left as it is. {}. {}",
+        path.display(), Kept::History.todo(path), salvage(path)
     )]
     Corrupt {
         /// The history.
@@ -240,7 +265,7 @@ pub enum Error {
         limit: usize,
     },
     /// The address of a store of cases is none.
-    #[error("{address} is no store of cases: {why}")]
+    #[error("{address}: {why}")]
     CaseStore {
         /// What was given, without a password.
         address: String,
@@ -257,16 +282,42 @@ pub enum Error {
     },
     /// A store of cases whose file, or log, is damaged; both are left as they are.
     #[error(
-        "{0}: the store of cases is damaged ({what}), and was left as it is. If `dmesg` has read errors of its disk, replace that first. Stop all \
-         controllers of the store, then put a backup back, or move the file aside with its -wal and -shm: `surefoot remedy serve` then makes a \
-         new store. `sqlite3 {0} .recover` prints what can still be read, with a sqlite3 that has .recover",
-        path.display()
+        "{}: the store of cases is damaged ({what}), and was left as it is. If `dmesg` has read errors of its disk, replace that first. {}. {}",
+        path.display(), put_back(path), salvage(path)
     )]
     CasesDamaged {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// The log beside a database is that of another file, or of another state of it: of the one that a backup was copied over, for instance.
+    /// SQLite would read it into the file.
+    #[error(
+        "{0}: its log {0}-wal does not belong to it ({what}). Nothing was changed. {1}",
+        path.display(), kept.todo(path)
+    )]
+    LogOfAnother {
+        /// The file.
+        path: PathBuf,
+        /// By what that shows.
+        what: String,
+        /// What the file is to hold.
+        kept: Kept,
+    },
+    /// What lies beside a database in the place of its log is none, and the database is whole without.
+    #[error(
+        "{0}-wal is not a log of this {kept} ({what}). {0} itself looks whole. Stop {1}, move {0}-wal and {0}-shm away (keep them: if it was \
+         the log once, what was written last may be there alone), and start again",
+        path.display(), kept.writers()
+    )]
+    LogStray {
+        /// The file.
+        path: PathBuf,
+        /// By what that shows.
+        what: String,
+        /// What the file holds.
+        kept: Kept,
     },
     /// A new store of cases cannot be made; nothing of it is left.
     #[error("{}: no new store can be made here: {}", path.display(), said(source))]
@@ -302,14 +353,16 @@ pub enum Error {
     },
     /// The file of an open store of cases was written over in place: it is another store's now, or an older state.
     #[error(
-        "{} was overwritten by another program while the controller had it open: what it held is gone, and nothing more is written to it; {}",
-        path.display(), after_overwriting(*is_empty)
+        "{} was overwritten by another program while the controller had it open: what it held is gone, and nothing more is written to it{}; {}",
+        path.display(), log_aside(log), after_overwriting(*is_empty)
     )]
     Overwritten {
         /// The file.
         path: PathBuf,
         /// Whether nothing is in it now.
         is_empty: bool,
+        /// Where its log is now, or why it could not be moved aside; `None` where it had none.
+        log: Option<std::result::Result<PathBuf, String>>,
     },
     /// The store of cases cannot be asked or written to now; the same may work later.
     #[error("{store}: {doing}: {why}")]
@@ -358,6 +411,73 @@ pub enum Error {
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What a file of this crate's holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// Cases.
+    Cases,
+    /// A history.
+    History,
+}
+
+impl Kept {
+    fn writers(self) -> &'static str {
+        match self {
+            Kept::Cases => "all controllers of the store",
+            Kept::History => "the `surefoot watch` that writes it",
+        }
+    }
+
+    /// How to go on with a backup, or anew, without losing what may still be read.
+    fn todo(self, path: &Path) -> String {
+        let path = path.display();
+        let (writers, newest, anew) = match self {
+            Kept::Cases => {
+                (self.writers(), "the newest cases", "start `surefoot remedy serve` without one for a new store")
+            }
+            Kept::History => (self.writers(), "what was recorded last", "start again without one for a new history"),
+        };
+        format!(
+            "Stop {writers}. Move {path}, {path}-wal and {path}-shm away together and keep them: {newest} may be in {path}-wal alone. Then copy a \
+             backup to {path}, or {anew}"
+        )
+    }
+}
+
+impl std::fmt::Display for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kept::Cases => "store",
+            Kept::History => "history",
+        })
+    }
+}
+
+/// How to put a backup of a store of cases back.
+pub(crate) fn put_back(path: &Path) -> String {
+    Kept::Cases.todo(path)
+}
+
+/// SQLite's `.recover` needs a `sqlite3` that was built with SQLITE_ENABLE_DBPAGE_VTAB, which that of Debian is not.
+fn salvage(path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "`sqlite3 COPY .dump` prints as SQL what can still be read, of a copy of {path} with its -wal: sqlite3 changes the files that it opens"
+    )
+}
+
+fn log_aside(log: &Option<std::result::Result<PathBuf, String>>) -> String {
+    match log {
+        Some(Ok(aside)) => format!(". Its log, in which the newest cases may be, was moved to {}", aside.display()),
+        Some(Err(why)) => {
+            format!(
+                ". Its log, in which the newest cases may be, could not be moved aside ({why}): move its -wal and -shm away and keep them"
+            )
+        }
+        None => String::new(),
+    }
+}
+
 fn saved_to(saved: &Option<std::result::Result<PathBuf, String>>) -> String {
     match saved {
         Some(Ok(path)) => format!(
@@ -374,10 +494,10 @@ fn saved_to(saved: &Option<std::result::Result<PathBuf, String>>) -> String {
 
 fn after_overwriting(is_empty: bool) -> &'static str {
     if is_empty {
-        "the file is empty now, and `surefoot remedy serve` does not start with an empty file: stop it, then put a backup in its place, or \
-         remove it, and start it again. Without the file it makes a new store"
+        "the file is empty now, and `surefoot remedy serve` does not start with an empty file: stop it, copy a backup there or remove the \
+         file, and start it again. Without the file it makes a new store"
     } else {
-        "restart `surefoot remedy serve` to use what is there now, or put the right file there first"
+        "restart `surefoot remedy serve` to use what is there now, or stop it and put the right file there first"
     }
 }
 

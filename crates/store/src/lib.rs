@@ -41,4 +41,4 @@ pub mod rasdaemon;
 pub mod recording;
 pub mod shards;
 
-pub use error::{Error, Result};
+pub use error::{Error, Kept, Result};

@@ -65,7 +65,7 @@ pub fn for_each_row(path: &Path, mut each: impl FnMut(&Row<'_>) -> ControlFlow<(
         Some(ErrorCode::OperationInterrupted) => foreign(database::ENDLESS.into()),
         _ => foreign(format!("SQLite says: {error}")),
     };
-    let (mut connection, bytes) = database::copied(path)?;
+    let (mut connection, bytes, _) = database::copied(path)?;
     database::defend(&mut connection, bytes).map_err(explained)?;
     let mut skipped = Skipped::default();
     let mut tables = 0;

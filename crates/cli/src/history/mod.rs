@@ -76,6 +76,13 @@ fn read(file: &Path, question: &Question) -> anyhow::Result<Past> {
         let view = View::open(file).map_err(|error| explained(file, error))?;
         let past = Past::read(&view, question);
         if !view.has_changed() || reading == READINGS_MAX {
+            if let Some(log) = view.unread_log() {
+                surefoot_console::tell!(
+                    "surefoot: {log}: what follows is in {} alone. Move that log and the -shm beside it away and keep them: `surefoot watch` \
+                     does not start with them",
+                    file.display()
+                );
+            }
             return Ok(past?);
         }
         reading += 1;
@@ -94,10 +101,23 @@ fn explained(file: &Path, error: surefoot_store::Error) -> anyhow::Error {
         ),
         Some(ErrorKind::NotFound) => anyhow::anyhow!("{}: there is no such file", file.display()),
         // What Surefoot itself refuses, such as a link of another user, says why.
-        Some(ErrorKind::PermissionDenied) if is_of_kernel => anyhow::anyhow!(
-            "{}: this user may not read it; a history is private to the user who keeps it: run this as that user or as root",
-            file.display()
-        ),
+        Some(ErrorKind::PermissionDenied) if is_of_kernel => {
+            let todo = "a history is private to the user who keeps it: run this as that user or as root";
+            match closed_folder(file) {
+                Some(folder) => anyhow::anyhow!(
+                    "cannot look into {} as this user, so whether {} is there is unknown; {todo}",
+                    folder.display(),
+                    file.display()
+                ),
+                None => anyhow::anyhow!("{}: this user may not read it; {todo}", file.display()),
+            }
+        }
         _ => error.into(),
     }
+}
+
+/// The directory on the way to a file that this user may not search: whether the file is there cannot be told then.
+fn closed_folder(file: &Path) -> Option<&Path> {
+    let is_closed = |path: &&Path| path.metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    file.ancestors().filter(is_closed).last()?.parent()
 }

@@ -52,7 +52,8 @@ pub fn run(options: &CasesOptions) -> anyhow::Result<Outcome> {
         before: options.before,
         limit: options.limit as usize,
     };
-    let list = options.place.open()?.cases(&query)?;
+    let list = options.place.open_to_read()?.cases(&query)?;
+    options.place.store.tell_saved();
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy cases")?;

@@ -77,7 +77,7 @@ pub struct HostPageLine<'a> {
 
 pub fn run(command: &FleetCommand) -> anyhow::Result<Outcome> {
     let FleetCommand::Top(options) = command;
-    let mut place = options.place.open()?;
+    let mut place = options.place.open_to_read()?;
     let query = HostQuery {
         service: options.service.clone(),
         room: options.room,
@@ -105,7 +105,9 @@ pub fn run(command: &FleetCommand) -> anyhow::Result<Outcome> {
     while !stop.load(Ordering::Relaxed) {
         let (columns, rows) = terminal::size().map_or((80, 24), |(columns, rows)| (columns.into(), rows.into()));
         // A controller that does not answer once is asked again; what is on the screen then says so.
-        let seen = match place.hosts(&query) {
+        // What is read of a store in a file is of the moment in which it was opened.
+        let asked = options.place.open_to_read().and_then(|mut place| Ok(place.hosts(&query)?));
+        let seen = match asked {
             Ok(list) => text(&list, columns, rows),
             Err(error) => format!("{}\n", cut(&one_line(&format!("No newer answer: {error}")), columns)),
         };

@@ -8,7 +8,7 @@ use surefoot_controller::{Book, Place};
 use surefoot_model::one_line;
 use surefoot_outside::http::Identity;
 use surefoot_outside::own::Server;
-use surefoot_store::cases::Address;
+use surefoot_store::cases::{Address, CaseStore};
 
 /// Where `remedy serve` listens unless it is told otherwise.
 pub const LISTEN: &str = "127.0.0.1:7078";
@@ -78,6 +78,20 @@ impl StoreOptions {
         }
     }
 
+    /// Says which copies lie beside the store of what it held when its file was replaced or deleted, and how to take one up again.
+    pub fn tell_saved(&self) {
+        let Some(address) = self.store.as_ref().and_then(|store| store.parse::<Address>().ok()) else { return };
+        // A directory that cannot be read is told by whoever opens the store.
+        for saved in CaseStore::saved_beside(&address).unwrap_or_default() {
+            surefoot_console::tell!(
+                "surefoot remedy: note: {0} holds the cases of a store that was here before and was replaced or deleted while its controller \
+                 ran; {address} is another file. To take them up again, stop the controller and start it with --store sqlite:{0}; to end this \
+                 note, move that file away",
+                saved.display()
+            );
+        }
+    }
+
     /// The book of the store, which is made where there is none; `None` where no store is named.
     pub fn book(&self) -> anyhow::Result<Option<Book>> {
         self.book_by(Book::new)
@@ -113,9 +127,19 @@ impl PlaceOptions {
         given.map(|(name, value)| format!(" --{name} {}", quoted(&one_line(&value)))).collect()
     }
 
+    /// The place, to change something in it.
     pub fn open(&self) -> anyhow::Result<Place> {
         // A store that is mistyped is not an empty one.
-        Ok(match self.store.book_by(Book::existing)? {
+        self.open_by(Book::existing)
+    }
+
+    /// The place, only to read: a store in a file stays as it is, with all that lies beside it.
+    pub fn open_to_read(&self) -> anyhow::Result<Place> {
+        self.open_by(Book::to_read)
+    }
+
+    fn open_by(&self, book: impl FnOnce(Address, Option<Arc<str>>) -> Book) -> anyhow::Result<Place> {
+        Ok(match self.store.book_by(book)? {
             Some(book) => Place::Store(Box::new(book)),
             None => Place::Server(self.server.server()?),
         })

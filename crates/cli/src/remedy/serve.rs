@@ -151,6 +151,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     if let Some(path) = new_store {
         surefoot_console::tell!("surefoot remedy: new store {}: there was no such file", path.display());
     }
+    options.store.tell_saved();
     let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
     for address in fleet.addresses() {
         match address {

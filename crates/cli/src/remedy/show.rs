@@ -26,7 +26,7 @@ pub struct ShowOptions {
 }
 
 pub fn run(options: &ShowOptions) -> anyhow::Result<Outcome> {
-    let story = options.place.open()?.story(options.id)?;
+    let story = options.place.open_to_read()?.story(options.id)?;
     let place = options.place.words();
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {

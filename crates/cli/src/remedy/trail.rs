@@ -23,7 +23,7 @@ pub struct TrailOptions {
 }
 
 pub fn run(options: &TrailOptions) -> anyhow::Result<Outcome> {
-    let trail = options.place.open()?.trail(options.limit as usize)?;
+    let trail = options.place.open_to_read()?.trail(options.limit as usize)?;
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy trail")?;

@@ -52,6 +52,12 @@ pub struct End {
 }
 
 impl End {
+    /// That of a run whose time is over.
+    #[cfg(test)]
+    pub(crate) fn now(stop: &'static AtomicBool) -> Self {
+        End { deadline: Some(Instant::now()), ..End::never(stop) }
+    }
+
     /// That of a run that only this ends.
     #[cfg(test)]
     pub(crate) fn never(stop: &'static AtomicBool) -> Self {
@@ -63,7 +69,8 @@ impl End {
         self.is_closed.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed)
     }
 
-    fn has_come(&self) -> bool {
+    /// The same, or the time is over.
+    pub fn has_come(&self) -> bool {
         self.is_asked_for() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 

@@ -27,7 +27,7 @@ use crate::gap::tapes::Traced;
 use crate::gap::witness::{SETTLING_NS, Witness};
 use crate::ledger::kernel_counters::{self, Lag};
 use crate::status::{self, Tracing};
-use crate::{Error, host};
+use crate::{Error, host, namespaces};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -152,7 +152,10 @@ impl Collector {
         };
         let witness = Witness::open(root, &identity, housekeeping.or_else(|| config.cpus.first().copied()));
         let (mut source, missing) = match probes {
-            Ok(probes) => (Source::Ebpf(Box::new(EbpfSource::new(root, probes, &config)?)), String::new()),
+            Ok(probes) => (
+                Source::Ebpf(Box::new(EbpfSource::new(root, probes, &config)?)),
+                namespaces::reduced().unwrap_or_default(),
+            ),
             Err(refused) => {
                 let (sleepers, _) = Sleepers::start(&config.cpus, config.gap_threshold_ns);
                 let line = match &refused {

@@ -133,7 +133,7 @@ pub fn run(
 /// [`Error::Probes`] in another PID namespace than the host's.
 pub fn refuse_in_a_namespace() -> Result<(), Error> {
     let Some(Unsupported { why, remedy, .. }) = namespaces::unsupported() else { return Ok(()) };
-    Err(Error::Probes(surefoot_probes::Error::Unsupported { why, remedy }))
+    Err(Error::NotNamed { why, remedy })
 }
 
 /// Rows in which the first interrupts ever came while it was watched, each as a sentence.

@@ -20,10 +20,16 @@ impl FromStr for Address {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Address::Sqlite(path.into())),
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Ok(Address::Postgres(text.to_owned())),
-            _ => Err(Error::CaseStore {
-                address: format!("'{}'", without_password(text).chars().take(40).collect::<String>()),
-                why: "write sqlite:PATH or postgres://USER@HOST/DATABASE".into(),
-            }),
+            _ => {
+                let is_path = !text.is_empty() && !text.contains([':', '@']);
+                Err(Error::CaseStore {
+                    address: format!("'{}'", without_password(text).chars().take(40).collect::<String>()),
+                    why: match is_path {
+                        true => format!("write sqlite:{text}"),
+                        false => "no store of cases; write sqlite:PATH or postgres://USER@HOST/DATABASE".into(),
+                    },
+                })
+            }
         }
     }
 }
@@ -45,13 +51,13 @@ impl fmt::Debug for Address {
 
 /// The password stands between the first colon and the last `@` of what names user and host; parameters may hold one, too.
 fn without_password(url: &str) -> String {
-    let (scheme, rest) = url.split_once("//").unwrap_or(("", url));
+    let (scheme, rest) = url.find("//").map_or(("", url), |at| url.split_at(at + 2));
     let (rest, has_parameters) = rest.split_once('?').map_or((rest, false), |(rest, _)| (rest, true));
     let rest = match rest.rsplit_once('@') {
         Some((user, place)) => format!("{}@{place}", user.split(':').next().unwrap_or_default()),
         None => rest.to_owned(),
     };
-    format!("{scheme}//{rest}{}", if has_parameters { "?..." } else { "" })
+    format!("{scheme}{rest}{}", if has_parameters { "?..." } else { "" })
 }
 
 #[cfg(test)]
@@ -72,8 +78,16 @@ mod tests {
             assert_eq!(address.to_string(), printed);
             assert_eq!(format!("{address:?}"), printed);
         }
-        for wrong in ["", "sqlite:", "mysql://x", "/var/lib/x", "postgres:x"] {
-            assert!(wrong.parse::<Address>().unwrap_err().to_string().contains("write sqlite:PATH"), "{wrong}");
+        for wrong in ["", "sqlite:", "mysql://x", "postgres:x", "u:secret@h/d"] {
+            let told = wrong.parse::<Address>().unwrap_err().to_string();
+            assert!(told.contains("write sqlite:PATH") && !told.contains("secret"), "{wrong}: {told}");
         }
+    }
+
+    #[test]
+    fn a_path_without_its_scheme_is_told_with_it() {
+        let told = |text: &str| text.parse::<Address>().unwrap_err().to_string();
+        assert_eq!(told("rem/cases.db"), "'rem/cases.db': write sqlite:rem/cases.db");
+        assert_eq!(told("/var/lib/x"), "'/var/lib/x': write sqlite:/var/lib/x");
     }
 }

@@ -131,6 +131,17 @@ impl CaseStore {
         })
     }
 
+    /// Copies beside a store in a file, the oldest first, of what the store held when its file was deleted or replaced under a controller.
+    ///
+    /// # Errors
+    /// [`Error::Open`] where its directory cannot be read.
+    pub fn saved_beside(address: &Address) -> Result<Vec<std::path::PathBuf>> {
+        match address {
+            Address::Sqlite(path) => sqlite::saved_beside(path),
+            Address::Postgres(_) => Ok(Vec::new()),
+        }
+    }
+
     /// Where it is, without a password.
     pub fn name(&self) -> &str {
         &self.connected.name

@@ -3,7 +3,8 @@
 use super::opening::Opening;
 use super::sql::{Answer, Row, Sql, Trouble, Value};
 use super::{Connected, schema};
-use crate::database::{self, Content, Fitness, InPlace, Marks};
+use crate::database::{self, Content, Fitness, InPlace, LogDamage, Marks};
+use crate::error::{Kept, put_back};
 use crate::history::schema::{check_existing, create_private};
 use crate::output::Replaced;
 use crate::{Error, Result};
@@ -12,6 +13,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use std::cell::Cell;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,12 +26,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The log of writes is folded into the file when it has this many pages.
 const LOG_PAGES_MAX: i64 = 1_000;
 
-/// What to do with a store that has lost its cases.
-const LOST: &str = "any cases that it held are gone. Stop all controllers of it, then put a backup back, or move it aside with its -wal and -shm: \
-                    `surefoot remedy serve` then makes a new store";
-
 /// Where the file says which store it is.
-const MARKS: Marks = Marks { table: "remedy_meta", number: "number" };
+const MARKS: Marks = Marks { table: "remedy_meta", number: "number", is_without_rowid: false };
 
 #[derive(Debug)]
 pub(super) struct Sqlite {
@@ -40,6 +38,8 @@ pub(super) struct Sqlite {
     opening: Opening,
     /// Whether SQLite found it damaged: its log then stays apart from it.
     is_damaged: Cell<bool>,
+    /// Whether this is a copy, or a connection that writes nothing.
+    is_read_only: bool,
 }
 
 impl Sqlite {
@@ -51,11 +51,16 @@ impl Sqlite {
         if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             refuse_loss(path)?;
             if !may_create {
-                return Err(no_store(path, "there is no such file; `surefoot remedy serve --store` makes a new one"));
+                let why = "there is no such file; `surefoot remedy serve --store` makes a new one. If it was here before, restore a backup first";
+                return Err(no_store(path, why));
             }
             create(path)?;
         }
         judge(path)?;
+        if opening.reads() {
+            return Sqlite::copied(path, opening);
+        }
+        refuse_unwritable(path)?;
         let failed = |trouble| trouble_of(path, "opening it", trouble);
         let connection = database::to_write(path).map_err(|error| failed(Trouble::Other(said(&error))))?;
         let sqlite = Sqlite::of(path, connection, opening);
@@ -67,9 +72,34 @@ impl Sqlite {
         Ok(sqlite)
     }
 
+    /// A copy in memory. A store that is too large for that, or changes all the time, is read beside its writers: SQLite folds no log in
+    /// through a connection that may not write.
+    fn copied(path: &Path, opening: &Opening) -> Result<Sqlite> {
+        let failed = |error| trouble_of(path, "opening it to read", Trouble::Other(said(&error)));
+        let connection = match database::copied(path) {
+            Ok((connection, ..)) => connection,
+            Err(Error::Unreadable { .. }) => {
+                let connection = database::beside_writer(path).map_err(failed)?;
+                connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+                connection
+            }
+            Err(error) => return Err(in_words_of_cases(path, error)),
+        };
+        let mut sqlite = Sqlite::of(path, connection, opening);
+        sqlite.is_read_only = true;
+        Ok(sqlite)
+    }
+
     fn of(path: &Path, connection: Connection, opening: &Opening) -> Sqlite {
         let opening = opening.clone();
-        Sqlite { path: path.to_owned(), connection, in_place: None, opening, is_damaged: Cell::new(false) }
+        Sqlite {
+            path: path.to_owned(),
+            connection,
+            in_place: None,
+            opening,
+            is_damaged: Cell::new(false),
+            is_read_only: false,
+        }
     }
 
     fn prepare(&self) -> rusqlite::Result<String> {
@@ -96,12 +126,12 @@ impl Sqlite {
         }
     }
 
-    /// Leaves a file that was written over as it is: what is in the log belongs to the one before, and SQLite would write it there.
+    /// Leaves a file that was written over as it is: what is in the log belongs to the one before, and SQLite would write it there. The log
+    /// was moved aside when that was noticed.
     fn let_go(&mut self) {
         let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         if let Ok(nothing) = Connection::open_in_memory() {
             drop(std::mem::replace(&mut self.connection, nothing));
-            self.in_place.iter().for_each(|in_place| in_place.remove_log());
         }
     }
 
@@ -141,18 +171,54 @@ impl Drop for Sqlite {
 fn judge(path: &Path) -> Result<()> {
     let about = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
     if about.len() == 0 {
-        return Err(no_store(path, &format!("the file is empty: {LOST}")));
+        return Err(no_store(path, &lost(path, "is empty")));
     }
-    match database::judge(path).map_err(|error| in_words_of_cases(path, error))? {
+    match database::judge(path, &MARKS).map_err(|error| in_words_of_cases(path, error))? {
         Fitness::NoDatabase => Err(not_cases(path, "it is no SQLite database")),
         Fitness::Damaged(what) => Err(damaged(path, &what)),
+        Fitness::LogOfAnother(what) => Err(Error::LogOfAnother { path: path.to_owned(), what, kept: Kept::Cases }),
+        Fitness::LogStray(what) => Err(Error::LogStray { path: path.to_owned(), what, kept: Kept::Cases }),
         // A database that never had a table says nothing of whose it is.
         Fitness::Fit { application: 0 | APPLICATION_ID, has_tables: false } => {
-            Err(no_store(path, &format!("the file has no tables: {LOST}")))
+            Err(no_store(path, &lost(path, "has no tables")))
         }
-        Fitness::Fit { application: APPLICATION_ID, .. } => Ok(()),
+        Fitness::Fit { application: APPLICATION_ID, .. } if database::lacks_table(path, MARKS.table) => {
+            Err(damaged(path, &format!("it has no table {}", MARKS.table)))
+        }
+        Fitness::Fit { application: APPLICATION_ID, .. } => refuse_damaged_log(path),
         Fitness::Fit { .. } => Err(not_cases(path, "it is the database of another program")),
     }
+}
+
+/// Refuses a file that its owner may not write, before SQLite opens it, root's as well: it then reads alone, and changes the log's index.
+fn refuse_unwritable(path: &Path) -> Result<()> {
+    let about = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    let mode = about.permissions().mode() & 0o7777;
+    if mode & 0o600 == 0o600 {
+        return Ok(());
+    }
+    let why =
+        format!("its mode is {mode:03o}: its owner must be able to read and write it (`chmod 600 {}`)", path.display());
+    Err(trouble_of(path, "opening it", Trouble::Other(why)))
+}
+
+/// Refuses a log that was damaged where commits lie behind. Each was on the disk before the next began.
+fn refuse_damaged_log(path: &Path) -> Result<()> {
+    let real = std::fs::canonicalize(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    let log = database::beside(&real, "-wal");
+    let found = database::log_damage(&log).map_err(|source| Error::Open { path: log.clone(), source })?;
+    let Some(LogDamage { frame, commits }) = found else { return Ok(()) };
+    let commits = if commits == 1 { "a later commit lies".to_owned() } else { format!("{commits} later commits lie") };
+    let what = format!(
+        "{} is damaged at frame {frame}, and at least {commits} behind it, which SQLite would not read, and then delete",
+        log.display()
+    );
+    Err(damaged(path, &what))
+}
+
+/// What to do with a store that has lost its cases.
+fn lost(path: &Path, how: &str) -> String {
+    format!("the file {how}: any cases that it held are gone. {}", put_back(path))
 }
 
 /// Makes the file as a whole, with its tables: killed at any moment, it leaves a store or none. Another process may make it first.
@@ -173,36 +239,54 @@ fn create(path: &Path) -> Result<()> {
 
 /// Refuses where a store was lost: its file is gone while its log, or a copy of what it held, lies beside it.
 fn refuse_loss(path: &Path) -> Result<()> {
-    let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Ok(()) };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let failed = |source| Error::Open { path: folder.to_owned(), source };
     let log = database::beside(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         let why = format!(
-            "there is no such file, and its log {} is there: the store was moved or deleted. Put it back beside its log, or put a backup \
-             in its place and move the log and its -shm away; with both away, `surefoot remedy serve` makes a new store",
-            log.display()
+            "there is no such file, and its log {} is there: the store was moved or deleted. If you have the file, put it back beside its \
+             log. Otherwise: {}",
+            log.display(),
+            put_back(path)
         );
         return Err(no_store(path, &why));
     }
-    let prefix = format!("{}.saved-", name.to_string_lossy());
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let holds_something = || entry.metadata().is_ok_and(|about| about.is_file() && about.len() > 0);
-        if entry.file_name().to_string_lossy().starts_with(&prefix) && holds_something() {
-            let why = format!(
-                "there is no such file, and {} holds what was in it: copy it back, or move it away so that `surefoot remedy serve` makes \
-                 a new store",
-                entry.path().display()
-            );
-            return Err(no_store(path, &why));
-        }
+    if let Some(saved) = saved_beside(path)?.last() {
+        let why = format!(
+            "there is no such file, and {} holds what was in it: copy it back, or move it away so that `surefoot remedy serve` makes \
+             a new store",
+            saved.display()
+        );
+        return Err(no_store(path, &why));
     }
     Ok(())
+}
+
+/// Copies beside a store, the oldest first, of what it held when its file was deleted or replaced under a controller.
+pub(super) fn saved_beside(path: &Path) -> Result<Vec<PathBuf>> {
+    let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Ok(Vec::new()) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let failed = |source| Error::Open { path: folder.to_owned(), source };
+    let prefix = format!("{}.saved-", name.to_string_lossy());
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        entries => entries.map_err(failed)?,
+    };
+    let mut saved = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        // One that is open has a log and an index.
+        let is_one = name
+            .to_string_lossy()
+            .strip_prefix(&prefix)
+            .is_some_and(|at| !at.is_empty() && at.bytes().all(|letter| letter.is_ascii_digit()));
+        if is_one && entry.metadata().is_ok_and(|about| about.is_file() && about.len() > 0) {
+            saved.push(path.with_file_name(name));
+        }
+    }
+    saved.sort();
+    Ok(saved)
 }
 
 fn address(path: &Path) -> String {
@@ -268,10 +352,14 @@ impl Sql for Sqlite {
     }
 
     fn without_tables(&self, _store: &str) -> Error {
+        self.is_damaged.set(true);
         damaged(&self.path, "it has no table remedy_meta")
     }
 
     fn is_laid(&mut self) -> Answer<()> {
+        if self.is_read_only {
+            return self.connection.pragma_update(None, "query_only", true).map_err(|error| self.trouble(error));
+        }
         let id = MARKS.id(&self.connection).map_err(|error| self.trouble(error))?;
         self.opening.marked(|| Content::of(&self.path, &MARKS, id));
         self.in_place = Some(self.opening.opened(&self.path).map_err(Trouble::Ours)?);

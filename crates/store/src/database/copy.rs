@@ -34,8 +34,8 @@ const STAMP: Duration = Duration::from_millis(20);
 /// What a journal that must be rolled back begins with.
 pub(super) const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// The bytes of the database with its log folded in.
-pub(super) fn copy(path: &Path) -> Result<Vec<u8>> {
+/// The bytes of the database with its log folded in, and whether what lies in the log's place is none.
+pub(super) fn copy(path: &Path) -> Result<(Vec<u8>, bool)> {
     let open_error = |source| Error::Open { path: path.to_path_buf(), source };
     let database = super::hold(path)?;
     let plain = way::plain(path).map_err(open_error)?;
@@ -48,7 +48,7 @@ pub(super) fn copy(path: &Path) -> Result<Vec<u8>> {
             std::thread::sleep(WAIT);
         }
         match moment(&file, &beside) {
-            Ok(Moment::Whole(bytes)) => return Ok(bytes),
+            Ok(Moment::Whole(bytes, is_log_stray)) => return Ok((bytes, is_log_stray)),
             Ok(Moment::Changed) => {}
             Ok(Moment::HalfWritten) => {
                 "a journal lies beside it: its writer is in the middle of a change, or died there; open it once with the \
@@ -62,7 +62,8 @@ pub(super) fn copy(path: &Path) -> Result<Vec<u8>> {
 }
 
 enum Moment {
-    Whole(Vec<u8>),
+    /// Its bytes, and whether what lies in its log's place is none.
+    Whole(Vec<u8>, bool),
     Changed,
     HalfWritten,
 }
@@ -129,11 +130,12 @@ fn moment(database: &File, beside: &Beside<'_>) -> io::Result<Moment> {
     if !log_now || !is_unchanged(&before, &database.metadata()?) || beside.has_hot_journal()? {
         return Ok(Moment::Changed);
     }
+    let mut is_log_stray = false;
     if let Some((_, log)) = log {
-        log::fold(&mut bytes, &log, BYTES_MAX).map_err(io::Error::other)?;
+        is_log_stray = !log::fold(&mut bytes, &log, BYTES_MAX).map_err(io::Error::other)?;
     }
     log::without_log(&mut bytes);
-    Ok(Moment::Whole(bytes))
+    Ok(Moment::Whole(bytes, is_log_stray))
 }
 
 /// Whether a large file can be a database: one of holes alone takes no room on the disk, and all of its length in memory.
@@ -259,7 +261,7 @@ mod tests {
         let made = rusqlite::Connection::open(&path).unwrap();
         made.execute_batch("CREATE TABLE a (b); INSERT INTO a VALUES (randomblob(20000000))").unwrap();
         drop(made);
-        let bytes = copy(&path).unwrap();
+        let bytes = copy(&path).unwrap().0;
         assert!(bytes.len() as u64 > SMALL_BYTES && bytes.starts_with(super::super::MAGIC));
     }
 }

@@ -85,9 +85,9 @@ type Stamp = (u64, [i64; 4]);
 /// What a database's file says without its log: whose it is, and how often it was written to until what it holds now. Both are rows of a
 /// table of names and numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mark {
-    id: i64,
-    written: i64,
+pub(super) struct Mark {
+    pub(super) id: i64,
+    pub(super) written: i64,
 }
 
 /// Tells a database that another program wrote over in place from one that was only touched, or whose log was folded in: that brings its
@@ -101,19 +101,27 @@ pub(crate) struct Content {
     is_foreign: bool,
 }
 
-/// The table that holds the marks: names and numbers.
+/// The table that holds the marks: names and numbers. One page has room for all of its rows.
 #[derive(Debug)]
 pub(crate) struct Marks {
     pub(crate) table: &'static str,
     pub(crate) number: &'static str,
+    /// Whether its rows lie in the tree of its names.
+    pub(crate) is_without_rowid: bool,
 }
 
 impl Marks {
     /// Counts a write, in the transaction that writes.
     pub(crate) fn count(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let Marks { table, number } = self;
+        let Marks { table, number, .. } = self;
         let words = format!(
             "INSERT INTO {table} (name, {number}) VALUES ('written', 1) ON CONFLICT (name) DO UPDATE SET {number} = {number} + 1"
+        );
+        connection.execute(&words, [])?;
+        // A log says with this which layout of pages it rests on: VACUUM, and a backup by it, lays them anew and counts this up.
+        let words = format!(
+            "INSERT INTO {table} (name, {number}) SELECT 'schema', schema_version FROM pragma_schema_version WHERE true \
+             ON CONFLICT (name) DO UPDATE SET {number} = excluded.{number}"
         );
         connection.execute(&words, []).map(drop)
     }
@@ -121,7 +129,7 @@ impl Marks {
     /// The number by which a database is known, which it gets here if it has none. It is in the file itself from then on, unless somebody
     /// reads there just now.
     pub(crate) fn id(&self, connection: &Connection) -> rusqlite::Result<i64> {
-        let Marks { table, number } = self;
+        let Marks { table, number, .. } = self;
         let ask = || {
             let words = format!("SELECT {number} FROM {table} WHERE name = 'file'");
             connection.query_row(&words, [], |row| row.get::<_, i64>(0)).optional()
@@ -140,7 +148,7 @@ impl Marks {
     }
 
     /// What the file says without its log; `None` where it has no such table or row.
-    fn read(&self, path: &Path) -> rusqlite::Result<Option<Mark>> {
+    pub(super) fn read(&self, path: &Path) -> rusqlite::Result<Option<Mark>> {
         let file = super::without_writer(path)?;
         // While somebody reads, the log is folded in as far as that one allows: the file may lack pages at its end that its header counts.
         // With this SQLite reads it all the same.
@@ -225,6 +233,24 @@ impl InPlace {
     /// Whether the database has no name any more: nobody can put it back where its log is.
     pub(crate) fn is_deleted(&self) -> bool {
         self.held.metadata().is_ok_and(|about| about.nlink() == 0)
+    }
+
+    /// Moves the log of what was open out of the way of a database that was written over it, into which SQLite would read it, and says
+    /// where to, or why not. `None` where the log is gone.
+    pub(crate) fn set_log_aside(&self) -> Option<std::result::Result<PathBuf, String>> {
+        let mut still_there =
+            self.files.iter().skip(1).filter(|(path, opened)| id(path).is_ok_and(|found| found == *opened));
+        let (log, _) = still_there.find(|(path, _)| path.to_string_lossy().ends_with("-wal"))?;
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let aside = beside(log, &format!(".saved-{seconds}"));
+        if aside.exists() {
+            return Some(Err(format!("{} exists already", aside.display())));
+        }
+        let moved = fs::rename(log, &aside).map_err(|error| surefoot_foreign::said(&error).to_string());
+        if moved.is_ok() {
+            self.remove_log();
+        }
+        Some(moved.map(|()| aside))
     }
 
     /// Removes the log and the index that belong to what was open, where the database at the path is another one by now: SQLite would

@@ -5,7 +5,9 @@
 //!
 //! The file is read through SQLite, whose locks a descriptor of ours would drop when it is closed; the log has no such locks.
 
+use super::belongs::{Base, Logged};
 use super::copy::{JOURNAL_MAGIC, TRIES, WAIT, is_unchanged};
+use super::in_place::Marks;
 use super::log::{Frames, HEADER_BYTES};
 use super::{beside, without_writer};
 use crate::{Error, Result};
@@ -40,28 +42,35 @@ pub(crate) enum Fitness {
     NoDatabase,
     /// They do not; what is wrong.
     Damaged(String),
+    /// The log is that of another database, or of another state of this one; by what that shows.
+    LogOfAnother(String),
+    /// What lies in the log's place is none, and the file is whole without it; by what that shows.
+    LogStray(String),
 }
 
 /// Judges a file that is there. One that another process writes all the time is fit as far as can be told: that process has it open.
 ///
 /// # Errors
 /// [`Error::Open`] and [`Error::Sqlite`], where it cannot be read.
-pub(crate) fn judge(path: &Path) -> Result<Fitness> {
+pub(crate) fn judge(path: &Path, marks: &'static Marks) -> Result<Fitness> {
     let failed = |source| Error::Open { path: path.to_path_buf(), source };
     for attempt in 0..TRIES {
         if attempt > 0 {
             thread::sleep(WAIT);
         }
         let before = fs::metadata(path).map_err(failed)?;
-        let file =
-            of_file(path).map_err(|source| Error::Sqlite { path: path.into(), doing: "reading its header", source })?;
+        let file = of_file(path, marks).map_err(|source| Error::Sqlite {
+            path: path.into(),
+            doing: "reading its header",
+            source,
+        })?;
         let [log_path, journal_path] =
             ["-wal", "-journal"].map(|ending| fs::canonicalize(path).map(|real| beside(&real, ending)));
         let (log_path, journal_path) = (log_path.map_err(failed)?, journal_path.map_err(failed)?);
         let log_failed = |source| Error::Open { path: log_path.clone(), source };
         let journal_failed = |source| Error::Open { path: journal_path.clone(), source };
         let begin = begin_of(&log_path).map_err(log_failed)?;
-        let log = of_log(&log_path, &before, file.page_bytes).map_err(log_failed)?;
+        let log = of_log(&log_path, &before, &file).map_err(log_failed)?;
         let fitness = match (together(&file, &log, before.len()), has_journal(&journal_path).map_err(journal_failed)?) {
             (Fitness::Fit { has_tables: true, .. }, true) => Fitness::Damaged(ROLLBACK.to_owned()),
             (fitness, _) => fitness,
@@ -72,15 +81,25 @@ pub(crate) fn judge(path: &Path) -> Result<Fitness> {
         if matches!(fitness, Fitness::Fit { has_tables: true, .. } | Fitness::NoDatabase)
             || is_one_moment().map_err(failed)?
         {
-            return Ok(fitness);
+            return Ok(match fitness {
+                Fitness::LogStray(what) if !is_whole(path) => {
+                    Fitness::Damaged(format!("its log (-wal) is none: {what}"))
+                }
+                fitness => fitness,
+            });
         }
     }
-    Ok(Fitness::Fit { application: of_file(path).map_or(0, |file| file.application), has_tables: true })
+    Ok(Fitness::Fit { application: of_file(path, marks).map_or(0, |file| file.application), has_tables: true })
 }
 
 /// A database of ours has a log from its first table on, and never a rollback journal.
 const ROLLBACK: &str = "a rollback journal (-journal) lies beside it, which no release of this store writes; SQLite would write \
                         its pages over the store. Move the journal away, and the store may be whole";
+
+/// Whether a file has no fault without its log.
+fn is_whole(path: &Path) -> bool {
+    without_writer(path).and_then(|file| super::fault(&file)).is_ok_and(|fault| fault.is_none())
+}
 
 /// What the file says without its log.
 struct OfFile {
@@ -88,9 +107,11 @@ struct OfFile {
     page_bytes: u64,
     /// The tables and the pages that its header counts, or why they cannot be counted; `None` where it is no database.
     counted: Option<Result<(i64, u64), String>>,
+    /// By which a log shows that it belongs to it; `None` where it has none, or it cannot be read now.
+    base: Option<Base>,
 }
 
-fn of_file(path: &Path) -> rusqlite::Result<OfFile> {
+fn of_file(path: &Path, marks: &'static Marks) -> rusqlite::Result<OfFile> {
     let connection = without_writer(path)?;
     let ask = |words: &str| connection.query_row(words, [], |row| row.get::<_, i64>(0));
     let counted = ask("SELECT count(*) FROM sqlite_schema").and_then(|tables| Ok((tables, ask("PRAGMA page_count")?)));
@@ -103,21 +124,24 @@ fn of_file(path: &Path) -> rusqlite::Result<OfFile> {
         },
     };
     if counted.is_none() {
-        return Ok(OfFile { application: 0, page_bytes: 0, counted });
+        return Ok(OfFile { application: 0, page_bytes: 0, counted, base: None });
     }
     // With this SQLite looks at a file that is shorter than its header says.
     connection.pragma_update(None, "writable_schema", true)?;
     let application = ask("PRAGMA application_id")?;
     let page_bytes = ask("PRAGMA page_size")?.unsigned_abs().max(1);
-    Ok(OfFile { application, page_bytes, counted })
+    let base = Base::of(path, &connection, marks).ok().flatten();
+    Ok(OfFile { application, page_bytes, counted, base })
 }
 
 /// What the log says.
 enum OfLog {
     /// There is none, or nothing was committed in it.
     Nothing,
-    /// It does not begin as the log of this database does.
-    Damaged(&'static str),
+    /// It is no log of this database's.
+    Stray(&'static str),
+    /// It is the log of another database, or of another state of this one.
+    OfAnother(String),
     /// Its last commit.
     Commit {
         /// The pages of the database.
@@ -141,7 +165,7 @@ fn has_journal(path: &Path) -> io::Result<bool> {
     Ok(begin_of(path)?.is_some_and(|begin| begin.starts_with(&JOURNAL_MAGIC)))
 }
 
-fn opened(path: &Path) -> io::Result<Option<fs::File>> {
+pub(super) fn opened(path: &Path) -> io::Result<Option<fs::File>> {
     match surefoot_foreign::hold(path).and_then(|held| held.regular()) {
         Ok(file) => file.open().map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -149,22 +173,20 @@ fn opened(path: &Path) -> io::Result<Option<fs::File>> {
     }
 }
 
-fn of_log(path: &Path, file: &Metadata, page_bytes: u64) -> io::Result<OfLog> {
+fn of_log(path: &Path, about: &Metadata, file: &OfFile) -> io::Result<OfLog> {
     let Some(log) = opened(path)? else { return Ok(OfLog::Nothing) };
     let bytes = log.metadata()?.len();
     let Some(mut frames) = Frames::of(BufReader::with_capacity(1 << 16, log))? else {
         // SQLite writes nothing behind a header before that is on the disk.
         let is_begun = bytes <= HEADER_BYTES as u64;
-        return Ok(if is_begun {
-            OfLog::Nothing
-        } else {
-            OfLog::Damaged("its log (-wal) does not begin as a log does")
-        });
+        return Ok(if is_begun { OfLog::Nothing } else { OfLog::Stray("it does not begin as a log does") });
     };
+    let page_bytes = file.page_bytes;
     if frames.page_bytes() as u64 != page_bytes {
-        return Ok(OfLog::Damaged("its log (-wal) is of another database: the sizes of their pages differ"));
+        return Ok(OfLog::Stray("it is of another database: the sizes of their pages differ"));
     }
-    let whole_pages = file.len() / page_bytes;
+    let whole_pages = about.len() / page_bytes;
+    let mut logged = file.base.as_ref().map(Logged::beside);
     let (mut pending, mut pending_first) = (Vec::new(), None);
     let (mut beyond, mut first, mut pages) = (BTreeSet::new(), None, 0);
     while let Some(frame) = frames.next()? {
@@ -177,13 +199,21 @@ fn of_log(path: &Path, file: &Metadata, page_bytes: u64) -> io::Result<OfLog> {
             let cells = u16::from_be_bytes([0, 1].map(|byte| page[CELLS_AT + byte]));
             pending_first = Some((i64::from(application), page[KIND_AT], cells));
         }
+        if let Some(logged) = &mut logged {
+            logged.note(&frame, frames.page());
+        }
         if let Some(pages_now) = frame.commits {
             pages = pages_now.into();
             beyond.extend(pending.drain(..));
             first = pending_first.take().or(first);
         }
     }
-    Ok(if pages == 0 { OfLog::Nothing } else { OfLog::Commit { pages, beyond, first } })
+    let contradiction = logged.and_then(|logged| logged.contradiction());
+    Ok(match contradiction {
+        _ if pages == 0 => OfLog::Nothing,
+        Some(what) => OfLog::OfAnother(what),
+        None => OfLog::Commit { pages, beyond, first },
+    })
 }
 
 fn together(file: &OfFile, log: &OfLog, bytes: u64) -> Fitness {
@@ -191,7 +221,8 @@ fn together(file: &OfFile, log: &OfLog, bytes: u64) -> Fitness {
     let whole_pages = bytes / file.page_bytes;
     let lock_page = LOCK_BYTE / file.page_bytes + 1;
     let (pages, beyond, first) = match log {
-        OfLog::Damaged(what) => return Fitness::Damaged((*what).to_owned()),
+        OfLog::Stray(what) => return Fitness::LogStray((*what).to_owned()),
+        OfLog::OfAnother(what) => return Fitness::LogOfAnother(what.clone()),
         OfLog::Nothing => (None, &BTreeSet::new(), None),
         OfLog::Commit { pages, beyond, first } => (Some(*pages), beyond, *first),
     };
@@ -224,6 +255,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
+    const MARKS: Marks = Marks { table: "t", number: "id", is_without_rowid: false };
+
     /// The file grows and shrinks, and the log is folded in and begun anew all the time.
     #[test]
     fn a_database_that_is_being_written_is_never_called_damaged() {
@@ -249,7 +282,7 @@ mod tests {
             });
             let begun = Instant::now();
             loop {
-                let fitness = judge(&path);
+                let fitness = judge(&path, &MARKS);
                 let is_fit = matches!(fitness, Ok(Fitness::Fit { has_tables: true, .. }));
                 is_over.store(!is_fit || begun.elapsed() > Duration::from_secs(6), Ordering::Relaxed);
                 assert!(is_fit, "{fitness:?}");
@@ -263,7 +296,7 @@ mod tests {
 
     #[test]
     fn pages_that_are_in_the_log_and_the_page_of_the_lock_are_not_missing() {
-        let file = |pages| OfFile { application: 7, page_bytes: 4_096, counted: Some(Ok((1, pages))) };
+        let file = |pages| OfFile { application: 7, page_bytes: 4_096, counted: Some(Ok((1, pages))), base: None };
         let commit =
             |pages, beyond: &[u32]| OfLog::Commit { pages, beyond: beyond.iter().copied().collect(), first: None };
         let is_fit = |file: &OfFile, log: &OfLog, bytes| {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 pub(super) const HEADER_BYTES: usize = 32;
-const FRAME_HEADER_BYTES: usize = 24;
+pub(super) const FRAME_HEADER_BYTES: usize = 24;
 const MAGIC: u32 = 0x377f_0682;
 const VERSION: u32 = 3_007_000;
 
@@ -29,12 +29,15 @@ pub(super) fn with_log(database: &mut [u8]) {
     }
 }
 
-/// Writes the committed pages of a log into the bytes of its database. A log that was never written to has none.
+/// Writes the committed pages of a log into the bytes of its database. A log that was never written to has none. Whether it is a log.
 ///
 /// # Errors
 /// What is wrong with it, where its pages do not fit.
-pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result<(), String> {
-    let Some(mut frames) = Frames::of(log).map_err(|error| error.to_string())? else { return Ok(()) };
+pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result<bool, String> {
+    let Some(mut frames) = Frames::of(log).map_err(|error| error.to_string())? else {
+        // SQLite writes nothing behind a header before that is on the disk.
+        return Ok(log.len() <= HEADER_BYTES);
+    };
     let page_bytes = frames.page_bytes();
     let (mut pending, mut committed, mut pages, mut at) = (Vec::new(), BTreeMap::new(), None, HEADER_BYTES);
     while let Some(frame) = frames.next().map_err(|error| error.to_string())? {
@@ -45,7 +48,7 @@ pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result
         }
         at += FRAME_HEADER_BYTES + page_bytes;
     }
-    let Some(pages) = pages else { return Ok(()) };
+    let Some(pages) = pages else { return Ok(true) };
     let length = u64::from(pages) * page_bytes as u64;
     // SQLite need not write pages that were freed in the transaction that made them, so there may be more of them than the files
     // hold. Many times more is a claim, made to have much memory set aside.
@@ -61,7 +64,7 @@ pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result
             page.copy_from_slice(&log[at..at + page_bytes]);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A page that the log holds.
@@ -119,23 +122,23 @@ impl<R: Read> Frames<R> {
 }
 
 /// Whether so many bytes were left.
-fn fill(log: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
+pub(super) fn fill(log: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     match log.read_exact(bytes) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         filled => filled.map(|()| true),
     }
 }
 
-struct Header {
-    page_bytes: usize,
-    salt: [u32; 2],
+pub(super) struct Header {
+    pub(super) page_bytes: usize,
+    pub(super) salt: [u32; 2],
     /// The sum of the header, with which that of the first frame begins.
-    sums: [u32; 2],
+    pub(super) sums: [u32; 2],
     is_big_endian: bool,
 }
 
 impl Header {
-    fn read(log: &[u8]) -> Option<Self> {
+    pub(super) fn read(log: &[u8]) -> Option<Self> {
         let bytes = log.get(..HEADER_BYTES)?;
         let magic = word(bytes, 0);
         let page_bytes = word(bytes, 8) as usize;
@@ -154,7 +157,7 @@ impl Header {
     }
 
     /// The sum goes on over words of the machine that wrote the log.
-    fn sum(&self, [mut first, mut second]: [u32; 2], bytes: &[u8]) -> [u32; 2] {
+    pub(super) fn sum(&self, [mut first, mut second]: [u32; 2], bytes: &[u8]) -> [u32; 2] {
         for pair in bytes.chunks_exact(8) {
             let word = |at| if self.is_big_endian { word(pair, at) } else { word(pair, at).swap_bytes() };
             first = first.wrapping_add(word(0)).wrapping_add(second);
@@ -165,7 +168,7 @@ impl Header {
 }
 
 /// A word of four bytes, the highest first.
-fn word(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 

@@ -5,13 +5,18 @@
 //! this user (or of root) are opened by path. Every other database is copied into memory through checked descriptors
 //! ([`copy`]), its log with it, and SQLite gets the copy.
 
+mod belongs;
 mod copy;
+mod damage;
 mod in_place;
 mod judge;
 mod log;
+mod names;
 
-pub(crate) use in_place::{Content, InPlace, Marks, Moved};
+pub(crate) use damage::{LogDamage, log_damage};
+pub(crate) use in_place::{Content, InPlace, Marks};
 pub(crate) use judge::{Fitness, judge};
+pub(crate) use names::refuse_other_names;
 
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
@@ -52,6 +57,14 @@ pub(crate) fn leave_log(path: &Path, connection: &Connection) -> rusqlite::Resul
     let log = std::fs::canonicalize(path).map(|path| beside(&path, "-wal"));
     let is_empty = log.and_then(std::fs::metadata).is_ok_and(|log| log.len() == 0);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !is_empty).map(drop)
+}
+
+/// Whether a file of this user's that is written without a log lacks a table, as far as can be told without opening it for writing.
+pub(crate) fn lacks_table(path: &Path, table: &str) -> bool {
+    let has_log = std::fs::canonicalize(path).is_ok_and(|path| beside(&path, "-wal").exists());
+    let words = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    let ask = || without_writer(path)?.query_row(words, [table], |row| row.get::<_, i64>(0));
+    !has_log && ask() == Ok(0)
 }
 
 /// Says in the bytes of a database that it is written through a log.
@@ -95,16 +108,17 @@ pub(crate) fn is_own_database(path: &Path) -> rusqlite::Result<bool> {
 }
 
 /// Opens a copy in memory of a database that anybody may have written, with its log, as of one moment. Nothing is created, changed
-/// or locked. Also returns the length of the copy, which with a log is another than the file's.
+/// or locked. Also returns the length of the copy, which with a log is another than the file's, and whether what lies in the log's place is
+/// none and was left out.
 ///
 /// # Errors
 /// [`Error::Open`], [`Error::NotAFile`]; [`Error::Unreadable`] for one that is too large, or is written all the time.
-pub(crate) fn copied(path: &Path) -> Result<(Connection, u64)> {
-    let bytes = copy::copy(path)?;
+pub(crate) fn copied(path: &Path) -> Result<(Connection, u64, bool)> {
+    let (bytes, is_log_stray) = copy::copy(path)?;
     let failed = |source| Error::Sqlite { path: path.to_path_buf(), doing: "opening a copy of it", source };
     let mut connection = Connection::open_in_memory().map_err(failed)?;
     connection.deserialize_read_exact("main", &*bytes, bytes.len(), true).map_err(failed)?;
-    Ok((connection, bytes.len() as u64))
+    Ok((connection, bytes.len() as u64, is_log_stray))
 }
 
 /// Holds a database; the path is followed by the rule of [`way`].
@@ -226,7 +240,16 @@ pub(crate) fn shape(connection: &Connection, table: &str) -> rusqlite::Result<Sh
 pub(crate) fn fault(connection: &Connection) -> rusqlite::Result<Option<String>> {
     connection.pragma_update(None, "ignore_check_constraints", true)?;
     let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    Ok((verdict != "ok").then(|| verdict.replace('\n', " ")))
+    Ok((verdict != "ok").then(|| plain_fault(&verdict.replace('\n', " "))))
+}
+
+/// What SQLite found, in words, and its own behind.
+fn plain_fault(verdict: &str) -> String {
+    let page = verdict.split_once(": btreeInitPage()").and_then(|(before, _)| before.rsplit_once(' '));
+    match page.and_then(|(_, page)| page.parse::<u64>().ok()) {
+        Some(page) => format!("page {page} cannot be read; SQLite says: {verdict}"),
+        None => format!("its pages contradict each other; SQLite says: {verdict}"),
+    }
 }
 
 /// The name of a file that nobody writes, as SQLite wants to be told.
@@ -250,6 +273,16 @@ mod tests {
     #[test]
     fn names_that_an_address_would_cut_are_escaped() {
         assert_eq!(immutable(Path::new("/a b/h?i#s%t.db")), "file:/a%20b/h%3Fi%23s%25t.db?immutable=1");
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_read_is_named() {
+        let verdict = "*** in database main *** Tree 4 page 4: btreeInitPage() returns error code 11";
+        assert_eq!(plain_fault(verdict), format!("page 4 cannot be read; SQLite says: {verdict}"));
+        assert!(
+            plain_fault("row 3 missing from index x")
+                .starts_with("its pages contradict each other; SQLite says: row 3")
+        );
     }
 
     #[test]
@@ -336,7 +369,7 @@ mod tests {
         while tries < 15 || seen == 0 && begun.elapsed() < Duration::from_secs(60) {
             tries += 1;
             // That it is written all the time may be all that there is to say.
-            let Ok((copy, _)) = copied(&path) else { continue };
+            let Ok((copy, ..)) = copied(&path) else { continue };
             seen += 1;
             assert_eq!(fault(&copy).unwrap(), None);
             assert_eq!(copy.query_row("SELECT sum(amount) FROM t", [], |row| row.get::<_, i64>(0)).unwrap(), 4_000);

@@ -195,7 +195,7 @@ pub struct History {
 }
 
 /// Where a history's file says which one it is.
-const MARKS: Marks = Marks { table: "state", number: "value" };
+pub(super) const MARKS: Marks = Marks { table: "state", number: "value", is_without_rowid: true };
 
 impl History {
     /// Opens the history, or creates it, readable by its owner alone.

@@ -4,6 +4,7 @@ use super::lock::LeftBehind;
 use super::migration::{self, SCHEMA_VERSION};
 use super::{Limits, sqlite_error};
 use crate::database::{self, Fitness, MAGIC, Shape};
+use crate::error::Kept;
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode};
 use std::fs::OpenOptions;
@@ -88,9 +89,11 @@ fn refuse_unfit(path: &Path) -> Result<()> {
         }
         return Ok(());
     }
-    match database::judge(path)? {
+    match database::judge(path, &super::MARKS)? {
         Fitness::NoDatabase => not_a_history("it is no SQLite database"),
         Fitness::Damaged(what) => corrupt(what),
+        Fitness::LogOfAnother(what) => Err(Error::LogOfAnother { path: path.to_path_buf(), what, kept: Kept::History }),
+        Fitness::LogStray(what) => Err(Error::LogStray { path: path.to_path_buf(), what, kept: Kept::History }),
         Fitness::Fit { application: APPLICATION_ID, .. } | Fitness::Fit { application: 0, has_tables: false } => Ok(()),
         Fitness::Fit { .. } => not_a_history("it is the database of another program"),
     }
@@ -123,6 +126,7 @@ pub(crate) fn create_private(path: &Path) -> Result<bool> {
 /// Refuses a file that is there and cannot be written as a database of ours, before anything is written beside it.
 pub(crate) fn check_existing(path: &Path) -> Result<()> {
     check_owners(path)?;
+    database::refuse_other_names(path)?;
     match database::hold(path) {
         Ok(found) => check_found(path, &found),
         // Whether it can be created is for the creation to say.
@@ -154,6 +158,7 @@ fn check_owners(path: &Path) -> Result<()> {
 /// Refuses a file that is not there, holds nothing, or cannot be a history; for a reader, who creates none.
 pub(super) fn check_readable(path: &Path) -> Result<()> {
     let found = database::hold(path)?;
+    database::refuse_other_names(path)?;
     check_found(path, &found)?;
     if found.about().bytes == 0 { Err(empty(path)) } else { Ok(()) }
 }

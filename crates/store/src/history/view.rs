@@ -7,6 +7,7 @@ use super::query::{self, Answer, GapFilter, HistoryWindow, KeptGap, Resolution};
 use super::records::{self, KeptRecord};
 use super::schema::{self, BUSY_TIMEOUT, Content};
 use super::{migration, sqlite_error};
+use crate::database::Fitness;
 use crate::{Error, Result, database};
 use rusqlite::Connection;
 use std::ops::{ControlFlow, Range};
@@ -30,6 +31,8 @@ pub struct View {
     has_writer: Option<bool>,
     /// Of a file that nobody wrote when it was opened: where its log would be.
     log_to_come: Option<PathBuf>,
+    /// See [`View::unread_log`].
+    unread_log: Option<String>,
 }
 
 impl View {
@@ -54,10 +57,30 @@ impl View {
         let is_own = database::others_reach(&real).map_err(open_error)?.is_none();
         let writer = if is_own { Writer::of(&real).map_err(open_error)? } else { Writer::Unknown };
         let failed = |error| sqlite_error(path, "opening it to read")(error);
-        let ((mut connection, bytes), log_to_come) = match writer {
-            Writer::AtWork => ((database::beside_writer(&real).map_err(failed)?, bytes), None),
-            _ if is_own && !log.exists() => ((database::without_writer(&real).map_err(failed)?, bytes), Some(log)),
-            _ => (database::copied(path)?, None),
+        let (mut log_to_come, mut unread_log) = (None, None);
+        let not_its_own =
+            |what: &str| Some(format!("{} does not belong to {} ({what})", log.display(), path.display()));
+        let (mut connection, bytes) = match writer {
+            Writer::AtWork => (database::beside_writer(&real).map_err(failed)?, bytes),
+            _ if is_own && !log.exists() => {
+                log_to_come = Some(log.clone());
+                (database::without_writer(&real).map_err(failed)?, bytes)
+            }
+            _ => {
+                let fitness = if is_own { Some(database::judge(&real, &super::MARKS)?) } else { None };
+                match fitness {
+                    Some(Fitness::LogOfAnother(what) | Fitness::LogStray(what)) => {
+                        unread_log = not_its_own(&what);
+                        (database::without_writer(&real).map_err(failed)?, bytes)
+                    }
+                    Some(Fitness::Damaged(what)) => return Err(Error::Corrupt { path: path.to_path_buf(), what }),
+                    _ => {
+                        let (copied, bytes, is_log_stray) = database::copied(path)?;
+                        unread_log = not_its_own("it does not begin as a log does").filter(|_| is_log_stray);
+                        (copied, bytes)
+                    }
+                }
+            }
         };
         connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
         database::defend(&mut connection, bytes).map_err(sqlite_error(path, "setting its limits"))?;
@@ -73,7 +96,7 @@ impl View {
             Writer::Gone => Some(false),
             Writer::Unknown => None,
         };
-        Ok(View { path: path.to_path_buf(), connection, version, has_writer, log_to_come })
+        Ok(View { path: path.to_path_buf(), connection, version, has_writer, log_to_come, unread_log })
     }
 
     /// A second connection to a history that this process has open.
@@ -86,6 +109,7 @@ impl View {
             version: migration::SCHEMA_VERSION,
             has_writer: Some(true),
             log_to_come: None,
+            unread_log: None,
         })
     }
 
@@ -93,6 +117,11 @@ impl View {
     /// that cannot be told: the file is another user's, or no writer of this host ever had it.
     pub fn has_writer(&self) -> Option<bool> {
         self.has_writer
+    }
+
+    /// Which file lies in the place of its log without belonging to it, and by what that shows. It was not read.
+    pub fn unread_log(&self) -> Option<&str> {
+        self.unread_log.as_deref()
     }
 
     /// A second connection to a history in the memory of this process.
@@ -106,6 +135,7 @@ impl View {
             version: migration::SCHEMA_VERSION,
             has_writer: Some(true),
             log_to_come: None,
+            unread_log: None,
         })
     }
 

@@ -10,21 +10,21 @@ use std::process::Command;
 use std::sync::Barrier;
 use surefoot_store::Error;
 use surefoot_store::cases::{Address, CaseStore, Opening};
-use surefoot_store::history::{History, Limits};
+use surefoot_store::history::{History, Limits, View};
 use surefoot_testkit::not_run::not_run;
 
-fn address(path: &Path) -> Address {
+pub fn address(path: &Path) -> Address {
     format!("sqlite:{}", path.display()).parse().unwrap()
 }
 
 /// All files of a folder. The index of a log is built anew whenever it is needed.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
 /// Copies what is open now, as a process leaves it that is killed.
-fn killed(path: &Path, to: &Path) {
+pub fn killed(path: &Path, to: &Path) {
     for ending in ["", "-wal", "-shm"] {
         fs::copy(format!("{}{ending}", path.display()), format!("{}{ending}", to.display())).unwrap();
     }
@@ -75,16 +75,15 @@ fn a_store_that_is_refused_is_left_as_it_is_and_so_is_its_log() {
     cases.push(("no cells".into(), blank("", 103..105), "is damaged ("));
     cases.push(("no header".into(), blank("", 0..100), "not a store of cases (it is no SQLite database)"));
     cases.push(("another program's".into(), blank("", 68..72), "not a store of cases (it is the database of another"));
-    cases.push(("the header of its log".into(), blank("-wal", 0..32), "its log (-wal) does not begin"));
-    let other_log = |path: &Path| {
-        let other = path.with_file_name("other");
-        let open = Connection::open(&other).unwrap();
-        open.execute_batch("PRAGMA page_size = 512; PRAGMA journal_mode = WAL; CREATE TABLE t (x)").unwrap();
-        fs::copy(other.with_file_name("other-wal"), format!("{}-wal", path.display())).unwrap();
-        drop(open);
-        fs::remove_file(other).unwrap();
-    };
-    cases.push(("another's log".into(), Box::new(other_log), "its log (-wal) is of another database"));
+    let cut_and_stray: Box<Damage> = Box::new(|path| {
+        blank("-wal", 0..32)(path);
+        cut(60_000)(path);
+    });
+    cases.push((
+        "the header of its log, and a page".into(),
+        cut_and_stray,
+        "its log (-wal) is none: it does not begin as",
+    ));
     let rollback = |path: &Path| {
         let other = path.with_file_name("other");
         let open = Connection::open(&other).unwrap();
@@ -115,9 +114,188 @@ fn a_store_that_is_refused_is_left_as_it_is_and_so_is_its_log() {
             assert!(refused.contains(word) && refused.contains(path.to_str().unwrap()), "{what}: {refused}");
             assert!(!refused.contains("history"), "{what}: {refused}");
             if !word.starts_with("not a store") {
-                let todo = ["Stop all controllers", "put a backup", "move", "-wal and -shm"];
-                assert!(todo.iter().all(|todo| refused.contains(todo)), "{what}: {refused}");
+                is_told_to_keep_all(&refused, &path);
             }
+            assert!(files(home.path()) == before, "{what}: something was changed");
+        }
+    }
+}
+
+fn is_told_to_keep_all(told: &str, path: &Path) {
+    let path = path.display();
+    let away = format!(
+        "Stop all controllers of the store. Move {path}, {path}-wal and {path}-shm away together and keep them"
+    );
+    let words = [
+        away,
+        format!("the newest cases may be in {path}-wal alone"),
+        format!("Then copy a backup to {path}, or start `surefoot remedy serve` without one"),
+    ];
+    assert!(words.iter().all(|words| told.contains(words)), "{told}");
+}
+
+/// A database of another program, of pages of this size, that somebody has open: only its log is of interest.
+fn log_of_another(page_bytes: u32) -> Vec<u8> {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("other");
+    let open = Connection::open(&path).unwrap();
+    let begin = format!("PRAGMA page_size = {page_bytes}; PRAGMA journal_mode = WAL; CREATE TABLE t (x)");
+    open.execute_batch(&begin).unwrap();
+    fs::read(home.path().join("other-wal")).unwrap()
+}
+
+/// The advice to put a backup back, followed without moving the log away: SQLite would read the log into the backup, and once it was
+/// noticed that the file is another one the log was deleted, by commands that only read.
+#[test]
+fn a_log_that_does_not_belong_to_the_file_beside_it_is_refused_and_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let open = home.path().join("open.db");
+    let alerts = |from: u64| (from..from + 150).map(|key| alert("a", &format!("k{key}"), 5, true)).collect::<Vec<_>>();
+    let fold = || Connection::open(&open).unwrap().query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).unwrap();
+    let backup = |name: &str| {
+        let to = home.path().join(name);
+        Connection::open(&open).unwrap().execute("VACUUM INTO ?1", [to.to_str().unwrap()]).unwrap();
+        to
+    };
+    let copy = |name: &str| {
+        let to = home.path().join(name);
+        fs::copy(&open, &to).unwrap();
+        to
+    };
+    let mut store = CaseStore::open(&address(&open), None).unwrap();
+    fold();
+    let first = copy("first");
+    store.take(&alerts(0)).unwrap();
+    store.take(&alerts(0)).unwrap();
+    fold();
+    let base = copy("base");
+    store.take(&alerts(150)).unwrap();
+    let within = backup("within");
+    // Changes of rows alone: the first page is not in the log.
+    store.take(&alerts(150)).unwrap();
+    let left = home.path().join("left.db");
+    killed(&open, &left);
+    fold();
+    store.take(&alerts(300)).unwrap();
+    fold();
+    let later = copy("later");
+    // A log that has no first page.
+    let steady = home.path().join("steady.db");
+    store.take(&[alert("a", "k0", 5, true)]).unwrap();
+    killed(&open, &steady);
+    let before_steady = backup("before steady");
+    drop(store);
+    let other = home.path().join("other.db");
+    CaseStore::open(&address(&other), None).unwrap().take(&alerts(7)).unwrap();
+    for (what, log, file) in [
+        ("an older backup", &left, &first),
+        ("another store", &left, &other),
+        ("a newer state", &left, &later),
+        ("a backup of within the log, by VACUUM INTO", &left, &within),
+        ("a backup by VACUUM INTO, and rows that changed", &steady, &before_steady),
+    ] {
+        for opening in [Opening::existing(), Opening::create()] {
+            let home = tempfile::tempdir().unwrap();
+            let path = home.path().join("cases.db");
+            killed(log, &path);
+            fs::copy(file, &path).unwrap();
+            let before = files(home.path());
+            let refused = CaseStore::open_as(&address(&path), None, &opening).map(|_| ()).expect_err(what).to_string();
+            assert!(files(home.path()) == before, "{what}: something was changed");
+            assert!(refused.contains("-wal does not belong to it"), "{what}: {refused}");
+            is_told_to_keep_all(&refused, &path);
+        }
+    }
+    // Copies of the file itself, page by page.
+    for (what, log, file, alerts) in [("the file", &left, &base, 300), ("the file", &steady, &later, 450)] {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("cases.db");
+        killed(log, &path);
+        fs::copy(file, &path).unwrap();
+        let mut store = CaseStore::open_as(&address(&path), None, &Opening::existing()).unwrap();
+        assert_eq!(store.counts().unwrap().alerts, alerts, "{what}");
+    }
+}
+
+/// The commands of docs/guide/remedy.md, on an intact store and on one with a page that cannot be read.
+#[test]
+fn what_a_damaged_store_still_holds_can_be_made_a_store() {
+    let test = "case_files::what_a_damaged_store_still_holds_can_be_made_a_store";
+    if let Err(error) = Command::new("sqlite3").arg("--version").output() {
+        return not_run(test, &format!("sqlite3 cannot be run ({error}); install sqlite3"));
+    }
+    let guide = include_str!("../../../../docs/guide/remedy.md");
+    let section = guide.split("### What a damaged store still holds").nth(1).unwrap();
+    let commands: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("    sqlite3 ")).collect();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    let home = tempfile::tempdir().unwrap();
+    let left = left_by_a_killed_controller(home.path());
+    let root: u32 = Connection::open(home.path().join("open.db"))
+        .unwrap()
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'remedy_host'", [], |row| row.get(0))
+        .unwrap();
+    let begin = (root as usize - 1) * 4_096;
+    for (what, damage) in [("intact", None), ("damaged", Some(blank("", begin..begin + 200)))] {
+        let home = tempfile::tempdir().unwrap();
+        killed(&left, &home.path().join("COPY"));
+        if let Some(damage) = damage {
+            damage(&home.path().join("COPY"));
+            fs::remove_file(home.path().join("COPY-shm")).unwrap();
+        }
+        for command in &commands {
+            let ran = Command::new("sh").arg("-c").arg(format!("sqlite3 {command}")).current_dir(home.path()).output();
+            let said = String::from_utf8_lossy(&ran.unwrap().stderr).into_owned();
+            assert!(said.is_empty() || what == "damaged", "{what}: {command}: {said}");
+        }
+        let mut store = CaseStore::open_as(&address(&home.path().join("NEW")), None, &Opening::existing()).unwrap();
+        assert_eq!(store.counts().unwrap().alerts, 300, "{what}");
+    }
+}
+
+/// Copies of what a store held are found by their number alone.
+#[test]
+fn saved_copies_beside_a_store_are_found() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("cases.db");
+    CaseStore::open(&address(&path), None).unwrap();
+    assert_eq!(CaseStore::saved_beside(&address(&path)).unwrap(), [""; 0].map(PathBuf::from));
+    for name in
+        ["cases.db.saved-2", "cases.db.saved-1", "cases.db.saved-1-wal", "cases.db-wal.saved-1", "cases.db.saved-"]
+    {
+        fs::write(home.path().join(name), "it").unwrap();
+    }
+    fs::write(home.path().join("cases.db.saved-3"), "").unwrap();
+    let saved = ["cases.db.saved-1", "cases.db.saved-2"].map(|name| home.path().join(name));
+    assert_eq!(CaseStore::saved_beside(&address(&path)).unwrap(), saved);
+}
+
+/// A file that is no log, beside a store that is whole without it.
+#[test]
+fn a_stray_log_beside_a_whole_store_is_what_is_to_go() {
+    let home = tempfile::tempdir().unwrap();
+    let whole = home.path().join("whole.db");
+    CaseStore::open(&address(&whole), None).unwrap().take(&[alert("a", "k", 5, true)]).unwrap();
+    let garbage: Vec<u8> = (0..9_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    for (what, log, word) in [
+        ("garbage", garbage, "it does not begin as a log does"),
+        ("another's", log_of_another(512), "it is of another database: the sizes of their pages differ"),
+    ] {
+        for opening in [Opening::existing(), Opening::create()] {
+            let home = tempfile::tempdir().unwrap();
+            let path = home.path().join("cases.db");
+            fs::copy(&whole, &path).unwrap();
+            fs::write(home.path().join("cases.db-wal"), &log).unwrap();
+            let before = files(home.path());
+            let refused = CaseStore::open_as(&address(&path), None, &opening).unwrap_err().to_string();
+            let path = path.display();
+            for words in [
+                format!("{path}-wal is not a log of this store ({word})"),
+                format!("{path} itself looks whole"),
+                format!("move {path}-wal and {path}-shm away (keep them"),
+            ] {
+                assert!(refused.contains(&words), "{what}: {words}\n{refused}");
+            }
+            assert!(!refused.contains("damaged") && !refused.contains("backup"), "{what}: {refused}");
             assert!(files(home.path()) == before, "{what}: something was changed");
         }
     }
@@ -313,14 +491,39 @@ fn a_store_that_another_program_has_locked_is_read_and_who_writes_is_told_what_t
     store.take(&[alert("b", "k", 5, true)]).unwrap();
 }
 
+/// Who only reads a history has the file without what does not belong to it.
+#[test]
+fn a_history_beside_a_log_that_is_not_its_own_is_read_without_and_that_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("history");
+    drop(History::open(&path, Limits::default()).unwrap());
+    let is_said = || View::open(&path).unwrap().unread_log().map(str::to_owned);
+    assert_eq!(is_said(), None);
+    for (log, word) in
+        [(vec![7; 9_000], "it does not begin as a log does"), (log_of_another(512), "sizes of their pages")]
+    {
+        fs::write(home.path().join("history-wal"), log).unwrap();
+        let before = files(home.path());
+        let said = is_said().unwrap_or_default();
+        assert!(said.contains("history-wal does not belong to") && said.contains(word), "{said}");
+        assert!(files(home.path()) == before);
+    }
+}
+
 /// The history is opened for writing in the same way.
 #[test]
 fn a_history_that_is_refused_is_left_as_it_is_and_so_is_its_log() {
     let home = tempfile::tempdir().unwrap();
     let (open, left) = (home.path().join("open"), home.path().join("left"));
     let history = History::open(&open, Limits::default()).unwrap();
-    Connection::open(&open).unwrap().query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).unwrap();
-    let change = "UPDATE state SET value = value; CREATE TABLE more (x); DROP TABLE more";
+    let first = home.path().join("first");
+    let fold = || Connection::open(&open).unwrap().query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).unwrap();
+    fold();
+    fs::copy(&open, &first).unwrap();
+    let written = "INSERT INTO state VALUES ('written', 5) ON CONFLICT (name) DO UPDATE SET value = value + 5";
+    Connection::open(&open).unwrap().execute_batch(written).unwrap();
+    fold();
+    let change = "UPDATE state SET value = value + 1 WHERE name = 'written'; CREATE TABLE more (x); DROP TABLE more";
     Connection::open(&open).unwrap().execute_batch(change).unwrap();
     killed(&open, &left);
     drop(history);
@@ -330,8 +533,17 @@ fn a_history_that_is_refused_is_left_as_it_is_and_so_is_its_log() {
         fs::remove_file(format!("{}-wal", path.display())).unwrap();
         blank("", 68..72)(path);
     });
-    let cases =
-        [("empty", cut(0)), ("cut", cut(4_096)), ("cut more", cut(5_000)), ("gone", gone), ("foreign", foreign)];
+    let garbage: Box<Damage> = Box::new(blank("-wal", 0..32));
+    let earlier: Box<Damage> = Box::new(move |path| assert!(fs::copy(&first, path).unwrap() > 0));
+    let cases = [
+        ("empty", cut(0)),
+        ("cut", cut(4_096)),
+        ("cut more", cut(5_000)),
+        ("gone", gone),
+        ("foreign", foreign),
+        ("no log", garbage),
+        ("an older backup", earlier),
+    ];
     for (what, damage) in cases {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("history");
@@ -339,7 +551,9 @@ fn a_history_that_is_refused_is_left_as_it_is_and_so_is_its_log() {
         damage(&path);
         let before = files(home.path());
         let refused = History::open(&path, Limits::default()).unwrap_err();
-        assert!(matches!(refused, Error::Corrupt { .. } | Error::NotAHistory { .. }), "{what}: {refused}");
+        let is_of_log = matches!(refused, Error::LogOfAnother { .. } | Error::LogStray { .. });
+        assert!(is_of_log || matches!(refused, Error::Corrupt { .. } | Error::NotAHistory { .. }), "{what}: {refused}");
+        assert_eq!(is_of_log, ["no log", "an older backup"].contains(&what), "{what}: {refused}");
         let mut after = files(home.path());
         // The lock of the one who writes.
         after.remove(&home.path().join("history.lock"));

@@ -89,7 +89,7 @@ fn a_store_that_was_lost_is_not_begun_anew() {
     let why = refused();
     assert!(
         why.contains("the file is empty")
-            && why.contains("move it aside")
+            && why.contains("away together and keep them")
             && std::fs::metadata(&path).unwrap().len() == 0,
         "{why}"
     );
@@ -125,7 +125,7 @@ fn a_damaged_store_is_left_as_it_is_and_what_to_do_is_said() {
                 store.take(&alerts).map(drop)
             });
             let told = used.unwrap_err().to_string();
-            assert!(told.contains("damaged") && told.contains("put a backup back"), "{what}: {told}");
+            assert!(told.contains("damaged") && told.contains("copy a backup to"), "{what}: {told}");
             assert_eq!(std::fs::read(&path).unwrap().len(), bytes.len(), "{what}");
         }
     }
@@ -247,6 +247,7 @@ fn a_store_that_is_overwritten_in_place_takes_nothing_more_and_what_was_put_ther
         assert_eq!(beside.counts().unwrap().alerts, 3, "{what}");
         std::fs::copy(home.path().join(what), &path).unwrap();
         let put = std::fs::read(&path).unwrap();
+        let log = std::fs::read(home.path().join("cases.db-wal")).unwrap();
         let refused = store.take(&keys(3)).unwrap_err();
         assert!(refused.to_string().contains("was overwritten by another program"), "{refused}");
         let others = [store.take(&keys(4)).unwrap_err(), beside.counts().unwrap_err(), open().unwrap_err()];
@@ -254,6 +255,13 @@ fn a_store_that_is_overwritten_in_place_takes_nothing_more_and_what_was_put_ther
         drop((store, beside));
         assert_eq!(std::fs::read(&path).unwrap(), put, "{what}: it was written to");
         assert!(!home.path().join("cases.db-wal").exists(), "{what}: the log of the former file is left");
+        let names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path());
+        let kept: Vec<_> = names.filter(|path| path.to_str().unwrap().contains("-wal.saved-")).collect();
+        assert!(
+            kept.len() == 1 && std::fs::read(&kept[0]).unwrap() == log,
+            "{what}: its newest cases are lost: {kept:?}"
+        );
+        assert!(refused.to_string().contains("cases.db-wal.saved-"), "{refused}");
         if what == "empty" {
             let lost = CaseStore::open(&address(&path), None).unwrap_err();
             assert!(matches!(lost, Error::NoStore { .. }), "nobody emptied it on purpose: {lost}");

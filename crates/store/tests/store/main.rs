@@ -13,6 +13,7 @@ mod history_files;
 mod history_findings;
 mod history_reader;
 mod history_versions;
+mod one_file;
 mod rasdaemon;
 mod recording_files;
 mod recording_roundtrip;

@@ -71,8 +71,10 @@ impl Source for LostTime {
 
     fn turn(&mut self, end: &End) -> Result<Vec<Event>, String> {
         let Some(collector) = &mut self.collector else { return Ok(Vec::new()) };
+        // The time counts from when all sources watch, which is after the first window has begun: the last window is cut, or it would
+        // be a whole one too many.
         let first_until = self.first_until.take();
-        let is_over = || end.is_asked_for() || first_until.is_some_and(|until| Instant::now() >= until);
+        let is_over = || end.has_come() || first_until.is_some_and(|until| Instant::now() >= until);
         collector.next_window_unless(is_over).map_err(|error| error.to_string())
     }
 
@@ -104,5 +106,15 @@ mod tests {
             _ => None,
         });
         assert!(first.unwrap() < window.as_nanos() as u64, "{first:?}");
+    }
+
+    /// `--duration 2s` reported 3 s where the time ended just after a window.
+    #[test]
+    fn a_window_that_has_begun_ends_with_the_time() {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        let config = Config { source: SourceChoice::Counters, window: Duration::from_secs(3_600), ..Config::default() };
+        let mut source = source(&Root::host(), config)().unwrap();
+        let events = source.turn(&End::now(&STOP)).unwrap();
+        assert!(events.iter().any(|event| matches!(event, Event::Window(_))), "{events:?}");
     }
 }
