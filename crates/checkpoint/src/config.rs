@@ -293,9 +293,7 @@ impl Config {
         let refuse = |why: String| Error::Option { option: known, why };
         self.expect_settable(known).map_err(refuse)?;
         let refused = || match PATHS.contains(&known) {
-            true => {
-                refuse(format!("{value:?} is not valid: the path must be absolute, such as /ckpt/a ({meaning})"))
-            }
+            true => refuse(format!("{value:?} is not valid: the path must be absolute, such as /ckpt/a ({meaning})")),
             false => refuse(format!("{value:?} is not valid: {meaning}")),
         };
         if known == "policy" {

@@ -116,6 +116,8 @@ impl Checkpointer {
         }
         self.journal.notes(open_to_others(&self.config));
         self.journal.notes(facts::health_doubt(&self.config.health_file));
+        self.journal.notes(self.tiers.left_alone(|kind| self.nodes.is_first_at(kind)));
+        self.journal.notes(self.redundancy.left_alone());
         let policy = self.config.policy.word();
         self.journal.notes(unopened.map(|unopened| {
             format!(

@@ -9,11 +9,13 @@
 //! A reader takes every line for hostile: what is too long, cut or something else is skipped and counted.
 
 mod answers;
+mod claims;
 mod read;
 mod record;
 mod tail;
 mod write;
 
+pub(super) use claims::newer_that_is_gone;
 pub use read::{Followed, History, read, read_of};
 pub use tail::Skipped;
 pub(super) use write::Journal;
@@ -104,7 +106,12 @@ mod tests {
                 is_durable: Some(true),
             },
             JournalEvent::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
-            JournalEvent::Restart { generation: Some(1), report: "rank 0: all good".into(), outcome: None, tier: None },
+            JournalEvent::Restart {
+                generation: Some(1),
+                report: "rank 0: 4 pages, intact".into(),
+                outcome: None,
+                tier: None,
+            },
             JournalEvent::Restart {
                 generation: None,
                 report: String::new(),

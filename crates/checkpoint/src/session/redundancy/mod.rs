@@ -109,6 +109,16 @@ impl Redundancy {
         }
     }
 
+    /// What another release wrote into this rank's slots for others and is left alone, with what can be done.
+    pub fn left_alone(&self) -> Vec<String> {
+        match self {
+            Redundancy::Own => Vec::new(),
+            Redundancy::Partner(Partner { store, .. }) | Redundancy::Parity(Parity { store, .. }) => {
+                store.left_alone_said()
+            }
+        }
+    }
+
     /// Forgets what is held of newer generations than the one that all ranks came back to.
     pub fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
         match self {
