@@ -57,7 +57,6 @@ const CAUSE: &str = "names of causes and raisers in the ledger and in recordings
 const WORDING: &str = "our own words; they only choose how a report is worded";
 /// Files whose conditions look at prose, how often, and whose words these are.
 const READERS: &[(&str, usize, &str)] = &[
-    ("crates/checkpoint/src/session/nodes/fetch.rs", 1, WORDING),
     ("crates/checkpoint/src/session/ranks/settings.rs", 1, "the name of a setting, which ranks compare"),
     ("crates/checkpoint/src/session/restart.rs", 1, WORDING),
     ("crates/cli/src/stall/audit.rs", 1, WORDING),

@@ -6,6 +6,7 @@ use crate::session::journal::{self, JournalEvent};
 use crate::settings::{Told, read_published};
 use crate::tier::{JobDirectory, Removed};
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
@@ -106,42 +107,61 @@ impl Job {
         }
         self.expect_named()?;
         let elsewhere = self.elsewhere();
-        let tiers: Vec<Vec<String>> = elsewhere.iter().map(|path| self.tiers_by(path)).collect();
+        if let Some(other) = elsewhere.iter().find(|other| is_job_running(other, &self.name)) {
+            let why = io::Error::new(io::ErrorKind::WouldBlock, "the job is running with this directory");
+            return Err(Error::storage("lock", other)(why));
+        }
         let locks = self.directories.iter().map(|directory| directory.lock(false));
         let locks = locks.collect::<Result<Vec<_>, Error>>()?;
+        // Before anything goes: a removal that is killed is no loss, either.
+        let noted = elsewhere.iter().filter_map(|path| {
+            let tiers = self.tiers_by(path);
+            let noted = journal::note_removal(path, self.owner, &tiers);
+            Some((path.join(journal::JOURNAL_NAME), noted.err()?.to_string()))
+        });
+        let not_noted: Vec<(PathBuf, String)> = noted.collect();
         let mut removed = Removed::default();
         for (directory, locks) in self.directories.into_iter().zip(&locks) {
             *is_begun = true;
             removed.add(directory.remove(locks)?);
         }
-        let noted = elsewhere.into_iter().zip(tiers);
-        let noted = noted.filter_map(|(path, tiers)| match journal::note_removal(&path, self.owner, &tiers) {
-            Ok(()) => None,
-            Err(error) => Some((path.join(journal::JOURNAL_NAME), error.to_string())),
-        });
-        Ok(Removal { removed, not_noted: noted.collect() })
+        Ok(Removal { removed, not_noted })
     }
 
-    /// The job's directories of other tiers that are there, as the settings beside these name them.
+    /// The job's directories of other tiers that are there, as the settings beside these name them; without settings the one in the user's
+    /// own memory, where its settings name one of these.
     pub fn elsewhere(&self) -> Vec<PathBuf> {
         let settings = self.directories.iter().filter_map(|found| read_published(found.path()).ok().flatten());
         let named = settings.flatten().filter(is_tier).map(|told| Path::new(&told.value).join(&self.name));
-        let known = |path: &Path| self.directories.iter().any(|found| found.path() == path);
+        let by_default = crate::config::memory_of(self.owner).join(&self.name);
+        let id = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        // One directory may have two paths, as by a bind mount.
+        let known: Vec<Option<(u64, u64)>> = self.directories.iter().map(|found| id(found.path())).collect();
         let plain = |path: PathBuf| surefoot_foreign::way::plain(&path).ok().filter(|path| path.exists());
-        let mut others: Vec<PathBuf> = named.filter_map(plain).filter(|path| !known(path)).collect();
+        let named = named.filter_map(plain).collect::<Vec<_>>();
+        let by_default = plain(by_default).filter(|path| !self.tiers_by(path).is_empty());
+        let mut others: Vec<PathBuf> =
+            named.into_iter().chain(by_default).filter(|path| !known.contains(&id(path))).collect();
         others.sort();
         others.dedup();
         others
     }
 
-    /// Which of these directories are tiers by the settings in another one.
+    /// Which tiers these directories are, by the settings in another one, or by those beside them.
     fn tiers_by(&self, other: &Path) -> Vec<String> {
-        let told = read_published(other).ok().flatten().unwrap_or_default();
-        let is_here = |told: &Told| {
-            let path = surefoot_foreign::way::plain(&Path::new(&told.value).join(&self.name));
-            path.is_ok_and(|path| self.directories.iter().any(|found| found.path() == path))
+        let by = |directory: &Path| {
+            let told = read_published(directory).ok().flatten().unwrap_or_default();
+            let is_here = |told: &Told| {
+                let path = surefoot_foreign::way::plain(&Path::new(&told.value).join(&self.name));
+                path.is_ok_and(|path| self.directories.iter().any(|found| found.path() == path))
+            };
+            told.into_iter().filter(is_tier).filter(is_here).map(|told| told.name).collect::<Vec<String>>()
         };
-        told.into_iter().filter(is_tier).filter(is_here).map(|told| told.name).collect()
+        let mut tiers = by(other);
+        tiers.extend(self.directories.iter().flat_map(|found| by(found.path())));
+        tiers.sort();
+        tiers.dedup();
+        tiers
     }
 }
 

@@ -8,7 +8,7 @@ use super::files::{is_absent as is_absent_in, open_of};
 use super::jobs::is_job_running;
 use super::survey::{Survey, Tier};
 use crate::medium::Medium;
-use crate::session::journal::{History, JournalEvent};
+use crate::session::journal::{Claim, Claims, History, JournalEvent, claims};
 use crate::session::{WasComplete, was_complete};
 use crate::settings::{Told, read_published};
 use crate::storage::Directory;
@@ -18,7 +18,6 @@ use std::ffi::OsString;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use surefoot_model::{JournalEntry, RestartOutcome};
 
 /// Checkpoints of a job that one of its directories had and has no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +130,8 @@ impl<'a> Beside<'a> {
         // One that cannot be read is a problem of the survey's.
         let Ok(WasComplete { in_memory, durable }) = was_complete(&file, epoch) else { return Vec::new() };
         let mut lost = Vec::new();
-        let is_durable = || self.newest_saved().is_some_and(|number| self.is_durable(survey, number));
+        let claimed = || self.history.as_ref().and_then(|history| self.claims(survey, history).memory);
+        let is_durable = || claimed().is_some_and(|claim| self.is_durable(survey, claim.number));
         let was_in_memory = in_memory.unwrap_or_else(|| !durable && is_in_memory(self.directory));
         if was_in_memory && !self.is_in_memory(survey) && !is_durable() {
             lost.push(self.lost(
@@ -150,76 +150,27 @@ impl<'a> Beside<'a> {
     /// By the journal, as far as it speaks of the time since the job last began without a checkpoint.
     fn by_journal(&self, survey: &Survey) -> Vec<Lost> {
         let Some(history) = &self.history else { return Vec::new() };
-        let completed_ns = self.completed.as_ref().map_or(0, |completed| completed.realtime_ns);
-        let is_beginning = |event: &JournalEvent| {
-            let outcome = if let JournalEvent::Restart { outcome, .. } = event { *outcome } else { None };
-            outcome == Some(RestartOutcome::NoCheckpoint)
-        };
-        let begun = history.entries.iter().rposition(|entry| is_beginning(&entry.event)).map_or(0, |at| at + 1);
-        let entries = || history.entries[begun..].iter().filter(|entry| entry.realtime_ns > completed_ns);
+        let Claims { memory, durable } = self.claims(survey, history);
         let mut lost = Vec::new();
-        let in_memory = entries().rev().find_map(|entry| match &entry.event {
-            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => {
-                Some((decided.generation?, "saved"))
+        let memory = memory.filter(|claim| !self.is_durable(survey, claim.number));
+        if let Some(Claim { number, is_read, .. }) = memory {
+            let is_any = self.is_in_memory(survey);
+            if !is_any || self.has_only_older(survey, number) {
+                let how = if is_read { "read by a restart" } else { "saved" };
+                let why = format!("its journal says that number {number} was {how} there{}", self.kept_for());
+                lost.push(Lost { has_older: is_any, ..self.lost(Tier::Memory, self.directory, Some(number), why) });
             }
-            _ => read_by_restart(entry, |tier| tier == "memory").map(|(_, number)| (number, "read by a restart")),
-        });
-        let in_memory = in_memory.filter(|(number, _)| !self.is_durable(survey, *number));
-        if let (Some((number, how)), false) = (in_memory, self.is_in_memory(survey)) {
-            let why = format!("its journal says that number {number} was {how} there{}", self.kept_for());
-            lost.push(self.lost(Tier::Memory, self.directory, Some(number), why));
         }
-        // A restart may have refused what came before it.
-        let since = entries().rev().take_while(|entry| !matches!(entry.event, JournalEvent::Restart { .. }));
-        let saved = since.into_iter().find_map(|entry| match &entry.event {
-            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
-            _ => None,
-        });
-        if let Some(number) =
-            saved.filter(|number| self.has_only_older(survey, *number) && !self.is_durable(survey, *number))
-        {
-            let why = format!("its journal says that number {number} was saved there{}", self.kept_for());
-            lost.push(Lost { has_older: true, ..self.lost(Tier::Memory, self.directory, Some(number), why) });
-        }
-        // What a restart refused is taken away, so only what came after the newest one counts, and what that one read, if it was
-        // complete there: a part may be read that never got the mark.
-        let lines = history.entries.iter().enumerate().skip(begun);
-        let lines: Vec<(usize, &JournalEntry)> = lines.filter(|(_, entry)| entry.realtime_ns > completed_ns).collect();
-        let restart = lines.iter().rposition(|(_, entry)| matches!(entry.event, JournalEvent::Restart { .. }));
-        let read = restart.and_then(|at| {
-            let (at, entry) = lines[at];
-            let (tier, number) = read_by_restart(entry, |tier| tier != "memory")?;
-            let was_complete =
-                |entry: &JournalEntry| durable_by(entry).is_some_and(|(of, one, _)| (of, one) == (tier, number));
-            history.entries.iter().any(was_complete).then_some((tier, (at, number, entry.realtime_ns)))
-        });
-        let since = lines[restart.map_or(0, |at| at + 1)..].iter().filter_map(|(at, entry)| {
-            let (tier, number, at_ns) = durable_by(entry)?;
-            Some((tier, (*at, number, at_ns)))
-        });
-        let mut newest: BTreeMap<&str, (usize, u64, u64)> = read.into_iter().chain(since).collect();
-        let ever = lines.iter().filter_map(|(at, entry)| {
-            let (tier, number, at_ns) = durable_by(entry)?;
-            Some((tier, (*at, number, at_ns)))
-        });
-        let ever: BTreeMap<&str, (usize, u64, u64)> = ever.collect();
-        let told = if ever.is_empty() { None } else { read_published(self.directory).ok().flatten() };
+        let told = if durable.is_empty() { None } else { read_published(self.directory).ok().flatten() };
         let told = told.as_deref().unwrap_or_default();
-        // A restart takes no directory away: one that is gone as a whole is lost whatever was read since.
-        for (tier, line) in ever {
-            let is_gone = || self.directory_of(tier, told).is_some_and(|directory| is_absent(&directory));
-            if !newest.contains_key(tier) && is_gone() {
-                newest.insert(tier, line);
-            }
-        }
-        let removals = lines.iter().filter_map(|(at, entry)| match &entry.event {
-            JournalEvent::Removed { tier, .. } => Some((*at, self.directory_of(tier, told)?)),
+        let removals = history.entries.iter().enumerate().filter_map(|(at, entry)| match &entry.event {
+            JournalEvent::Removed { tier, .. } => Some((at, self.directory_of(tier, told)?)),
             _ => None,
         });
         let removals: Vec<(usize, PathBuf)> = removals.collect();
-        for (tier, (at, number, at_ns)) in newest {
-            let Some(directory) = self.directory_of(tier, told) else { continue };
-            if removals.iter().any(|(removed_at, removed)| *removed_at > at && *removed == directory) {
+        for (tier, Claim { number, line, at_ns, .. }) in durable {
+            let Some(directory) = self.directory_of(&tier, told) else { continue };
+            if removals.iter().any(|(at, removed)| *at > line && *removed == directory) {
                 continue;
             }
             let why = format!("its journal says that number {number} was complete there");
@@ -238,6 +189,18 @@ impl<'a> Beside<'a> {
         lost
     }
 
+    /// What the journal says should be here. What came before the mark of a completed job is a result, and may be taken away, unless a later
+    /// run began: that is told by the runs, and only where nothing of a later one is left by the clock, which may have been set back.
+    fn claims(&self, survey: &Survey, history: &History) -> Claims {
+        let is_later = |completed: &Completed| {
+            let mut ages = survey.copies.iter().filter(|copy| copy.owner == self.owner && copy.job() == self.job);
+            ages.any(|copy| copy.manifest.as_ref().is_ok_and(|manifest| manifest.age() > completed.age()))
+        };
+        let completed = self.completed.as_ref().filter(|completed| !is_later(completed));
+        let since_ns = completed.map_or(0, |completed| completed.realtime_ns);
+        claims(history.entries.iter().enumerate().filter(|(_, entry)| entry.realtime_ns > since_ns))
+    }
+
     /// The job's directory in a durable tier, as its settings say.
     fn directory_of(&self, tier: &str, told: &[Told]) -> Option<PathBuf> {
         let value = |name: &str| told.iter().find(|told| told.name == name && told.value != "none");
@@ -253,7 +216,7 @@ impl<'a> Beside<'a> {
         let is_of_job = |copy: &&super::Copy| {
             copy.owner == self.owner && copy.manifest.as_ref().is_ok_and(|manifest| manifest.job == self.job)
         };
-        survey.copies.iter().filter(is_of_job).any(|copy| is_complete_since(copy, number, at_ns))
+        survey.copies.iter().filter(is_of_job).any(|copy| is_complete_since(survey, copy, number, at_ns))
     }
 
     /// Whether a durable tier that was looked at has a checkpoint of this number or a higher one, of the last session: earlier runs may have
@@ -272,14 +235,6 @@ impl<'a> Beside<'a> {
             is_complete && copy.owner == self.owner && copy.manifest.as_ref().is_ok_and(is_of_session)
         };
         survey.copies.iter().any(|copy| is_it(&copy))
-    }
-
-    /// The newest that the journal says was saved in memory by the last session, if any.
-    fn newest_saved(&self) -> Option<u64> {
-        self.history.as_ref()?.entries.iter().rev().find_map(|entry| match &entry.event {
-            JournalEvent::Decision(decided) if decided.place.starts_with("memory") => decided.generation,
-            _ => None,
-        })
     }
 
     /// Whether memory holds only checkpoints older than this number. False if one cannot be read: that is reported on its own.
@@ -309,36 +264,20 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// The durable tier in which a checkpoint became complete by this line, its number, and when.
-fn durable_by(entry: &JournalEntry) -> Option<(&str, u64, u64)> {
-    match &entry.event {
-        JournalEvent::Durable { tier, generation, .. } => Some((tier.as_str(), *generation, entry.realtime_ns)),
-        JournalEvent::Decision(decided) if decided.place == "ssd" => {
-            Some(("durable", decided.generation?, entry.realtime_ns))
-        }
-        _ => None,
-    }
-}
-
-/// The tier that a restart read from, and the number, by this line; older releases did not write the tier.
-fn read_by_restart(entry: &JournalEntry, of: impl Fn(&str) -> bool) -> Option<(&str, u64)> {
-    match &entry.event {
-        JournalEvent::Restart { generation: Some(number), tier: Some(tier), .. } if of(tier) => Some((tier, *number)),
-        _ => None,
-    }
-}
-
 /// Whether a job's directory has a complete checkpoint in a durable tier of this number or a higher one, or taken after this time.
 fn is_complete(survey: &Survey, directory: &Path, number: u64, at_ns: u64) -> bool {
     let of_it = survey.copies.iter().filter(|copy| copy.job_directory == directory);
-    of_it.into_iter().any(|copy| is_complete_since(copy, number, at_ns))
+    of_it.into_iter().any(|copy| is_complete_since(survey, copy, number, at_ns))
 }
 
 /// Whether a copy is of a complete checkpoint in a durable tier, and of this number or a higher one or taken after this time.
-fn is_complete_since(copy: &super::Copy, number: u64, at_ns: u64) -> bool {
+fn is_complete_since(survey: &Survey, copy: &super::Copy, number: u64, at_ns: u64) -> bool {
     let has_number = || copy.generation.is_some_and(|generation| generation.number >= number);
     let is_later = || copy.manifest.as_ref().is_ok_and(|manifest| manifest.taken_realtime_ns > at_ns);
-    copy.tier == Tier::Durable && copy.committed_ranks.is_some() && (has_number() || is_later())
+    // A mark that cannot be read is a problem of the survey's, and may have said so.
+    let is_unreadable = || survey.problems.iter().any(|problem| problem.path == copy.directory.join("commit"));
+    let is_marked = || copy.committed_ranks.is_some() || is_unreadable();
+    copy.tier == Tier::Durable && is_marked() && (has_number() || is_later())
 }
 
 fn is_in_memory(directory: &Path) -> bool {

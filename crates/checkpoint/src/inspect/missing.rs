@@ -57,18 +57,15 @@ pub fn missing(survey: &Survey) -> Vec<Missing> {
     found
 }
 
-/// Whether another directory has the same checkpoint with all of its ranks: a restart takes it from there.
+/// Whether all ranks of the same checkpoint are in the directories that were looked at: a restart takes each from where it is.
 fn is_whole_elsewhere(survey: &Survey, missing: &Missing) -> bool {
-    let mut here: BTreeMap<&Path, BTreeSet<u32>> = BTreeMap::new();
+    let is_complete = |copy: &Copy| copy.committed_ranks == Some(missing.ranks) || copy.is_marked();
     let is_part = |copy: &&Copy| {
         let is_same = copy.generation == Some(missing.generation) && copy.job() == missing.job;
-        is_same && copy.committed_ranks == Some(missing.ranks) && copy.manifest.is_ok() && !copy.is_astray()
+        is_same && is_complete(copy) && copy.manifest.is_ok() && copy.image_bad.is_none() && !copy.is_astray()
     };
-    for copy in survey.copies.iter().filter(is_part) {
-        here.entry(&copy.directory).or_default().insert(copy.rank);
-    }
-    here.iter()
-        .any(|(directory, ranks)| *directory != missing.directory && ranks.len() as u64 == u64::from(missing.ranks))
+    let ranks: BTreeSet<u32> = survey.copies.iter().filter(is_part).map(|copy| copy.rank).collect();
+    ranks.len() as u64 == u64::from(missing.ranks)
 }
 
 fn of_durable(survey: &Survey) -> Vec<Missing> {

@@ -23,7 +23,7 @@ pub use missing::{Missing, missing};
 pub use newer::Newer;
 pub use restore::{RankFiles, RestoredFiles, Wanted, restore};
 pub use survey::{Copy, Problem, Survey, SurveyLimits, Tier, epochs_of, payload_bytes, survey, survey_within};
-pub use unread::{Unread, unread_journal};
+pub use unread::{Unread, unread_journal, unread_settings};
 pub use verify::{Locks, State, Verdict, lock, scrub, verify};
 
 use surefoot_heal::sidecar::Progress;

@@ -4,7 +4,8 @@
 use super::jobs::is_job_running;
 use super::survey::Survey;
 use crate::Error;
-use crate::session::journal::{History, JOURNAL_NAME, JournalEvent, OLDER_NAME, Skipped};
+use crate::session::journal::{History, JOURNAL_NAME, JournalEvent, OLDER_NAME, Skipped, claims, is_strange};
+use crate::settings::{PUBLISHED_NAME, read_published};
 use crate::tier::generation_of;
 use std::path::{Path, PathBuf};
 use surefoot_model::JournalEntry;
@@ -43,7 +44,8 @@ pub fn unread_journal(
             if newer == Skipped::default() && older != newer {
                 name = OLDER_NAME;
             }
-            let unknown = older.unknown_count.saturating_add(newer.unknown_count);
+            let strange = history.entries.iter().filter(|entry| is_strange(entry)).count() as u64;
+            let unknown = older.unknown_count.saturating_add(newer.unknown_count).saturating_add(strange);
             let cut = older.cut_count.saturating_add(newer.cut_count);
             match (unknown, cut) {
                 _ if history.is_newer_empty => format!("it is empty: {unsure}"),
@@ -65,6 +67,37 @@ pub fn unread_journal(
     (!is_job_running(directory, &job)).then(|| Unread { directory: directory.to_owned(), owner, path, why })
 }
 
+/// What cannot be known where the job's settings cannot be read or are not there, and its journal says that a checkpoint was complete in a
+/// durable tier: which directory that is.
+pub fn unread_settings(survey: &Survey, directory: &Path, owner: u32, history: &History) -> Option<Unread> {
+    let is_removed = |tier: &str, line: usize| {
+        let later = history.entries.iter().skip(line);
+        later
+            .into_iter()
+            .any(|entry| matches!(&entry.event, JournalEvent::Removed { tier: removed, .. } if removed == tier))
+    };
+    let claims = claims(history.entries.iter().enumerate()).durable.into_iter();
+    let claims = claims.filter(|(tier, claim)| !is_removed(tier, claim.line));
+    let newest = claims.map(|(_, claim)| claim).max_by_key(|claim| claim.number)?;
+    let is_it = |copy: &super::Copy| {
+        let has_number = copy.generation.is_some_and(|generation| generation.number >= newest.number);
+        copy.owner == owner && copy.tier == super::Tier::Durable && copy.committed_ranks.is_some() && has_number
+    };
+    let why = match read_published(directory) {
+        Ok(Some(_)) => return None,
+        _ if survey.copies.iter().any(is_it) => return None,
+        Ok(None) => "it is not there".to_owned(),
+        Err(error) => format!("it cannot be read ({})", surefoot_foreign::said(&error)),
+    };
+    let last = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let number = newest.number;
+    let why = format!(
+        "{why}: the journal says that checkpoint {number} was complete in a durable tier, and in which directory is not known; name that, too"
+    );
+    let path = directory.join(PUBLISHED_NAME);
+    (!is_job_running(directory, &last)).then(|| Unread { directory: directory.to_owned(), owner, path, why })
+}
+
 /// So many lines, and what is wrong with them.
 fn lines(count: u64, what: &str) -> String {
     match count {
@@ -80,7 +113,7 @@ fn is_readable(history: &History) -> bool {
     let sessions = history.entries.iter().filter(is_opening).count().max(1) as u64;
     let has_lines = !history.entries.is_empty() || history.left_out_count > 0;
     let [older, newer] = history.skipped;
-    let is_known = older.unknown_count == 0 && newer.unknown_count == 0;
+    let is_known = older.unknown_count == 0 && newer.unknown_count == 0 && !history.entries.iter().any(is_strange);
     let is_cut_by_kills = history.left_out_count > 0 || older.cut_count.saturating_add(newer.cut_count) <= sessions;
     has_lines && !history.is_newer_empty && is_known && is_cut_by_kills
 }

@@ -60,7 +60,11 @@ impl Gone {
         let mut history = |directory: &Path, owner| {
             let read = journal::read_of(directory, owner, usize::MAX);
             unread.extend(inspect::unread_journal(survey, directory, owner, &read));
-            read.ok().flatten()
+            let history = read.ok().flatten();
+            unread.extend(
+                history.iter().filter_map(|history| inspect::unread_settings(survey, directory, owner, history)),
+            );
+            history
         };
         let lost = inspect::lost(survey, &mut history);
         Gone { missing: inspect::missing(survey), lost, unread }

@@ -843,8 +843,13 @@ fn what_was_removed_from_one_tier_is_not_called_lost() {
     in_both_tiers(&memory, &ssd, |_| {});
     let (code, said) = run(&["remove", "pair", "--in", ssd_text]);
     assert!(code == Some(0) && !journal().contains("removed"), "only --yes removes: {said}");
+    // A removal that ends early, as one that is killed does, is noted before anything goes.
+    let stays = within(&ssd.join("pair"), "0000000003-").remove(0).join("of-another");
+    fs::create_dir(&stays).unwrap();
     let (code, said) = run(&["remove", "pair", "--in", ssd_text, "--yes"]);
-    assert!(code == Some(0) && journal().contains("\"event\":\"removed\",\"tier\":\"durable\""), "{said}");
+    assert!(journal().contains("\"event\":\"removed\",\"tier\":\"durable\""), "{code:?} {said}");
+    fs::remove_dir(&stays).unwrap();
+    let _ = run(&["remove", "pair", "--in", ssd_text, "--yes"]);
     let well = |why: &str| {
         for command in ["list", "verify"] {
             for places in [&[memory_text][..], &[memory_text, ssd_text]] {
@@ -958,6 +963,117 @@ fn what_is_gone_from_memory_and_is_on_the_ssd_is_not_lost() {
     assert!(code == Some(1) && said.contains("had checkpoints in memory here, and none is left"), "{said}");
 }
 
+/// A restart that read the newest says that it was there: its loss after that is told like any other.
+#[test]
+fn what_a_restart_read_and_what_it_did_not_touch_are_missed_when_they_are_gone() {
+    let newest_gone = |memory: &Path| {
+        for rank in within(&memory.join("pair"), "rank-") {
+            let number = |slot: &u32| {
+                let path = rank.join(format!("slot-{slot}.manifest"));
+                Manifest::read(&Disk, &path).map_or(0, |read| read.generation.number)
+            };
+            let slot = (0..3).find(|slot| number(slot) == 3).unwrap();
+            ["manifest", "copy"]
+                .iter()
+                .for_each(|kind| fs::remove_file(rank.join(format!("slot-{slot}.{kind}"))).unwrap());
+        }
+    };
+    for is_durable in [false, true] {
+        let home = on_disk();
+        let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+        [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+        in_both_tiers(&memory, &ssd, |_| {});
+        // Restarted from memory, and killed before its first save.
+        let journal = memory.join("pair/journal.jsonl");
+        let mut text = fs::read_to_string(&journal).unwrap();
+        let opened = text.lines().find(|line| line.contains("\"opened\"")).unwrap().to_owned();
+        let last: u64 = text.lines().last().unwrap().split(&[':', ','][..]).nth(1).unwrap().parse().unwrap();
+        let restart = format!(
+            r#"{{"realtime_ns":{},"event":"restart","generation":3,"report":"x","outcome":"restored","tier":"memory"}}"#,
+            last + 2
+        );
+        let opened = opened.replacen(opened.split(&[':', ','][..]).nth(1).unwrap(), &(last + 1).to_string(), 1);
+        text += &format!("{opened}\n{restart}\n");
+        fs::write(&journal, text).unwrap();
+        let whole = run(&["list", memory_text, ssd_text]);
+        assert!(whole.0 == Some(0), "{}", whole.1);
+        match is_durable {
+            true => {
+                within(&ssd.join("pair"), "0000000003-").into_iter().for_each(|path| fs::remove_dir_all(path).unwrap())
+            }
+            false => newest_gone(&memory),
+        }
+        let looked_at = if is_durable { [memory_text, ssd_text] } else { [memory_text; 2] };
+        for command in ["list", "verify"] {
+            let (code, said) = run(&[&[command], &looked_at[..]].concat());
+            assert!(code == Some(1) && said.contains("lost: job pair"), "{is_durable} {command}: {said}");
+        }
+        if !is_durable {
+            let to = home.path().join("out");
+            let (code, said) = run(&["restore", memory_text, "--job", "pair", "--to", to.to_str().unwrap()]);
+            assert!(code == Some(1) && said.contains("not the newest"), "{said}");
+        }
+    }
+}
+
+/// Settings that cannot be read hide where the durable tier is: that is not known, and no success.
+#[test]
+fn settings_that_cannot_be_read_hide_no_loss() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+    let settings = memory.join("pair/settings.json");
+    fs::remove_dir_all(ssd.join("pair")).unwrap();
+    for spoiled in [Some(""), Some("garbage"), Some("{\"version\":2,\"settings\":[]}"), None] {
+        let _ = fs::remove_file(&settings);
+        spoiled.iter().for_each(|text| fs::write(&settings, text).unwrap());
+        for command in ["list", "verify"] {
+            let (code, said) = run(&[command, memory_text, ssd_text]);
+            let is_said = said.contains("settings.json") && said.contains("was complete in a durable tier");
+            assert!(code == Some(1) && is_said, "{spoiled:?} {command}: {said}");
+        }
+    }
+}
+
+/// A mark of the end whose time is ahead of the clock hides nothing of a later run.
+#[test]
+fn a_completion_that_is_stamped_ahead_of_the_clock_hides_no_loss() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let [memory_text, ssd_text] = [&memory, &ssd].map(|path| path.to_str().unwrap());
+    in_both_tiers(&memory, &ssd, |job| drop(job.complete().unwrap()));
+    in_both_tiers(&memory, &ssd, |_| {});
+    // As if the first run had ended with the clock far ahead: what the second wrote is of before.
+    let journal = memory.join("pair/journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let set_back = text.lines().map(|line| {
+        let at = line.split(&[':', ','][..]).nth(1).unwrap();
+        line.replacen(at, &format!("{}", at.parse::<u64>().unwrap() - 3_600_000_000_000), 1) + "\n"
+    });
+    fs::write(&journal, set_back.collect::<String>()).unwrap();
+    assert_eq!(run(&["list", memory_text, ssd_text]).0, Some(0));
+    fs::remove_dir_all(ssd.join("pair")).unwrap();
+    let (code, said) = run(&["list", memory_text, ssd_text]);
+    assert!(code == Some(1) && said.contains("had complete checkpoints here, and none is left"), "{said}");
+}
+
+/// A mark that cannot be read may have said that the checkpoint is complete: a problem, and no loss.
+#[test]
+fn a_mark_that_cannot_be_read_is_a_problem_and_no_loss() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    in_both_tiers(&memory, &ssd, |_| {});
+    let [newest] = &within(&ssd.join("pair"), "0000000003-")[..] else { panic!("one") };
+    fs::write(newest.join("commit"), "garbage").unwrap();
+    let (code, said) = run(&["list", memory.to_str().unwrap(), ssd.to_str().unwrap()]);
+    assert!(code == Some(1) && said.contains("Problem: ") && !said.contains("lost:"), "{said}");
+}
+
 /// A rank's part that is gone from memory is no loss while the SSD has the same checkpoint with all ranks.
 #[test]
 fn a_rank_that_is_missing_in_memory_and_whole_on_the_ssd_is_not_lost() {
@@ -973,6 +1089,48 @@ fn a_rank_that_is_missing_in_memory_and_whole_on_the_ssd_is_not_lost() {
     fs::remove_file(newest.join("commit")).unwrap();
     let (code, said) = run(&["list", memory_text, ssd_text]);
     assert!(code == Some(1) && said.contains("should be here and is not"), "{said}");
+}
+
+/// What stays of a removal decides whether it can be noted: the settings may be beside what goes or what stays, the journal may be full.
+#[test]
+fn a_removal_is_noted_or_it_is_said_that_it_is_not() {
+    for spoiled in ["ssd/pair/settings.json", "memory/pair/settings.json", "memory/pair/journal.jsonl"] {
+        let home = on_disk();
+        let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+        [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        in_both_tiers(&memory, &ssd, |_| {});
+        let path = home.path().join(spoiled);
+        match spoiled.ends_with("jsonl") {
+            true => fs::rename(&path, path.with_file_name("journal.1.jsonl")).unwrap(),
+            false => fs::remove_file(&path).unwrap(),
+        }
+        let (code, said) = run(&["remove", "pair", "--in", ssd.to_str().unwrap(), "--yes"]);
+        let (listed, list) = run(&["list", memory.to_str().unwrap()]);
+        // Memory that is nowhere named is found by nobody.
+        let is_told = said.contains("not noted in") || spoiled.starts_with("ssd");
+        assert!(code == Some(0) && listed == Some(0) || is_told, "{spoiled}: {code:?} {said} {listed:?} {list}");
+    }
+}
+
+/// A job that runs with another of its directories is left alone in all of them.
+#[test]
+fn a_job_that_runs_elsewhere_is_not_removed() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let mut settings = Settings::of(&Surroundings::default(), "solo", &memory).unwrap();
+    for (name, value) in [("durable", ssd.to_str().unwrap()), ("policy", "every:1"), ("durable.allow_memory", "yes")] {
+        settings.set(name, value).unwrap();
+    }
+    let mut job = Checkpointer::open(settings.config().clone(), Box::new(Alone)).unwrap();
+    job.publish_settings(settings.told());
+    job.checkpoint().unwrap();
+    job.wait_for_copies().unwrap();
+    drop(job);
+    // A run that has no durable tier.
+    let _job = began(Config::new("solo", &memory, None));
+    let (code, said) = run(&["remove", "solo", "--in", ssd.to_str().unwrap(), "--yes"]);
+    assert!(code == Some(1) && said.contains("left alone") && ssd.join("solo").exists(), "{said}");
 }
 
 /// Where the removal cannot be noted, who removes is told what comes of it.
@@ -1042,8 +1200,7 @@ fn a_damaged_checkpoint_is_lost_only_if_it_was_complete() {
     let [newest] = &within(&ssd.join("pair"), "0000000003-")[..] else { panic!("one") };
     fs::write(newest.join("commit"), "").unwrap();
     let (code, said) = run(&["list", memory_text, ssd_text]);
-    let is_said = said.contains("had the complete checkpoint 3 here; only older ones are left");
-    assert!(code == Some(1) && is_said && !said.contains("none is left"), "{said}");
+    assert!(code == Some(1) && said.contains("commit: it is empty") && !said.contains("lost:"), "{said}");
     // Nothing else knows of it.
     fs::remove_dir_all(&memory).unwrap();
     fs::remove_file(newest.join("commit")).unwrap();

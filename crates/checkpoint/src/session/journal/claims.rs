@@ -1,142 +1,151 @@
-//! What a journal says was saved since the last restart, for a restart that finds less.
+//! What a journal says should be there: the newest checkpoint in memory and in each durable tier.
 
 use super::{Entry, JournalEvent};
-use std::collections::BTreeMap;
-use surefoot_model::{CheckpointTier as Tier, RestartOutcome};
+use std::collections::{BTreeMap, BTreeSet};
+use surefoot_model::RestartOutcome;
 
-/// Says that the newest checkpoint of which the lines tell, oldest first, is gone, where it is newer than the one that came back;
-/// 0 for none. `is_there` says of a number whether anything of it was found.
-pub fn newer_that_is_gone(lines: &[Entry], restored: u64, is_there: impl Fn(u64) -> bool) -> Option<String> {
-    let claims = claims(lines);
-    let number = claims.values().copied().max().filter(|number| *number > restored && !is_there(*number))?;
-    let places: Vec<&str> = claims.iter().filter(|(_, of)| **of == number).map(|(tier, _)| place(*tier)).collect();
-    let goes_on = match restored {
-        0 => "the job starts over".to_owned(),
-        _ => format!("the job goes on from generation {restored}"),
-    };
-    Some(format!("generation {number}, which its journal says was saved {}, is gone; {goes_on}", places.join(" and ")))
+/// A checkpoint that a journal says was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Its number.
+    pub number: u64,
+    /// The line that says so, by its place among all, and when it was written.
+    pub line: usize,
+    pub at_ns: u64,
+    /// Whether a restart read it; otherwise it was saved.
+    pub is_read: bool,
 }
 
-/// The newest checkpoint of each tier that should be there when these lines are the last.
-fn claims(lines: &[Entry]) -> BTreeMap<Tier, u64> {
-    let mut claims: BTreeMap<Tier, u64> = BTreeMap::new();
-    for line in lines {
-        match &line.event {
-            JournalEvent::Decision(decided) if decided.failure.is_empty() => {
-                let Some(number) = decided.generation else { continue };
-                // A run that counts anew takes the place of the one before.
-                claims.retain(|_, claimed| *claimed < number);
-                claims.extend(tier_of_place(&decided.place).map(|tier| (tier, number)));
-            }
+/// The newest of each tier.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    pub memory: Option<Claim>,
+    /// By the tier's name, `durable` or `shared`.
+    pub durable: BTreeMap<String, Claim>,
+}
+
+/// What these lines come to, oldest first. What a restart passed over was refused, and is taken away; what it read was there then, and so was
+/// what is older. A session that began without a checkpoint begins anew.
+pub(crate) fn claims<'a>(lines: impl Iterator<Item = (usize, &'a Entry)>) -> Claims {
+    let mut claims = Claims::default();
+    let mut ever: BTreeSet<(String, u64)> = BTreeSet::new();
+    for (line, entry) in lines {
+        let claim = |number: u64, is_read: bool| Claim { number, line, at_ns: entry.realtime_ns, is_read };
+        match &entry.event {
+            JournalEvent::Decision(decided) => match (decided.generation, decided.place.as_str()) {
+                (Some(number), "ssd") => {
+                    ever.insert(("durable".to_owned(), number));
+                    claims.durable.insert("durable".to_owned(), claim(number, false));
+                }
+                (Some(number), place) if place.starts_with("memory") => claims.memory = Some(claim(number, false)),
+                _ => {}
+            },
             JournalEvent::Durable { tier, generation, .. } => {
-                claims.extend(tier_of_word(tier).map(|tier| (tier, *generation)));
+                ever.insert((tier.clone(), *generation));
+                claims.durable.insert(tier.clone(), claim(*generation, false));
             }
+            JournalEvent::Restart { outcome: Some(RestartOutcome::NoCheckpoint), .. } => claims = Claims::default(),
             JournalEvent::Restart { generation: Some(number), tier, .. } => {
-                claims.retain(|_, claimed| *claimed <= *number);
-                claims.extend(tier.as_deref().and_then(tier_of_word).map(|tier| (tier, *number)));
+                claims.durable.retain(|_, known| known.number <= *number);
+                claims.memory = (tier.as_deref() == Some("memory")).then(|| claim(*number, true));
+                // A part may be read that never got the mark.
+                if let Some(tier) = tier.as_ref().filter(|tier| ever.contains(&((*tier).clone(), *number))) {
+                    claims.durable.insert(tier.clone(), claim(*number, true));
+                }
             }
-            JournalEvent::Restart { generation: None, outcome: Some(RestartOutcome::NoCheckpoint), .. } => {
-                claims.clear()
-            }
-            JournalEvent::Removed { tier, .. } => {
-                tier_of_word(tier).map(|tier| claims.remove(&tier));
-            }
+            JournalEvent::Removed { tier, .. } if tier == "memory" => claims.memory = None,
             _ => {}
         }
     }
     claims
 }
 
-/// The tier in which a checkpoint lies as soon as its decision is written.
-fn tier_of_place(place: &str) -> Option<Tier> {
-    match place {
-        "ssd" => Some(Tier::Durable),
-        place if place.starts_with("memory") => Some(Tier::Memory),
-        _ => None,
-    }
-}
-
-fn tier_of_word(word: &str) -> Option<Tier> {
-    [Tier::Memory, Tier::Durable, Tier::Shared].into_iter().find(|tier| tier.as_str() == word)
-}
-
-fn place(tier: Tier) -> &'static str {
-    match tier {
-        Tier::Memory => "in memory",
-        Tier::Durable => "on the SSD",
-        Tier::Shared => "in the shared directory",
-    }
+/// Whether a line says something that this version does not know, where it should say what is where.
+pub(crate) fn is_strange(entry: &Entry) -> bool {
+    const PLACES: [&str; 4] = ["skip", "memory", "ssd", "memory_and_ssd"];
+    let is_durable = |tier: &str| ["durable", "shared"].contains(&tier);
+    let is_tier = |tier: &str| tier == "memory" || is_durable(tier);
+    let is_known = match &entry.event {
+        JournalEvent::Decision(decided) => {
+            let place = decided.place.as_str();
+            let is_told = place == "skip" || decided.generation.is_some() || !decided.failure.is_empty();
+            PLACES.contains(&place) && is_told
+        }
+        JournalEvent::Durable { tier, .. } | JournalEvent::NotDurable { tier, .. } => is_durable(tier),
+        JournalEvent::Restart { outcome, tier, .. } => {
+            *outcome != Some(RestartOutcome::Unknown) && tier.as_deref().is_none_or(is_tier)
+        }
+        JournalEvent::Removed { tier, .. } => is_tier(tier),
+        JournalEvent::Opened { .. } | JournalEvent::Asked(_) | JournalEvent::Unread { .. } => true,
+    };
+    !is_known || entry.realtime_ns == 0
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{decision, opened};
     use super::*;
-    use surefoot_model::Decided;
 
-    fn line(event: JournalEvent) -> Entry {
-        Entry { realtime_ns: 1, lost_count: 0, event }
+    fn of(events: &[JournalEvent]) -> Claims {
+        let entries: Vec<Entry> = events
+            .iter()
+            .enumerate()
+            .map(|(at, event)| Entry { realtime_ns: at as u64 + 1, lost_count: 0, event: event.clone() })
+            .collect();
+        claims(entries.iter().enumerate())
     }
 
-    fn saved(number: u64, place: &str) -> Entry {
-        let (generation, place) = (Some(number), place.into());
-        line(JournalEvent::Decision(Box::new(Decided { generation, place, ..Decided::default() })))
+    fn durable(number: u64) -> JournalEvent {
+        let (age_s, took_s, bytes, is_durable) = (1.0, 1.0, 1, Some(true));
+        JournalEvent::Durable { tier: "durable".into(), generation: number, age_s, took_s, bytes, is_durable }
     }
 
-    fn failed(number: u64) -> Entry {
-        let (place, failure) = ("memory".into(), "no room".into());
-        let generation = Some(number);
-        line(JournalEvent::Decision(Box::new(Decided { generation, place, failure, ..Decided::default() })))
+    fn restart(number: u64, tier: &str) -> JournalEvent {
+        let outcome = Some(RestartOutcome::Restored);
+        JournalEvent::Restart { generation: Some(number), report: String::new(), outcome, tier: Some(tier.into()) }
     }
 
-    fn arrived(number: u64, tier: &str) -> Entry {
-        let (tier, generation) = (tier.into(), number);
-        line(JournalEvent::Durable { tier, generation, age_s: 0.0, took_s: 0.0, bytes: 1, is_durable: None })
-    }
-
-    fn restarted(generation: Option<u64>, outcome: RestartOutcome, tier: Option<&str>) -> Entry {
-        let (report, outcome, tier) = (String::new(), Some(outcome), tier.map(str::to_owned));
-        line(JournalEvent::Restart { generation, report, outcome, tier })
-    }
-
-    fn removed(tier: &str) -> Entry {
-        line(JournalEvent::Removed { tier: tier.into(), uid: 0 })
-    }
-
-    fn gone(lines: &[Entry], restored: u64) -> Option<String> {
-        newer_that_is_gone(lines, restored, |_| false)
+    fn numbers(claims: &Claims) -> (Option<u64>, Option<u64>) {
+        (claims.memory.map(|claim| claim.number), claims.durable.get("durable").map(|claim| claim.number))
     }
 
     #[test]
-    fn the_newest_that_was_saved_is_missed_with_the_places_where_it_was() {
-        use RestartOutcome::{Failed, NoCheckpoint, Restored};
-        let said = |number: u64, places: &str, from: u64| {
-            let wanted = "generation NUMBER, which its journal says was saved PLACES, is gone; the job goes on from generation FROM";
-            let wanted = wanted.replace("NUMBER", &number.to_string()).replace("PLACES", places);
-            Some(wanted.replace("FROM", &from.to_string()))
+    fn what_a_restart_read_is_there_and_what_it_passed_over_is_not() {
+        let saved = [opened(false), decision(4), durable(4), decision(5), durable(5), decision(6)];
+        let after = |more: &[JournalEvent]| numbers(&of(&[&saved[..], more].concat()));
+        assert_eq!(after(&[]), (Some(6), Some(5)));
+        assert_eq!(after(&[opened(false), restart(6, "memory")]), (Some(6), Some(5)));
+        assert_eq!(after(&[opened(false), restart(5, "durable")]), (None, Some(5)));
+        // Number 5 on the SSD was damaged, and number 4 of it is read.
+        assert_eq!(after(&[opened(false), restart(4, "durable")]), (None, Some(4)));
+        assert_eq!(after(&[opened(false), restart(6, "memory"), decision(7)]), (Some(7), Some(5)));
+        // Read from another node.
+        let other = JournalEvent::Restart { generation: Some(6), report: String::new(), outcome: None, tier: None };
+        assert_eq!(after(&[opened(false), other]), (None, Some(5)));
+        let nothing = JournalEvent::Restart {
+            generation: None,
+            report: String::new(),
+            outcome: Some(RestartOutcome::NoCheckpoint),
+            tier: None,
         };
-        let skipped = line(JournalEvent::Decision(Box::new(Decided { place: "skip".into(), ..Decided::default() })));
-        let (memory, both, ssd) = ("memory", "memory_and_ssd", "ssd");
-        let cases: [(&[Entry], u64, Option<String>); 14] = [
-            (&[], 3, None),
-            (&[saved(4, memory), saved(5, memory)], 4, said(5, "in memory", 4)),
-            (&[saved(4, memory), saved(5, memory), skipped], 5, None),
-            (&[saved(5, both), failed(6)], 5, None),
-            (&[saved(5, both)], 4, said(5, "in memory", 4)),
-            (&[saved(5, both), arrived(5, "durable")], 4, said(5, "in memory and on the SSD", 4)),
-            (&[saved(5, ssd), arrived(5, "shared")], 3, said(5, "on the SSD and in the shared directory", 3)),
-            (&[saved(5, memory), restarted(Some(4), Restored, None)], 4, None),
-            (&[saved(5, memory), restarted(Some(5), Restored, Some("memory"))], 4, said(5, "in memory", 4)),
-            (&[saved(5, memory), restarted(None, Failed, None)], 4, said(5, "in memory", 4)),
-            (&[saved(900, memory), restarted(None, NoCheckpoint, None), saved(2, memory)], 1, said(2, "in memory", 1)),
-            (&[saved(900, memory), saved(2, memory)], 2, None),
-            (&[saved(5, both), arrived(4, "durable"), removed("memory")], 3, said(4, "on the SSD", 3)),
-            (&[saved(5, both), arrived(5, "durable"), removed("memory"), removed("durable")], 3, None),
-        ];
-        for (lines, restored, wanted) in cases {
-            assert_eq!(gone(lines, restored), wanted, "{lines:?}");
+        assert_eq!(after(&[opened(false), nothing]), (None, None));
+    }
+
+    #[test]
+    fn words_and_numbers_that_are_not_known_are_strange() {
+        let entry = |event: JournalEvent| Entry { realtime_ns: 1, lost_count: 0, event };
+        let decided = |place: &str, generation: Option<u64>| {
+            let decided = super::super::Decided { place: place.into(), generation, ..Default::default() };
+            entry(JournalEvent::Decision(Box::new(decided)))
+        };
+        assert!(
+            [decided("skip", None), decided("ssd", Some(1)), entry(durable(1)), entry(restart(1, "shared"))]
+                .iter()
+                .all(|line| !is_strange(line))
+        );
+        let at_no_time = Entry { realtime_ns: 0, ..entry(durable(1)) };
+        for line in [decided("vault", Some(1)), decided("memory", None), entry(restart(1, "vault")), at_no_time] {
+            assert!(is_strange(&line), "{line:?}");
         }
-        let lines = [saved(5, memory)];
-        assert!(gone(&lines, 0).is_some_and(|said| said.ends_with("the job starts over")));
-        assert_eq!(newer_that_is_gone(&lines, 4, |number| number == 5), None, "what is there is not gone");
     }
 }

@@ -10,12 +10,14 @@
 
 mod answers;
 mod claims;
+mod missed;
 mod read;
 mod record;
 mod tail;
 mod write;
 
-pub(super) use claims::newer_that_is_gone;
+pub(crate) use claims::{Claim, Claims, claims, is_strange};
+pub(super) use missed::newer_that_is_gone;
 pub use read::{Followed, History, read, read_of};
 pub use tail::Skipped;
 pub(super) use write::Journal;

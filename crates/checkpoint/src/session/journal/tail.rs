@@ -4,7 +4,7 @@
 //! differs, or the file is shorter than that, it is another file under the name and is read anew. The file that a full one
 //! was renamed to is recognised and goes on where it was.
 
-use super::{Entry, LIMITS};
+use super::{Entry, JournalEvent, LIMITS};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -27,12 +27,14 @@ struct Followed {
     /// All lines that could be read, also those that are no longer held.
     count: u64,
     skipped: Skipped,
+    /// Whether the last line is one that a kill may have cut.
+    is_cut: bool,
 }
 
 /// Lines of a file that could not be read.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Skipped {
-    /// The beginning of a line of JSON, as a kill or a full disk leaves one at most; or zeros, as a loss of power does.
+    /// The beginning of a line of JSON, or zeros, at the end of a session: as a kill or a loss of power leaves one at most.
     pub cut_count: u64,
     /// Anything else: too long, damaged, of a newer release, or not written by a job.
     pub unknown_count: u64,
@@ -147,6 +149,13 @@ struct Read {
     is_at_end: bool,
 }
 
+/// Whether a line may follow one that was cut: a session begins, a command wrote it, or the session knows that it lost a line.
+fn ends_cut(entry: &Entry) -> bool {
+    let is_beginning = matches!(entry.event, JournalEvent::Opened { .. } | JournalEvent::Removed { .. });
+    is_beginning || entry.lost_count > 0
+}
+
+/// Whether a line is the beginning of one.
 fn is_cut(line: &[u8]) -> bool {
     let zeros = line.iter().rev().take_while(|&&byte| byte == 0).count();
     let begin = &line[..line.len() - zeros];
@@ -190,12 +199,21 @@ impl Followed {
                 return;
             }
             let line = line.ok().filter(|line| line.len() < LIMITS.line_bytes);
-            match line.and_then(parse) {
+            let parsed = line.and_then(parse);
+            // A session goes on behind a line that it could not write whole, and counts it as lost.
+            if std::mem::take(&mut self.is_cut) && !parsed.as_ref().is_some_and(ends_cut) {
+                self.skipped.cut_count -= 1;
+                self.skipped.unknown_count += 1;
+            }
+            match parsed {
                 Some(entry) => {
                     self.count += 1;
                     self.entries.push_back(entry);
                 }
-                None if line.is_some_and(is_cut) => self.skipped.cut_count += 1,
+                None if line.is_some_and(is_cut) => {
+                    self.skipped.cut_count += 1;
+                    self.is_cut = true;
+                }
                 None => self.skipped.unknown_count += 1,
             }
         })?;

@@ -92,11 +92,20 @@ pub(crate) fn note_removal(job_directory: &Path, owner: u32, tiers: &[String]) -
     if directory.owner() != owner {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
     }
-    let file = match surefoot_foreign::hold_in(directory.as_file(), OsStr::new(JOURNAL_NAME)).and_then(Held::regular) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+    let held = |name: &str| surefoot_foreign::hold_in(directory.as_file(), OsStr::new(name)).and_then(Held::regular);
+    let is_absent = |name: &str| held(name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let file = match held(JOURNAL_NAME) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match is_absent(OLDER_NAME) {
+            true => return Ok(()),
+            // It was full, and the next session begins a new one; until then there is none to write to.
+            false => return Err(io::Error::new(io::ErrorKind::NotFound, "there is only its older file")),
+        },
         found => found?.of_user(owner)?.of_one_name()?.open_to_write()?,
     };
     let mut writer = Writer::reopen(&file, LIMITS)?;
+    if tiers.is_empty() {
+        return Err(io::Error::other("which tier was removed is not known"));
+    }
     for tier in tiers {
         let event = JournalEvent::Removed { tier: tier.clone(), uid: crate::tier::effective_user() };
         let entry = Entry { realtime_ns: clock::realtime_ns(), lost_count: 0, event };
