@@ -37,7 +37,7 @@ fn fortran_ranks_of_mpi_with_a_variable_on_one_of_them_are_told() {
     assert!(same.status.success(), "{}", said(&same));
     let other = run("SUREFOOT_CHECKPOINT_MEMORY_SLOTS=5");
     let text = said(&other);
-    assert!(!other.status.success() && text.contains("memory.slots is 2 on rank 0 and 5 on rank 1"), "{text}");
+    assert!(!other.status.success() && text.contains("memory.slots is 2 on rank 0 and is 5 on rank 1"), "{text}");
     let wrong = run("SUREFOOT_CHECKPOINT_MEMORY_SLOTS=500");
     assert!(!wrong.status.success() && said(&wrong).contains("SUREFOOT_CHECKPOINT_MEMORY_SLOTS"), "{}", said(&wrong));
 }

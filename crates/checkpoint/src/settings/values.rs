@@ -5,7 +5,7 @@ use crate::controller::{Policy, Priority, Surefoot, YEAR_S};
 use crate::tier::DurableOptions;
 
 /// What a rank says of a tier or of a setting that it does not have.
-pub(crate) const NOT_SET: &str = "not set";
+pub(crate) const NOT_SET: &str = "-";
 
 /// The policy with all its numbers, as [`to_be_equal`] calls it.
 pub(crate) const WHOLE_POLICY: &str = "the whole policy";

@@ -92,6 +92,14 @@ impl Ranks {
         };
         let tiers: Vec<&str> = TIERS.into_iter().filter(|tier| lacks(tier)).collect();
         names.retain(|name| !tiers.iter().any(|tier| is_of_tier(name, tier)));
+        // So does the default of the slots, which is one more beside a durable tier.
+        let are_defaults = |others: &BTreeMap<String, Vec<u32>>| {
+            others.keys().chain(of_root.get(SLOTS)).all(|value| SLOTS_DEFAULT.contains(&value.as_str()))
+        };
+        let is_default = tiers.iter().any(|tier| *tier != "memory") && by_name.get(SLOTS).is_some_and(are_defaults);
+        names.retain(|name| *name != SLOTS || !is_default);
+        // The cause first.
+        names.sort_by_key(|name| !tiers.contains(&name.as_str()));
         let all_ranks = 0..self.size();
         let said = names.iter().take(NAMED_MAX).filter_map(|name| {
             let others = by_name.get(*name)?;
@@ -117,6 +125,10 @@ impl Ranks {
 /// The settings that say where a tier is.
 const TIERS: [&str; 3] = ["memory", "durable", "shared"];
 
+/// The setting whose default depends on the durable tiers, and its defaults.
+const SLOTS: &str = "memory.slots";
+const SLOTS_DEFAULT: [&str; 2] = ["2", "3"];
+
 /// Whether a setting belongs to a tier, so that a job without that has none.
 fn is_of_tier(name: &str, tier: &str) -> bool {
     match name.split_once('.') {
@@ -127,7 +139,11 @@ fn is_of_tier(name: &str, tier: &str) -> bool {
 }
 
 fn shown(value: &str) -> String {
-    if value.is_empty() { "\"\"".to_owned() } else { super::message::cut(value, SHOWN_BYTES) }
+    match value {
+        "" => "\"\"".to_owned(),
+        NOT_SET => "not set".to_owned(),
+        _ => super::message::cut(value, SHOWN_BYTES),
+    }
 }
 
 /// Names and values, each ended by a byte that no text has.
@@ -203,8 +219,7 @@ mod tests {
     fn a_tier_that_one_rank_lacks_is_the_cause_and_what_belongs_to_it_is_left_out() {
         let told = on_all(groups(2), |ranks| {
             let durable = (ranks.rank() == 1).then(|| std::path::PathBuf::from("/ssd"));
-            let mut config = crate::Config::new("job", "/dev/shm", durable);
-            config.memory.iter_mut().for_each(|memory| memory.slots = 2);
+            let config = crate::Config::new("job", "/dev/shm", durable);
             let own = crate::settings::to_be_equal(&config);
             ranks.agree_on_settings(Ok(own)).unwrap_err().to_string()
         });
