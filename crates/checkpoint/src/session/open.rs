@@ -99,7 +99,7 @@ impl Checkpointer {
 
     /// Finds its place in the job's line of checkpoints, and says what is to be said at the start.
     fn begin(&mut self, unopened: Option<String>) -> Result<(), Error> {
-        let newest = self.tiers.newest_seen();
+        let newest = self.tiers.newest_seen(self.redundancy.ages_left_alone());
         [self.run.number, self.run.epoch] = self.ranks.most_of_each(Run::after(newest))?;
         self.run.unasked = Some(self.run.number).filter(|number| *number > 0);
         if unopened.is_some() {

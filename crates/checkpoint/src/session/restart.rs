@@ -235,7 +235,7 @@ impl Checkpointer {
                     self.journal.notes(gone);
                     return Ok(None);
                 }
-                "a checkpoint was completed here, and no rank finds a part of it any more".to_owned()
+                "a checkpoint was completed here, and no rank finds a part of it that it can read".to_owned()
             }
             (true, _) if !self.was_any_complete()? => {
                 self.expect_nothing_there(&unlooked)?;

@@ -154,15 +154,24 @@ fn what_partners_keep_of_another_release_is_never_written_to() {
         let mut config = in_memory(&tiers, 3);
         config.set(setting, value).unwrap();
         job(2, &config, |mut rank| save_all(&mut rank, 1..=4));
-        let directory = tiers.home.path().join(format!("memory/job/{room}-00001"));
+        let of_job = tiers.home.path().join("memory/job");
+        for others in ["rank-00000".to_owned(), "rank-00001".to_owned(), format!("{room}-00000")] {
+            let others = of_job.join(others);
+            let newest = slot_of(&others, slot_with(&others, "\"number\":4"));
+            newest.iter().for_each(|(path, _)| fs::remove_file(path).unwrap());
+        }
+        let directory = of_job.join(format!("{room}-00001"));
         let slot = slot_with(&directory, "\"number\":4");
         slot_of_version(&directory, slot);
         let before = slot_of(&directory, slot);
         job(2, &config, |mut rank| {
             let notices = rank.job.take_notices().join("\n");
             assert_eq!(notices.contains("version \"99\""), rank.rank == 1, "{room}: {notices}");
-            rank.job.restart().unwrap().unwrap();
-            save_all(&mut rank, 5..9);
+            assert_eq!(rank.job.restart().unwrap().unwrap().generation.number, 3);
+            // The number goes on after the one that it tells, which nothing else does.
+            let saved = rank.job.checkpoint().unwrap();
+            assert_eq!(saved.generation.unwrap().number, 5, "{room}");
+            save_all(&mut rank, 6..9);
         });
         assert_eq!(slot_of(&directory, slot), before, "{room}");
     }

@@ -92,12 +92,12 @@ impl Tiers {
     }
 
     /// The newest run and the highest number of a generation of its own that this rank sees anywhere. What others left on its
-    /// node a restart finds.
-    pub fn newest_seen(&self) -> Age {
+    /// node a restart finds, but for what another release wrote into this rank's slots for them.
+    pub fn newest_seen(&self, kept_for_others: Vec<Age>) -> Age {
         let durable = self.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
         let left_alone = self.memory.iter().flat_map(Memory::left_alone).filter_map(|(_, other)| other.age);
         let in_memory = self.in_memory().map(|(_, manifest)| manifest.age()).chain(left_alone);
-        let ages = in_memory.chain(durable.map(|stored| stored.age()));
+        let ages = in_memory.chain(durable.map(|stored| stored.age())).chain(kept_for_others);
         ages.fold(Age::default(), |seen, age| {
             let number = seen.generation.number.max(age.generation.number);
             Age { epoch: seen.epoch.max(age.epoch), generation: GenerationId { number, nonce: 0 } }
