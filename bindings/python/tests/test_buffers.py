@@ -44,7 +44,7 @@ class Buffers(Tiers):
             restored = job.restart()
             assert restored is not None
             self.assertEqual(restored.generation, saved.generation)
-            self.assertIn("all good", restored.report[0])
+            self.assertIn("pages, intact", restored.report[0])
             self.assertEqual({name: bytes(memoryview(buffer)) for name, buffer in buffers.items()}, before)
 
     def test_what_cannot_be_saved_is_refused_with_its_name_and_a_remedy(self) -> None:

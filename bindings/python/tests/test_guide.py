@@ -62,7 +62,7 @@ class Examples(Tiers):
         killed.wait()
         self.assertTrue(lines[2].startswith("step 30: loss"), lines)
         lines = self.finished(self.example(name, steps))
-        self.assertRegex(lines[0], r"restarted at step [3-9]\d: rank 0: generation \d+ from memory: .* all good")
+        self.assertRegex(lines[0], r"restarted at step [3-9]\d: rank 0: generation \d+ from memory: .* intact")
         self.assertEqual(lines[-1], expected)
 
 
@@ -120,7 +120,7 @@ class Guide(Examples):
         self.forget_everything()
         self.finished(self.example("resized.py", 7))
         lines = self.finished(self.example("resized.py", 12))
-        self.assertRegex(lines[0], "at step 5: rank 0: generation 1 from memory: .* all good")
+        self.assertRegex(lines[0], "at step 5: rank 0: generation 1 from memory: .* intact")
         self.assertEqual(lines[1:], expected)
 
     def test_arrays_alone_and_their_file_come_back(self) -> None:

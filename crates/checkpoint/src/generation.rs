@@ -13,7 +13,7 @@ use crate::image::{Geometry, Protection};
 use crate::{Error, Storage, StoredFile};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use surefoot_heal::framing::Framing;
 
 /// The first bytes of a manifest; the last two digits are the version of the format.
@@ -247,6 +247,57 @@ impl Commit {
             &framed_bytes(file).map_err(|error| format!("cannot read it: {}", surefoot_foreign::said(&error)))?,
         )
     }
+}
+
+/// A manifest or a mark in a version of its format that this release does not know. That is no damage: another release wrote it,
+/// and what it stands for is not overwritten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OtherVersion {
+    pub(crate) path: PathBuf,
+    pub(crate) version: String,
+    /// How new its checkpoint is, where it says that as the versions of today do.
+    pub(crate) age: Option<Age>,
+}
+
+impl OtherVersion {
+    /// The manifest in a file, if it is one of another version.
+    pub(crate) fn of_manifest(storage: &dyn Storage, path: &Path) -> Option<Self> {
+        OtherVersion::among(storage, path, &[MAGIC, MAGIC_LONG])
+    }
+
+    /// The commit in a file, if it is one of another version.
+    pub(crate) fn of_commit(storage: &dyn Storage, path: &Path) -> Option<Self> {
+        OtherVersion::among(storage, path, &[Commit::MAGIC])
+    }
+
+    /// What is in a file, if it begins as one of these does and is of none of their versions.
+    pub(crate) fn among(storage: &dyn Storage, path: &Path, known: &[[u8; 8]]) -> Option<Self> {
+        let bytes = read_framed(storage, path).ok()?;
+        let magic: [u8; 8] = bytes.get(..MAGIC.len())?.try_into().ok()?;
+        if known.contains(&magic) || !known.iter().any(|known| known[..6] == magic[..6]) {
+            return None;
+        }
+        let told: Option<ToldAge> = unframe(magic, &bytes).ok();
+        let age = told.map(|told| Age { epoch: told.epoch, generation: told.generation });
+        Some(OtherVersion { path: path.to_owned(), version: String::from_utf8_lossy(&magic[6..]).into_owned(), age })
+    }
+
+    /// Why it is left alone.
+    pub(crate) fn said(&self) -> String {
+        format!(
+            "{} has version {:?} of the format, which another release of Surefoot wrote",
+            self.path.display(),
+            self.version
+        )
+    }
+}
+
+/// What a manifest or a commit of any version is expected to say.
+#[derive(Deserialize)]
+struct ToldAge {
+    generation: GenerationId,
+    #[serde(default)]
+    epoch: u64,
 }
 
 /// A manifest or what is framed as one, by its letters.

@@ -316,7 +316,7 @@ mod tests {
             serde_json::from_str::<JournalEntry>(&line).unwrap().event.is_failure()
         };
         // What older releases wrote.
-        assert!(!failed(r#""generation": 3, "report": "rank 0: all good""#));
+        assert!(!failed(r#""generation": 3, "report": "rank 0: 4 pages, intact""#));
         assert!(!failed(r#""generation": null, "report": "there was no checkpoint""#));
         assert!(failed(r#""generation": null, "report": "checkpoint 3 is damaged""#));
         // The outcome decides, whatever the report says.

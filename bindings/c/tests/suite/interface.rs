@@ -222,7 +222,7 @@ fn memory_and_files_come_back_and_everything_has_its_words() {
             (saved.generation, "content")
         );
         assert!(state == expected && restored.taken_realtime_ns > 1_600_000_000_000_000_000);
-        assert!(text(surefoot_checkpoint_report(job)).contains("all good"));
+        assert!(text(surefoot_checkpoint_report(job)).contains("pages, intact"));
         assert_eq!(surefoot_checkpoint_scrub(job), OK);
         assert_eq!(text(surefoot_checkpoint_report(job)).lines().count(), 2);
         assert_eq!((surefoot_checkpoint_save(job, null_mut()), surefoot_checkpoint_restart(job, null_mut())), (OK, OK));

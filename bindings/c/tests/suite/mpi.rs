@@ -79,7 +79,7 @@ fn two_and_four_ranks_go_on_where_they_were() {
         text_of(mpirun(ranks, &tiers, &program).arg("30").args(&settings));
         let text = text_of(mpirun(ranks, &tiers, &program).arg("50").args(&settings));
         for rank in 0..ranks {
-            assert!(line(&text, &format!("rank {rank}: generation 3 from memory")).ends_with("all good"), "{text}");
+            assert!(line(&text, &format!("rank {rank}: generation 3 from memory")).ends_with("pages, intact"), "{text}");
         }
         let whole = text_of(mpirun(ranks, &tiers, &program).arg("50").args(Tiers::new().settings(&[])));
         assert_eq!(line(&text, "after 50 steps"), line(&whole, "after 50 steps"));
@@ -170,7 +170,7 @@ fn a_killed_rank_whose_memory_is_gone_is_rebuilt_from_parity() {
     let text = text_of(mpirun(4, &tiers, &program).arg("200").args(&settings));
     let said = text.lines().filter(|line| line.starts_with("at step ")).collect::<Vec<_>>();
     let of = |rank: u32| said.iter().find(|line| line.contains(&format!(": rank {rank}: "))).unwrap();
-    assert!(of(0).contains("rebuilt from parity") && of(0).contains("all good"), "{text}");
+    assert!(of(0).contains("rebuilt from parity") && of(0).contains("pages, intact"), "{text}");
     assert!((1..4).all(|rank| of(rank).contains("from memory")), "{text}");
     assert_eq!(line(&text, "after 200 steps"), line(&whole, "after 200 steps"));
 }

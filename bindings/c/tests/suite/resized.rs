@@ -34,7 +34,7 @@ fn a_checkpoint_is_opened_listed_and_read() {
         assert_eq!(surefoot_checkpoint_save(job, null_mut()), OK);
         assert_eq!(surefoot_checkpoint_open_resized(job, &mut opened), OK, "{}", error());
         assert_eq!((opened.generation, opened.ranks, opened.entry_count), (1, 1, 1));
-        assert!(text(surefoot_checkpoint_report(job)).contains("all good"));
+        assert!(text(surefoot_checkpoint_report(job)).contains("pages, intact"));
         assert_eq!(surefoot_checkpoint_resized_entry(job, 0, &mut entry), OK);
         assert_eq!((entry.rank, text(entry.name), entry.bytes), (0, "state".to_owned(), 100_000));
         assert_eq!(surefoot_checkpoint_resized_entry(job, 1, &mut entry), ARGUMENT);

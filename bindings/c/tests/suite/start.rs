@@ -89,7 +89,7 @@ fn the_page_leads_from_an_installed_library_to_a_restarted_mpi_program() {
     let again = log(&tiers, "again.log");
     for rank in 0..2 {
         let restarted = line(&again, &format!("rank {rank}: generation ")).to_owned();
-        assert!(restarted.contains("from memory") && restarted.ends_with("all good"), "{again}");
+        assert!(restarted.contains("from memory") && restarted.ends_with("pages, intact"), "{again}");
         assert!(text.contains(&restarted), "the page shows it: {text}");
     }
     // Nobody disturbs this one.
@@ -127,7 +127,7 @@ fn the_page_leads_from_a_wheel_to_a_restarted_training() {
     assert!(is_good, "{text}");
     let again = log(&tiers, "again.log");
     let restarted = again.lines().next().unwrap();
-    assert!(restarted.starts_with("restarted at step ") && restarted.ends_with("all good"), "{again}");
+    assert!(restarted.starts_with("restarted at step ") && restarted.ends_with("pages, intact"), "{again}");
     assert!(text.contains(restarted), "the page shows it: {text}");
     let script = format!(
         "cd {}; . venv/bin/activate; python3 training_torch.py 3000 policy=memory",

@@ -1,8 +1,9 @@
 //! Reads copies whole and says whether they are good; repairs those that can be, in place.
 
 use super::Progress;
+use super::files::read_manifest;
 use super::survey::{Copy, Tier};
-use crate::generation::Manifest;
+use crate::generation::{Manifest, OtherVersion};
 use crate::image::{COLUMNS_DATA, Geometry, Healer, Tally};
 use crate::storage::{Directory, beneath};
 use crate::{Disk, Error, Storage, StoredFile};
@@ -71,7 +72,7 @@ impl Verdict {
 /// Reads a copy whole.
 pub fn verify(copy: &Copy, progress: Progress<'_>) -> Verdict {
     match held(copy) {
-        Ok((_directory, held)) => read(&held, false, progress),
+        Ok((directory, held)) => read(&held, &directory, false, progress),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Verdict::of(State::Changed, "it was removed since it was listed")
         }
@@ -82,7 +83,7 @@ pub fn verify(copy: &Copy, progress: Progress<'_>) -> Verdict {
 /// Reads a copy whole and repairs in place what is bad, in the directory that is locked, whichever has its name by now.
 pub fn scrub(copy: &Copy, locks: &Locks, progress: Progress<'_>) -> Verdict {
     match locks.of(copy) {
-        Some(directory) => read(&below(copy, directory), true, progress),
+        Some(directory) => read(&below(copy, directory), directory, true, progress),
         None => Verdict::of(State::Changed, "its directory is not locked"),
     }
 }
@@ -197,7 +198,7 @@ pub(super) fn open_image(copy: &Copy, mends: bool) -> io::Result<File> {
     found.open_to_write()
 }
 
-fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
+fn read(copy: &Copy, directory: &Directory, mends: bool, progress: Progress<'_>) -> Verdict {
     let manifest = match &copy.manifest {
         Ok(manifest) => manifest,
         // The manifest of a durable copy gets its name when the image is on the disk, and the mark comes after all of them.
@@ -214,7 +215,8 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
                 }
             };
         }
-        Err(_) if copy.manifests.iter().any(|path| Manifest::read(&Disk, path).is_ok_and(|now| is_of(copy, &now))) => {
+        // Read as it was when it was listed: what was refused then and is refused now has not changed.
+        Err(_) if copy.manifests.iter().any(|path| is_readable_now(copy, directory, path)) => {
             return Verdict::of(State::Changed, "a running job has written it since it was listed");
         }
         Err(why) => return Verdict::of(State::Lost, format!("its manifest: {why}")),
@@ -237,9 +239,13 @@ fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
     verdict
 }
 
-/// Whether a manifest is one that belongs there.
-fn is_of(copy: &Copy, manifest: &Manifest) -> bool {
-    manifest.rank == copy.rank && copy.generation.is_none_or(|generation| generation == manifest.generation)
+/// Whether there is a manifest now that belongs there.
+fn is_readable_now(copy: &Copy, directory: &Directory, manifest: &Path) -> bool {
+    let name = manifest.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let found = read_manifest(directory, name, copy.owner).0;
+    found.is_ok_and(|manifest| {
+        manifest.rank == copy.rank && copy.generation.is_none_or(|generation| generation == manifest.generation)
+    })
 }
 
 /// Whether a copy was never written to its end, and nobody was told that it was.
@@ -302,10 +308,17 @@ fn read_image(copy: &Copy, manifest: &Manifest, mends: bool, progress: Progress<
     Ok(Verdict { state, tally, rows_lost, why })
 }
 
+/// Whether a manifest is of a version that this release does not know, and not the one that it should be with bad letters.
+fn is_of_another_release(path: &Path, manifest: &Manifest) -> bool {
+    let is_it = |other: OtherVersion| other.age.is_none_or(|age| age != manifest.age());
+    OtherVersion::of_manifest(&Disk, path).is_some_and(is_it)
+}
+
 /// A slot has its manifest twice; a scrub writes the bad one anew from the other.
 fn mend_manifests(copy: &Copy, manifest: &Manifest, mends: bool, verdict: &mut Verdict) {
     let is_good = |path: &&PathBuf| Manifest::read(&Disk, path).is_ok_and(|found| found == *manifest);
     let Some(bad) = copy.manifests.iter().find(|path| !is_good(path)) else { return };
+    let mends = mends && !is_of_another_release(bad, manifest);
     let also = "one of the two copies of its manifest is bad";
     verdict.why = if verdict.why.is_empty() { also.into() } else { format!("{}; {also}", verdict.why) };
     if !mends {

@@ -175,8 +175,13 @@ impl Checkpointer {
         for directory in &directories {
             let mark = directory.join(COMPLETED);
             if mark.symlink_metadata().is_ok() && Completed::read(&Disk, directory, &self.config.job).is_none() {
-                self.journal
-                    .note(format!("{} cannot be read: it counts as no mark of a completed job", mark.display()));
+                let why = match Completed::other_version(&Disk, directory) {
+                    Some(other) => other.said(),
+                    None => format!("{} cannot be read", mark.display()),
+                };
+                self.journal.note(format!(
+                    "{why}: whether this job was completed is not known, and it goes on from its newest checkpoint"
+                ));
             }
         }
         let marks = directories.iter().filter_map(|directory| Completed::read(&Disk, directory, &self.config.job));

@@ -357,8 +357,8 @@ impl Checkpointer {
         self.journal.note(format!(
             "generation {number} of an earlier run is there, and this run saves without having asked for it: newer checkpoints \
              take the place of that run's. Call restart before the first save to go on from it; to start the job over, call \
-             complete or discard at the end of a run, or run `surefoot checkpoint remove {}`",
-            self.config.job
+             complete or discard at the end of a run, or run `{}`",
+            self.tiers.removal()
         ));
     }
 

@@ -99,7 +99,7 @@ impl Checkpointer {
 
     /// Finds its place in the job's line of checkpoints, and says what is to be said at the start.
     fn begin(&mut self, unopened: Option<String>) -> Result<(), Error> {
-        let newest = self.tiers.newest_seen();
+        let newest = self.tiers.newest_seen(self.redundancy.ages_left_alone());
         [self.run.number, self.run.epoch] = self.ranks.most_of_each(Run::after(newest))?;
         self.run.unasked = Some(self.run.number).filter(|number| *number > 0);
         if unopened.is_some() {
@@ -116,6 +116,8 @@ impl Checkpointer {
         }
         self.journal.notes(open_to_others(&self.config));
         self.journal.notes(facts::health_doubt(&self.config.health_file));
+        self.journal.notes(self.tiers.left_alone(|kind| self.nodes.is_first_at(kind)));
+        self.journal.notes(self.redundancy.left_alone());
         let policy = self.config.policy.word();
         self.journal.notes(unopened.map(|unopened| {
             format!(

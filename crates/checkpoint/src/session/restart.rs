@@ -5,6 +5,7 @@ use crate::image::{Healer, Tally};
 use crate::session::Checkpointer;
 use crate::session::bytes::{Bytes, Held};
 use crate::session::files::Incoming;
+use crate::session::journal;
 use crate::session::outcomes::Restored;
 use crate::session::ranks::{Call, told_on_all};
 use crate::session::reach::{Breadth, Inventory, Proved, Wanted, Wish, fetch};
@@ -17,6 +18,9 @@ use std::time::Instant;
 
 /// The most ranks that are asked to prove one part: it lies on one node, or on two where a partner has it, too.
 const PROVERS_MAX: usize = 2;
+
+/// Lines of the journal, the newest, that are asked which checkpoints were saved.
+const CLAIMS_MAX: usize = 1_000;
 
 /// What a rank says of a generation of which it finds nothing where it runs.
 const NOTHING_OF_IT: &str = "it has nothing of it";
@@ -204,6 +208,10 @@ impl Checkpointer {
                     }
                     let doubts = inventory.doubts(&self.tiers, self.run.completed, &whereabouts, key);
                     report = doubts.into_iter().fold(report, |report, doubt| format!("{report}; {doubt}"));
+                    if let Some(gone) = self.newer_that_is_gone(inventory, key.generation.number) {
+                        report = format!("{report}; {gone}");
+                        self.journal.note(gone);
+                    }
                     report = self.with_weakness(report);
                     self.come_back_to(key.generation);
                     let read_from = self.run.read_from;
@@ -222,9 +230,12 @@ impl Checkpointer {
                 expect_nothing_unlooked(&unlooked)?;
                 self.tiers.expect_nothing_unreadable(&self.ranks)?;
                 if !self.was_any_complete()? {
-                    return self.expect_nothing_elsewhere().map(|()| None);
+                    self.expect_nothing_elsewhere()?;
+                    let gone = self.newer_that_is_gone(inventory, 0);
+                    self.journal.notes(gone);
+                    return Ok(None);
                 }
-                "a checkpoint was completed here, and no rank finds a part of it any more".to_owned()
+                "a checkpoint was completed here, and no rank finds a part of it that it can read".to_owned()
             }
             (true, _) if !self.was_any_complete()? => {
                 self.expect_nothing_there(&unlooked)?;
@@ -247,6 +258,20 @@ impl Checkpointer {
             why = format!("{why}; {unlooked}");
         }
         Err(self.tiers.nothing_intact(&why))
+    }
+
+    /// On rank 0, that a checkpoint of which the job's journal tells is gone, where it is newer than the one that comes back; 0 for
+    /// none.
+    fn newer_that_is_gone(&self, inventory: &Inventory, restored: u64) -> Option<String> {
+        let directory = self.journal.directory()?;
+        let lines = match journal::read(directory, CLAIMS_MAX) {
+            Ok(history) => history?.entries,
+            Err(error) => return Some(format!("{error}: whether a newer checkpoint is gone is not known")),
+        };
+        let is_there = |number: u64| {
+            inventory.seen().iter().any(|key| key.generation.number == number) || self.tiers.has_number(number)
+        };
+        journal::newer_that_is_gone(&lines, restored, is_there)
     }
 
     /// Refuses to begin anew beside what cannot be looked at or read, or may be elsewhere.

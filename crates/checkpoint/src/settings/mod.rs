@@ -29,7 +29,7 @@ mod variables;
 pub(crate) use nearest::instead_of;
 pub(crate) use published::publish;
 pub use published::{PUBLISHED_NAME, read_published};
-pub(crate) use values::{OF_POLICY, WHOLE_POLICY, to_be_equal};
+pub(crate) use values::{NOT_SET, OF_POLICY, WHOLE_POLICY, to_be_equal};
 pub use variables::{FILE_VARIABLE, PREFIX, variable_of};
 
 use crate::Error;

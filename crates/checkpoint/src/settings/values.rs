@@ -4,6 +4,9 @@ use crate::config::{AfterCompletion, Config, SETTINGS};
 use crate::controller::{Policy, Priority, Surefoot, YEAR_S};
 use crate::tier::DurableOptions;
 
+/// What a rank says of a tier or of a setting that it does not have.
+pub(crate) const NOT_SET: &str = "-";
+
 /// The policy with all its numbers, as [`to_be_equal`] calls it.
 pub(crate) const WHOLE_POLICY: &str = "the whole policy";
 
@@ -33,9 +36,10 @@ pub(crate) fn to_be_equal(config: &Config) -> Vec<(&'static str, String)> {
     let mut all = vec![("job", config.job.clone())];
     let settings = SETTINGS.iter().map(|(name, _)| *name).filter(|name| !OF_A_HOST.contains(name));
     all.extend(settings.map(|name| {
-        let value = of(config, name).unwrap_or_else(|| "not set".to_owned());
+        let value = of(config, name).unwrap_or_else(|| NOT_SET.to_owned());
         let value = match (name, value.as_str()) {
-            ("memory" | "durable", path) if path != "none" => "a directory".to_owned(),
+            ("memory" | "durable" | "shared", "none") => NOT_SET.to_owned(),
+            ("memory" | "durable", _) => "set".to_owned(),
             _ => value,
         };
         (name, value)

@@ -1,6 +1,6 @@
 //! The mark that a job has come to its end: what is not newer is a result, and no place to go on from.
 
-use crate::generation::{Age, GenerationId, NAME_BYTES_MAX, frame, unframe};
+use crate::generation::{Age, GenerationId, NAME_BYTES_MAX, OtherVersion, frame, unframe};
 use crate::{Error, Storage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -56,6 +56,11 @@ impl Completed {
     pub(crate) fn read(storage: &dyn Storage, directory: &Path, job: &str) -> Option<Self> {
         let file = storage.open_file(&directory.join(COMPLETED), false).ok()?;
         Completed::from_file(&*file).filter(|found| found.job == job)
+    }
+
+    /// The mark in a job's directory, if it is of a version that this release does not know.
+    pub(crate) fn other_version(storage: &dyn Storage, directory: &Path) -> Option<OtherVersion> {
+        OtherVersion::among(storage, &directory.join(COMPLETED), &[MAGIC])
     }
 
     /// The mark in an open file.

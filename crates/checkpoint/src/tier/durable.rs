@@ -15,7 +15,7 @@ use writer::Fill;
 pub use writer::Pace;
 
 use super::{create_directories, directory_name, generation_of, lock_patiently};
-use crate::generation::{Age, Commit, GenerationId, Manifest, check_name};
+use crate::generation::{Age, Commit, GenerationId, Manifest, OtherVersion, check_name};
 use crate::image::{Geometry, Protection, Source};
 use crate::storage::Directory;
 use crate::{Error, Storage, StoredFile};
@@ -65,6 +65,9 @@ pub struct Durable {
     _held: Option<Arc<Directory>>,
 }
 
+/// The most checkpoints of other releases that are named.
+const LEFT_ALONE_NAMED_MAX: usize = 8;
+
 /// Why a tier was not opened. Nothing is written to it then.
 struct Fault {
     action: &'static str,
@@ -90,6 +93,8 @@ pub struct Stored {
     pub committed_ranks: Option<u32>,
     /// The run that took it, when it is marked as complete; else 0.
     pub epoch: u64,
+    /// Whether its mark is of a version that this release does not know: it may be complete.
+    pub is_of_other_version: bool,
 }
 
 impl Stored {
@@ -208,10 +213,14 @@ impl Durable {
                 // What is behind a link is not ours to remove, nor to count on.
                 Err(_) => continue,
             }
-            let commit = Commit::read(&*self.storage, &self.path(generation, "commit"));
+            let path = self.path(generation, "commit");
+            let commit = Commit::read(&*self.storage, &path);
+            let other = commit.as_ref().err().and_then(|_| OtherVersion::of_commit(&*self.storage, &path));
             let committed = commit.ok().filter(|commit| commit.generation == generation);
-            let epoch = committed.map_or(0, |commit| commit.epoch);
-            generations.push(Stored { generation, committed_ranks: committed.map(|commit| commit.ranks), epoch });
+            let told_epoch = other.as_ref().and_then(|other| other.age).map_or(0, |age| age.epoch);
+            let epoch = committed.map_or(told_epoch, |commit| commit.epoch);
+            let committed_ranks = committed.map(|commit| commit.ranks);
+            generations.push(Stored { generation, committed_ranks, epoch, is_of_other_version: other.is_some() });
         }
         generations.sort_by_key(|stored| std::cmp::Reverse(stored.age()));
         Ok(generations)
@@ -225,6 +234,46 @@ impl Durable {
             let error = self.storage.expect_own_directory(&directory).err()?;
             (error.kind() != io::ErrorKind::NotFound).then(|| Error::storage("look into", &directory)(error))
         })
+    }
+
+    /// What says that another release wrote a generation: its mark, or the manifests of its parts where none of them can be read.
+    pub(crate) fn other_version(&self, generation: GenerationId) -> Option<OtherVersion> {
+        let of_mark = OtherVersion::of_commit(&*self.storage, &self.path(generation, "commit"));
+        of_mark.or_else(|| {
+            let ranks = self.ranks(generation).unwrap_or_default();
+            let path = |rank: u32| self.path(generation, &format!("rank-{rank:05}.manifest"));
+            // All parts are of one release: one that can be read, or is of another version, tells it of all.
+            ranks.into_iter().map(path).find_map(|path| match Manifest::read(&*self.storage, &path) {
+                Ok(_) => Some(None),
+                Err(_) => OtherVersion::of_manifest(&*self.storage, &path).map(Some),
+            })?
+        })
+    }
+
+    /// The checkpoints that another release wrote and that are left alone, in words, each with what can be done.
+    pub(crate) fn left_alone_said(&self) -> Vec<String> {
+        let said = |stored: &Stored| {
+            let other = self.other_version(stored.generation)?;
+            Some(format!(
+                "{}; generation {} is left alone: run that release to go on from it, or remove {}",
+                other.said(),
+                stored.generation.number,
+                self.directory.join(directory_name(stored.generation)).display()
+            ))
+        };
+        self.generations().unwrap_or_default().iter().filter_map(said).take(LEFT_ALONE_NAMED_MAX).collect()
+    }
+
+    /// Refuses to write over a part that another release wrote.
+    fn expect_no_other_version(&self, generation: GenerationId, rank: u32) -> Result<(), Error> {
+        let path = self.path(generation, &format!("rank-{rank:05}.manifest"));
+        match OtherVersion::of_manifest(&*self.storage, &path) {
+            None => Ok(()),
+            Some(other) => {
+                let why = format!("it has version {:?} of the format, and is not overwritten", other.version);
+                Err(Error::Damaged { path, why })
+            }
+        }
     }
 
     /// Whether a generation is marked as complete here.
@@ -410,6 +459,7 @@ impl Durable {
     /// The directory and the new image file of a generation, with its path.
     fn begin(&self, manifest: &Manifest) -> Result<(PathBuf, Box<dyn StoredFile>, PathBuf), Error> {
         self.expect_opened()?;
+        self.expect_no_other_version(manifest.generation, manifest.rank)?;
         let name = directory_name(manifest.generation);
         let directory = create_directories(&*self.storage, &self.directory, Path::new(&name))?;
         let path = self.path(manifest.generation, &format!("rank-{:05}.image", manifest.rank));
@@ -493,13 +543,15 @@ impl Durable {
             // Which run began it is not known here.
             None => stored.generation < oldest_kept.generation,
         };
-        let surplus = generations.iter().rev().filter(is_older).copied().collect();
+        // What another release wrote is that release's to remove.
+        let is_of_ours = |stored: &&Stored| self.other_version(stored.generation).is_none();
+        let surplus = generations.iter().rev().filter(is_older).filter(is_of_ours).copied().collect();
         Ok((committed, surplus))
     }
 
     /// Removes what one rank wrote of a generation, as far as it can be removed; the mark first, for it is not complete then.
     pub fn abandon(&self, generation: GenerationId, rank: u32) {
-        if self.fault.is_some() {
+        if self.fault.is_some() || self.expect_no_other_version(generation, rank).is_err() {
             return;
         }
         self.unmark(generation);

@@ -7,7 +7,7 @@ mod tests;
 use super::ahead::{Ahead, Making, Unused};
 use super::mapping::Mapping;
 use super::{StoredPart, create_directories, lock_patiently};
-use crate::generation::{GenerationId, Manifest};
+use crate::generation::{GenerationId, Manifest, OtherVersion};
 use crate::image::{Geometry, Healer, Source, fill_together};
 use crate::{Disk, Error, Storage};
 use std::io;
@@ -61,6 +61,8 @@ struct Slot {
     /// What the kernel had given up of the machine's memory when the mapping was last found to be whole.
     lost_bytes: Option<u64>,
     manifest: Option<Manifest>,
+    /// Why nothing is written to it, where no manifest of it can be read and one is of another version.
+    other_version: Option<OtherVersion>,
 }
 
 /// The memory tier of one rank.
@@ -122,12 +124,14 @@ impl Memory {
         let lock = lock_patiently(&Disk, &lock_path).map_err(Error::storage("take", &lock_path))?;
         let mut memory = Memory { _lock: Some(lock), ..Memory::without_slots(directory) };
         // Slots of a run with more of them are looked at, too: the newest checkpoint may be there.
-        let found = (slots..SLOTS_MAX).rev().find(|&number| memory.path(SlotId(number), "manifest").exists());
+        let is_taken = |number: &usize| MANIFESTS.iter().any(|kind| memory.path(SlotId(*number), kind).exists());
+        let found = (slots..SLOTS_MAX).rev().find(is_taken);
         let count = found.map_or(slots, |last| last + 1);
         for number in 0..count {
             let manifest = memory.read_manifest(SlotId(number));
+            let other_version = manifest.as_ref().err().and_then(|_| memory.other_version(SlotId(number)));
             memory.unreadable.extend(manifest.as_ref().err().cloned());
-            let slot = Slot { mapping: None, lost_bytes: None, manifest: manifest.ok().flatten() };
+            let slot = Slot { mapping: None, lost_bytes: None, manifest: manifest.ok().flatten(), other_version };
             memory.slots.push(slot);
         }
         Ok(memory)
@@ -216,9 +220,10 @@ impl Memory {
         }
         let number = |slot: &usize| self.slots[*slot].manifest.as_ref().map(|manifest| manifest.generation.number);
         let newest = (0..self.slots.len()).filter(|slot| number(slot).is_some()).max_by_key(number);
-        let read: Vec<usize> = (0..self.slots.len()).filter(|slot| !self.is_free(SlotId(*slot))).collect();
+        let left_alone = self.left_alone().count();
+        let read: Vec<usize> = (0..self.slots.len()).filter(|slot| !self.is_idle(SlotId(*slot))).collect();
         let is_kept = newest.is_some_and(|newest| !read.contains(&newest));
-        if read.len() + usize::from(is_kept) < self.slots.len() {
+        if left_alone + read.len() + usize::from(is_kept) < self.slots.len() {
             return None;
         }
         let of_generation = |slot: &usize| match number(slot) {
@@ -228,11 +233,15 @@ impl Memory {
         let mut held: Vec<String> =
             read.iter().map(|slot| format!("{} is still being copied elsewhere", of_generation(slot))).collect();
         held.extend(newest.filter(|_| is_kept).map(|slot| format!("{} holds the newest", of_generation(&slot))));
-        let more = match self.slots.len() {
-            SLOTS_MAX => String::new(),
-            count => format!(", or set memory.slots to {} at the next start", count + 1),
-        };
-        Some(format!("{}. Save again when the copies are written{more}", held.join(", ")))
+        held.extend(self.left_alone().map(|(_, other)| format!("{} and is left alone", other.said())));
+        let ways = [
+            (!read.is_empty()).then(|| "save again when the copies are written".to_owned()),
+            self.left_alone().next().map(|(slot, _)| format!("remove {}", self.path(slot, "*").display())),
+            (self.slots.len() < SLOTS_MAX)
+                .then(|| format!("set memory.slots to {} at the next start", self.slots.len() + 1)),
+        ];
+        let ways = ways.into_iter().flatten().collect::<Vec<_>>().join(", or ");
+        Some(format!("{}. What helps: {ways}", held.join(", ")))
     }
 
     fn no_slot(&self) -> Error {
@@ -247,7 +256,7 @@ impl Memory {
     pub fn prepare(&mut self, geometry: &Geometry) -> Result<(), Error> {
         (0..self.slots.len())
             .map(SlotId)
-            .filter(|&slot| self.is_free(slot))
+            .filter(|&slot| self.is_usable(slot))
             .collect::<Vec<_>>()
             .into_iter()
             .try_for_each(|slot| match self.slots[slot.0].manifest {
@@ -442,15 +451,44 @@ impl Memory {
         why.map_or(Ok(None), Err)
     }
 
-    fn is_free(&self, slot: SlotId) -> bool {
+    /// What no manifest of a slot tells in a version that this release knows, and one tells in another.
+    fn other_version(&self, slot: SlotId) -> Option<OtherVersion> {
+        MANIFESTS.iter().find_map(|kind| OtherVersion::of_manifest(&Disk, &self.path(slot, kind)))
+    }
+
+    /// Slots that are not written to because another release wrote what is in them.
+    pub(crate) fn left_alone(&self) -> impl Iterator<Item = (SlotId, &OtherVersion)> {
+        self.slots.iter().enumerate().filter_map(|(number, slot)| Some((SlotId(number), slot.other_version.as_ref()?)))
+    }
+
+    /// The same in words, each with what can be done.
+    pub(crate) fn left_alone_said(&self) -> Vec<String> {
+        let said = |(slot, other): (SlotId, &OtherVersion)| {
+            format!(
+                "{}; this checkpoint is left alone and its slot is not used: run that release to go on from it, or remove {}",
+                other.said(),
+                self.path(slot, "*").display()
+            )
+        };
+        self.left_alone().map(said).collect()
+    }
+
+    /// Whether nobody reads it.
+    fn is_idle(&self, slot: SlotId) -> bool {
         self.slots[slot.0].mapping.as_ref().is_none_or(|mapping| Arc::strong_count(mapping) == 1)
     }
 
-    /// The slot to write to next: an empty one, or the oldest, but never the newest checkpoint and none that is read.
+    /// Whether it may be written to.
+    fn is_usable(&self, slot: SlotId) -> bool {
+        self.is_idle(slot) && self.slots[slot.0].other_version.is_none()
+    }
+
+    /// The slot to write to next: an empty one, or the oldest, but never the newest checkpoint, none that is read and none of
+    /// another release.
     fn next_slot(&self, image_bytes: u64, available_bytes: u64, slot_bytes: &[u64]) -> Option<SlotId> {
         let number = |slot: &SlotId| self.slots[slot.0].manifest.as_ref().map(|manifest| manifest.generation.number);
         let newest = (0..self.slots.len()).map(SlotId).filter(|slot| number(slot).is_some()).max_by_key(number);
-        let candidates = (0..self.slots.len()).map(SlotId).filter(|&slot| self.is_free(slot) && Some(slot) != newest);
+        let candidates = (0..self.slots.len()).map(SlotId).filter(|&slot| self.is_usable(slot) && Some(slot) != newest);
         let age = |slot: &SlotId| number(slot).map_or(0, |number| number.saturating_add(1));
         // Where there is no room for one more slot, the oldest of those that there are is used again.
         let has_room = |slot: &SlotId| image_bytes.saturating_sub(slot_bytes[slot.0]) <= available_bytes;

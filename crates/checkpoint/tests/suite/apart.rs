@@ -318,7 +318,7 @@ fn any_setting_that_differs_on_one_rank_is_named_on_all_of_them_or_hurts_nobody(
                     Err(Error::Option { option: "settings", why }) => {
                         let is_told = [format!("{name} is "), format!("on rank {odd}")];
                         assert!(!may_differ && is_told.iter().all(|text| why.contains(text)), "{what}: {why}");
-                        let shown = if value == "none" || value.starts_with('/') { "none" } else { value };
+                        let shown = if value == "none" { "not set" } else { value };
                         assert!(why.contains(shown), "{what}: {why}");
                     }
                     Err(error) => panic!("{what}: {error}"),
@@ -342,10 +342,13 @@ fn another_job_or_another_number_of_a_policy_or_another_shared_directory_is_name
     };
     let surefoot = Surefoot { granted_share: 0.5, staleness_max_s: 0.0, ..Surefoot::default() };
     let others = [
-        (Config { job: "other".into(), ..config.clone() }, "job is job on ranks 0, 2 and other on rank 1".to_owned()),
+        (
+            Config { job: "other".into(), ..config.clone() },
+            "job is job on ranks 0, 2 and is other on rank 1".to_owned(),
+        ),
         (Config { policy: Policy::Surefoot(surefoot), ..config.clone() }, "granted_share: 0.5".to_owned()),
-        (shared_at(&elsewhere), format!("and {} on rank 1", elsewhere.display())),
-        (Config { policy: Policy::Fixed(Fixed::Never), ..config.clone() }, "and never on rank 1".to_owned()),
+        (shared_at(&elsewhere), format!("and is {} on rank 1", elsewhere.display())),
+        (Config { policy: Policy::Fixed(Fixed::Never), ..config.clone() }, "and is never on rank 1".to_owned()),
     ];
     for (other, wanted) in others {
         let said = ranks(3, 5, |group| {

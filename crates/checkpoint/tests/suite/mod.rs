@@ -24,3 +24,4 @@ mod tiers;
 #[allow(dead_code, reason = "the tests of sidecars use more of it")]
 #[path = "../../../heal/tests/suite/traced.rs"]
 mod traced;
+mod versions;

@@ -76,7 +76,7 @@ fn inside_lost_pages_are_repaired_and_their_slot_is_used_again() {
         (4..=9).for_each(|step| _ = rank.save(step));
     });
     let back = restarted(2, &config, 9);
-    assert!(back.iter().all(|back| back.0 == Some(9) && report(back).contains("all good")), "{back:?}");
+    assert!(back.iter().all(|back| back.0 == Some(9) && report(back).contains("pages, intact")), "{back:?}");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn inside_a_scrub_gives_lost_pages_new_memory() {
         let lines = rank.job.scrub();
         assert!(lines[0].contains("3 bad (2 of them refused by the kernel), 3 repaired"), "{lines:?}");
         let lines = rank.job.scrub();
-        assert!(lines[0].contains("all good"), "{lines:?}");
+        assert!(lines[0].contains("pages, intact"), "{lines:?}");
         (2..=5).for_each(|step| _ = rank.save(step));
     });
 }

@@ -177,7 +177,7 @@ fn all_ranks_come_back_to_the_newest_step() {
         for (step, restored) in restarted(3, &config, 5) {
             let restored = restored.unwrap().unwrap();
             assert_eq!((step, restored.generation.number), (Some(5), 5));
-            assert!(restored.report.contains("all good"), "{}", restored.report);
+            assert!(restored.report.contains("pages, intact"), "{}", restored.report);
         }
     }
 }
@@ -550,7 +550,7 @@ fn scrubbing_heals_what_is_there() {
         let lines = rank.job.scrub();
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines.iter().all(|line| line.contains("1 bad") && line.contains("1 repaired")), "{lines:?}");
-        assert!(rank.job.scrub().iter().all(|line| line.contains("all good")));
+        assert!(rank.job.scrub().iter().all(|line| line.contains("pages, intact")));
     });
 }
 

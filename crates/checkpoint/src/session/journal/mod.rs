@@ -10,12 +10,14 @@
 
 mod answers;
 mod claims;
+mod missed;
 mod read;
 mod record;
 mod tail;
 mod write;
 
 pub(crate) use claims::{Claim, Claims, claims, is_strange};
+pub(super) use missed::newer_that_is_gone;
 pub use read::{Followed, History, read, read_of};
 pub use tail::Skipped;
 pub(super) use write::Journal;
@@ -106,7 +108,12 @@ mod tests {
                 is_durable: Some(true),
             },
             JournalEvent::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
-            JournalEvent::Restart { generation: Some(1), report: "rank 0: all good".into(), outcome: None, tier: None },
+            JournalEvent::Restart {
+                generation: Some(1),
+                report: "rank 0: 4 pages, intact".into(),
+                outcome: None,
+                tier: None,
+            },
             JournalEvent::Restart {
                 generation: None,
                 report: String::new(),

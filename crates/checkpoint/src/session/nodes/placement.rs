@@ -220,7 +220,7 @@ impl Nodes {
             let is_in_memory = Some(is_in_memory && *tier == Tier::Memory);
             let placement = Placement { is_in_memory, ..Placement::new(epoch, self) };
             let why = write_down(directory, placement, self.own).err()?;
-            Some(format!("on which nodes this job saves is not written down: {why}"))
+            Some(format!("cannot record the nodes of this job: {why}"))
         });
         failed.collect()
     }
@@ -233,7 +233,7 @@ impl Nodes {
         }
         let placement = Placement { is_durable: Some(true), ..Placement::new(epoch, self) };
         let why = write_down(directory, placement, self.own).err()?;
-        Some(format!("that this job has durable checkpoints is not written down: {why}"))
+        Some(format!("cannot record that this job has durable checkpoints: {why}"))
     }
 
     /// What the files on all nodes say, the newest run first, and which of the files cannot be read. Collective.

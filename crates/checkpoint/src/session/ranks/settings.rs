@@ -6,7 +6,7 @@
 use super::{Message, Ranks, ranks_in_words};
 use crate::Error;
 use crate::session::clock;
-use crate::settings::{OF_POLICY, WHOLE_POLICY};
+use crate::settings::{NOT_SET, OF_POLICY, WHOLE_POLICY};
 use std::collections::BTreeMap;
 
 /// What must be the same on all ranks, by name.
@@ -84,6 +84,22 @@ impl Ranks {
         // It says no more than a setting of the policy itself.
         let is_policy_named = by_name.keys().any(|name| OF_POLICY.contains(&name.as_str()));
         names.retain(|name| *name != WHOLE_POLICY || !is_policy_named);
+        // What a rank has only because its tier is set differs where another rank has no such tier: that alone is the cause.
+        let is_unset = |value: Option<&String>| value.is_some_and(|value| value == NOT_SET);
+        let lacks = |tier: &str| {
+            let others = by_name.get(tier);
+            others.is_some_and(|others| is_unset(of_root.get(tier)) || others.keys().any(|value| is_unset(Some(value))))
+        };
+        let tiers: Vec<&str> = TIERS.into_iter().filter(|tier| lacks(tier)).collect();
+        names.retain(|name| !tiers.iter().any(|tier| is_of_tier(name, tier)));
+        // So does the default of the slots, which is one more beside a durable tier.
+        let are_defaults = |others: &BTreeMap<String, Vec<u32>>| {
+            others.keys().chain(of_root.get(SLOTS)).all(|value| SLOTS_DEFAULT.contains(&value.as_str()))
+        };
+        let is_default = tiers.iter().any(|tier| *tier != "memory") && by_name.get(SLOTS).is_some_and(are_defaults);
+        names.retain(|name| *name != SLOTS || !is_default);
+        // The cause first.
+        names.sort_by_key(|name| !tiers.contains(&name.as_str()));
         let all_ranks = 0..self.size();
         let said = names.iter().take(NAMED_MAX).filter_map(|name| {
             let others = by_name.get(*name)?;
@@ -92,21 +108,42 @@ impl Ranks {
             let values = std::iter::once((&root.0, &root.1)).chain(others);
             let values: Vec<String> =
                 values.map(|(value, ranks)| format!("{} on {}", shown(value), ranks_in_words(ranks))).collect();
-            Some(format!("{name} is {}", values.join(" and ")))
+            Some(format!("{name} is {}", values.join(" and is ")))
         });
         let mut said = said.collect::<Vec<_>>().join("; ");
         if names.len() > NAMED_MAX {
             said += &format!("; {} more differ", names.len() - NAMED_MAX);
         }
         Ok(format!(
-            "the ranks have different settings: {said}. Set the same on all of them, in the program, its variables \
-             (SUREFOOT_CHECKPOINT_...) and the hosts' files; `surefoot checkpoint settings` shows those of a host"
+            "ranks differ in {}: {said}. Set the same on all of them, in the program, its variables \
+             (SUREFOOT_CHECKPOINT_...) and the hosts' files; `surefoot checkpoint settings` shows those of a host",
+            if names.len() == 1 { "a setting" } else { "their settings" }
         ))
     }
 }
 
+/// The settings that say where a tier is.
+const TIERS: [&str; 3] = ["memory", "durable", "shared"];
+
+/// The setting whose default depends on the durable tiers, and its defaults.
+const SLOTS: &str = "memory.slots";
+const SLOTS_DEFAULT: [&str; 2] = ["2", "3"];
+
+/// Whether a setting belongs to a tier, so that a job without that has none.
+fn is_of_tier(name: &str, tier: &str) -> bool {
+    match name.split_once('.') {
+        Some(("endurance", _)) => tier == "durable",
+        Some((of, _)) => of == tier,
+        None => false,
+    }
+}
+
 fn shown(value: &str) -> String {
-    if value.is_empty() { "\"\"".to_owned() } else { super::message::cut(value, SHOWN_BYTES) }
+    match value {
+        "" => "\"\"".to_owned(),
+        NOT_SET => "not set".to_owned(),
+        _ => super::message::cut(value, SHOWN_BYTES),
+    }
 }
 
 /// Names and values, each ended by a byte that no text has.
@@ -153,8 +190,8 @@ mod tests {
             let own = vec![("job", "job".to_owned()), ("durable", durable.to_owned()), ("slots", slots.to_owned())];
             ranks.agree_on_settings(Ok(own)).unwrap_err().to_string()
         });
-        let wanted = "durable is none on ranks 0-2, 4 and a directory on rank 3; slots is 3 on ranks 0, 2-3 and 4 on \
-                      ranks 1, 4.";
+        let wanted = "durable is none on ranks 0-2, 4 and is a directory on rank 3; slots is 3 on ranks 0, 2-3 and is 4 \
+                      on ranks 1, 4.";
         assert!(told.iter().all(|why| why.contains(wanted)), "{told:?}");
     }
 
@@ -172,10 +209,30 @@ mod tests {
                 ranks.agree_on_settings(Ok(of(ranks.rank(), is_named))).unwrap_err().to_string()
             });
             for why in told {
-                assert!(why.contains("memory.slots is 3 on rank 0 and 4 on rank 1"), "{why}");
+                assert!(why.contains("memory.slots is 3 on rank 0 and is 4 on rank 1"), "{why}");
                 assert_eq!(why.contains("the whole policy is granted_share: 1.0 on rank 0"), !is_named, "{why}");
             }
         }
+    }
+
+    #[test]
+    fn a_tier_that_one_rank_lacks_is_the_cause_and_what_belongs_to_it_is_left_out() {
+        let told = on_all(groups(2), |ranks| {
+            let durable = (ranks.rank() == 1).then(|| std::path::PathBuf::from("/ssd"));
+            let config = crate::Config::new("job", "/dev/shm", durable);
+            let own = crate::settings::to_be_equal(&config);
+            ranks.agree_on_settings(Ok(own)).unwrap_err().to_string()
+        });
+        let wanted =
+            "settings: ranks differ in a setting: durable is not set on rank 0 and is set on rank 1. Set the same";
+        assert!(told.iter().all(|why| why.starts_with(wanted)), "{told:?}");
+        // Where all have the tier, what belongs to it is a cause of its own.
+        let told = on_all(groups(2), |ranks| {
+            let keep = ["2", "3"][ranks.rank() as usize].to_owned();
+            let own = vec![("durable", "set".to_owned()), ("durable.keep", keep)];
+            ranks.agree_on_settings(Ok(own)).unwrap_err().to_string()
+        });
+        assert!(told.iter().all(|why| why.contains("durable.keep is 2 on rank 0 and is 3 on rank 1")), "{told:?}");
     }
 
     #[test]

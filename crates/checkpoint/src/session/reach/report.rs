@@ -5,6 +5,7 @@ use super::Inventory;
 use crate::generation::{Age, GenerationId, Key};
 use crate::session::clock;
 use crate::session::tiers::Tiers;
+use crate::tier::Stored;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Generations that a report names as passed over.
@@ -26,7 +27,8 @@ impl Inventory {
         let said = [
             ("newer and not within reach", self.newest_of(whereabouts, Some(restored)).join("; ")),
             ("passed over", self.passed_over(restored)),
-            ("once complete, and no part of it is left", self.gone(tiers, completed, restored)),
+            ("newer, and no part of it can be read", self.gone(tiers, completed, restored, true)),
+            ("once complete, and no part of it is left", self.gone(tiers, completed, restored, false)),
         ];
         let said = said.into_iter().filter(|(_, which)| !which.is_empty());
         said.map(|(what, which)| format!("{what}: {which}")).chain(self.clock_doubt(restored)).collect()
@@ -65,15 +67,18 @@ impl Inventory {
         first(said)
     }
 
-    /// Generations that are newer than what comes back, marked as complete on this rank's drive, and of which no rank finds a part.
-    fn gone(&self, tiers: &Tiers, completed: Age, restored: Key) -> String {
+    /// Generations that are newer than what comes back, marked as complete on this rank's drive, and of which no rank can read a
+    /// part: those whose parts lie there, or those without any.
+    fn gone(&self, tiers: &Tiers, completed: Age, restored: Key, has_parts: bool) -> String {
         let than = restored.age();
         let seen: BTreeSet<GenerationId> = self.seen().iter().map(|key| key.generation).collect();
         let stored = tiers.targets().filter_map(|target| Some((target, target.tier.generations().ok()?)));
         let gone = stored.flat_map(|(target, all)| {
-            let newer = all.into_iter().filter(|one| one.committed_ranks.is_some() && one.age() > than);
+            let is_marked = |one: &Stored| one.committed_ranks.is_some() || one.is_of_other_version;
+            let newer = all.into_iter().filter(move |one| is_marked(one) && one.age() > than);
             // Of one that cannot be listed it is not known what is left.
-            let listed = newer.filter(|one| target.tier.ranks(one.generation).is_ok());
+            let is_it = move |ranks: Vec<u32>| ranks.is_empty() != has_parts;
+            let listed = newer.filter(move |one| target.tier.ranks(one.generation).is_ok_and(is_it));
             listed.map(|one| (one, target.kind.place()))
         });
         let gone = gone.filter(|(one, _)| !seen.contains(&one.generation) && !one.age().is_past(completed));

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::Error;
 use crate::config::{Config, MemoryConfig};
-use crate::generation::{GenerationId, Manifest};
+use crate::generation::{Age, GenerationId, Manifest};
 use crate::session::nodes::Nodes;
 use crate::session::ranks::Ranks;
 use crate::tier::{Memory, SlotImage};
@@ -106,6 +106,25 @@ impl Redundancy {
         match self {
             Redundancy::Parity(parity) => Some(parity),
             _ => None,
+        }
+    }
+
+    /// What another release wrote into this rank's slots for others and is left alone, with what can be done.
+    pub fn left_alone(&self) -> Vec<String> {
+        self.store().map(Memory::left_alone_said).unwrap_or_default()
+    }
+
+    /// How new that is, as far as it says so.
+    pub fn ages_left_alone(&self) -> Vec<Age> {
+        let left_alone = self.store().into_iter().flat_map(Memory::left_alone);
+        left_alone.filter_map(|(_, other)| other.age).collect()
+    }
+
+    /// This rank's slots for others.
+    fn store(&self) -> Option<&Memory> {
+        match self {
+            Redundancy::Own => None,
+            Redundancy::Partner(Partner { store, .. }) | Redundancy::Parity(Parity { store, .. }) => Some(store),
         }
     }
 

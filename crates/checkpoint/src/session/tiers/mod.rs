@@ -92,10 +92,12 @@ impl Tiers {
     }
 
     /// The newest run and the highest number of a generation of its own that this rank sees anywhere. What others left on its
-    /// node a restart finds.
-    pub fn newest_seen(&self) -> Age {
+    /// node a restart finds, but for what another release wrote into this rank's slots for them.
+    pub fn newest_seen(&self, kept_for_others: Vec<Age>) -> Age {
         let durable = self.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
-        let ages = self.in_memory().map(|(_, manifest)| manifest.age()).chain(durable.map(|stored| stored.age()));
+        let left_alone = self.memory.iter().flat_map(Memory::left_alone).filter_map(|(_, other)| other.age);
+        let in_memory = self.in_memory().map(|(_, manifest)| manifest.age()).chain(left_alone);
+        let ages = in_memory.chain(durable.map(|stored| stored.age())).chain(kept_for_others);
         ages.fold(Age::default(), |seen, age| {
             let number = seen.generation.number.max(age.generation.number);
             Age { epoch: seen.epoch.max(age.epoch), generation: GenerationId { number, nonce: 0 } }
@@ -120,6 +122,23 @@ impl Tiers {
         memory.chain(self.targets().map(|target| (target.kind, target.tier.directory().to_owned()))).collect()
     }
 
+    /// The command that removes the job from all its tiers.
+    pub fn removal(&self) -> String {
+        let parts = self.own.job.split('/').count();
+        let directories = self.job_directories();
+        let bases = directories.iter().filter_map(|(_, directory)| directory.ancestors().nth(parts));
+        let named: Vec<String> = bases.map(|base| format!(" --in {}", in_shell(&base.display().to_string()))).collect();
+        format!("surefoot checkpoint remove {}{}", in_shell(&self.own.job), named.concat())
+    }
+
+    /// What another release wrote on this rank and is left alone, with what can be done. `is_named_here` says of which durable
+    /// tiers this rank is to name it.
+    pub fn left_alone(&self, is_named_here: impl Fn(Tier) -> bool) -> Vec<String> {
+        let in_memory = self.memory.iter().flat_map(Memory::left_alone_said);
+        let durable = self.targets().filter(|target| is_named_here(target.kind));
+        in_memory.chain(durable.flat_map(|target| target.tier.left_alone_said())).collect()
+    }
+
     /// Ends the writes that are under way, and gives the locks up.
     pub fn close(&mut self) {
         *self = Tiers { own: std::mem::take(&mut self.own), ..Tiers::default() };
@@ -128,5 +147,14 @@ impl Tiers {
     /// What this rank has in memory.
     fn in_memory(&self) -> impl Iterator<Item = (SlotId, &Manifest)> {
         self.memory.iter().flat_map(|memory| memory.manifests())
+    }
+}
+
+/// A word of a command, quoted where a shell would take it for something else.
+fn in_shell(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-:+,=@%".contains(&byte);
+    match word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }

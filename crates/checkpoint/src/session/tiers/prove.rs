@@ -116,7 +116,8 @@ fn scrubbed(manifest: &Manifest, file: Result<Box<dyn StoredFile>, String>) -> S
 
 pub fn describe(tally: &Tally) -> String {
     if tally.is_clean() {
-        return format!("{} pages, all good", tally.pages_read);
+        let pages = if tally.pages_read == 1 { "page" } else { "pages" };
+        return format!("{} {pages}, intact", tally.pages_read);
     }
     format!(
         "{} pages, {} bad ({} of them refused by the kernel), {} repaired, {} copies of the table bad",

@@ -3,7 +3,7 @@
 use super::Tiers;
 use crate::generation::{Age, GenerationId, Manifest};
 use crate::session::ranks::{Message, Ranks};
-use crate::tier::{Durable, Memory, NodePart, node};
+use crate::tier::{Durable, Memory, NodePart, Stored, node};
 use crate::{Disk, Error, Storage, StoredFile};
 use std::path::PathBuf;
 use surefoot_model::CheckpointTier as Tier;
@@ -60,6 +60,11 @@ impl Reached {
     }
 }
 
+/// Whether it was complete. One of another release may be.
+fn is_marked(stored: &Stored) -> bool {
+    stored.committed_ranks.is_some() || stored.is_of_other_version
+}
+
 impl Tiers {
     /// Whether a manifest is of this rank of a job of this size.
     pub fn is_ours(&self, manifest: &Manifest) -> bool {
@@ -100,7 +105,7 @@ impl Tiers {
     pub fn sees_complete(&self, completed: Age) -> bool {
         let mut durable = self.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
         self.on_node(completed).is_ok_and(|found| found)
-            || durable.any(|stored| stored.committed_ranks.is_some() && !stored.age().is_past(completed))
+            || durable.any(|stored| is_marked(&stored) && !stored.age().is_past(completed))
     }
 
     /// Whether the memory of this node holds any checkpoint that is newer than `after` and was complete, or why that cannot
@@ -111,6 +116,15 @@ impl Tiers {
             Some(fault) => Err(fault.to_owned()),
             None => node::has_complete(directory, after).map_err(|error| error.to_string()),
         }
+    }
+
+    /// Whether a checkpoint of this number is in a tier of this rank, be it readable or not. A slot that cannot be read may hold it.
+    pub fn has_number(&self, number: u64) -> bool {
+        let unknown = |memory: &Memory| !memory.unreadable().is_empty();
+        let mut durable = self.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
+        self.in_memory().any(|(_, manifest)| manifest.generation.number == number)
+            || self.memory.as_ref().is_some_and(unknown)
+            || durable.any(|stored| is_marked(&stored) && stored.generation.number == number)
     }
 
     /// What any rank cannot look at now, in words; the same on all. There may be checkpoints there.
@@ -175,9 +189,10 @@ impl Tiers {
     /// Why no checkpoint comes back, where they were looked for, and what can be done.
     pub fn nothing_intact(&self, why: &str) -> Error {
         let why = format!(
-            "{why}; looked in {}: `surefoot checkpoint verify` shows what is there. As the last way, \
-             `surefoot checkpoint remove` removes it, and the job starts over",
-            self.directories()
+            "{why}; looked in {}: `surefoot checkpoint verify` shows what is there. To give all of it up and start over, run \
+             `{}`",
+            self.directories(),
+            self.removal()
         );
         Error::NothingIntact { why }
     }

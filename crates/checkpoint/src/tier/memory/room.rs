@@ -32,7 +32,7 @@ impl Memory {
         let is_made =
             |slot: &SlotId| self.slots[slot.0].mapping.as_ref().is_some_and(|mapping| mapping.bytes().len() >= bytes);
         let mut slots: Vec<SlotId> = (0..self.slots.len()).map(SlotId).filter(|slot| !is_made(slot)).collect();
-        slots.retain(|slot| self.is_free(*slot));
+        slots.retain(|slot| self.is_usable(*slot));
         slots.sort_by_key(number);
         let wishes = slots.into_iter().map(|slot| {
             let path = self.path(slot, "image");
