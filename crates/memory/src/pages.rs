@@ -117,7 +117,7 @@ impl SeenPages {
         let mut offline = Offline { unaddressed_count, ..Offline::default() };
         if is_covered {
             offline.rows = match (row, dimm.fault_mode) {
-                (Some(row), FaultMode::Rows) => near(&dimm.fault.as_ref().map_or(&[][..], |fault| &fault.cells), row),
+                (Some(row), FaultMode::Rows) => near(dimm.fault.as_ref().map_or(&[][..], |fault| &fault.cells), row),
                 (row, _) => row.into_iter().collect(),
             };
             let places: Vec<Option<RowPlace>> = match offline.rows.as_slice() {

@@ -79,7 +79,10 @@ fn two_and_four_ranks_go_on_where_they_were() {
         text_of(mpirun(ranks, &tiers, &program).arg("30").args(&settings));
         let text = text_of(mpirun(ranks, &tiers, &program).arg("50").args(&settings));
         for rank in 0..ranks {
-            assert!(line(&text, &format!("rank {rank}: generation 3 from memory")).ends_with("pages, intact"), "{text}");
+            assert!(
+                line(&text, &format!("rank {rank}: generation 3 from memory")).ends_with("pages, intact"),
+                "{text}"
+            );
         }
         let whole = text_of(mpirun(ranks, &tiers, &program).arg("50").args(Tiers::new().settings(&[])));
         assert_eq!(line(&text, "after 50 steps"), line(&whole, "after 50 steps"));
