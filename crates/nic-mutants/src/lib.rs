@@ -5,7 +5,7 @@
 //! for each fault, with the switch of that fault and the name of the test. A fault that its test does not find fails; so does a test
 //! that finds something without a fault.
 //!
-//! `make test` tries the ten of [`list::Mutant::is_sample`], `make soak` all.
+//! `make test` tries the ten of `is_sample`, `make soak` all.
 #![cfg_attr(test, allow(warnings, clippy::all, reason = "copied sources, with faults"))]
 
 #[cfg(test)]
