@@ -141,8 +141,6 @@ impl Cause {
     pub const ENTRY_AND_EXIT: &str = "entry and exit";
     /// The name of a call-function interrupt without the functions that it runs.
     pub const INTERRUPT_ITSELF: &str = "interrupt itself";
-    /// The name of what had a core while a thread waited for it, where nothing is traced.
-    pub const UNTRACED_TASK: &str = "another task or kernel thread";
 
     /// Whether this is only the frame around what an interrupt ran.
     pub fn is_frame(&self) -> bool {

@@ -143,12 +143,10 @@ impl Gap {
     /// The verdict in words for people. Where nothing is traced, what [`Verdict::Traced`] rests on is another: the kernel's count of how long
     /// the thread that found the gap waited for its core.
     pub fn verdict_label(&self) -> &'static str {
-        let is_counted = |part: &GapCause| {
-            part.cause.kind == crate::CauseKind::Preemption && part.cause.name == Cause::UNTRACED_TASK
-        };
-        match self.verdict {
-            Verdict::Traced if !self.causes.is_empty() && self.causes.iter().all(is_counted) => "run delay",
-            verdict => verdict.label(),
+        match (self.verdict, self.source) {
+            // Such threads sleep only where nothing is traced.
+            (Verdict::Traced, GapSource::SleepLateness) => "run delay",
+            (verdict, _) => verdict.label(),
         }
     }
 
@@ -179,21 +177,21 @@ mod tests {
     /// A report without eBPF called a wait *traced*.
     #[test]
     fn a_wait_that_the_kernel_counted_is_not_called_traced() {
-        let gap = |name: &str| Gap {
+        let gap = |source| Gap {
             cpu: CpuId(1),
-            source: GapSource::SleepLateness,
+            source,
             start_ns: 0,
             duration_ns: 5,
-            causes: vec![GapCause { cause: Cause::new(crate::CauseKind::Preemption, name), duration_ns: 5 }],
+            causes: Vec::new(),
             unexplained_ns: 0,
             verdict: Verdict::Traced,
             certainty: Certainty::Certain,
             evidence: Vec::new(),
         };
-        assert_eq!(gap(Cause::UNTRACED_TASK).verdict_label(), "run delay");
-        assert_eq!(gap("stats").verdict_label(), "traced");
-        let nameless = Gap { causes: Vec::new(), ..gap("") };
-        assert_eq!(nameless.verdict_label(), "traced");
+        assert_eq!(gap(GapSource::SleepLateness).verdict_label(), "run delay");
+        assert_eq!(gap(GapSource::TimerLateness).verdict_label(), "traced");
+        let unknown = Gap { verdict: Verdict::Undetermined, ..gap(GapSource::SleepLateness) };
+        assert_eq!(unknown.verdict_label(), Verdict::Undetermined.label());
     }
 
     #[test]

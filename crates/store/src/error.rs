@@ -431,7 +431,7 @@ impl Kept {
     /// How to go on with a backup, or anew, without losing what may still be read.
     fn todo(self, path: &Path) -> String {
         let path = path.display();
-        let (writers, newest, anew) = match self {
+        let (writers, newest, or_new) = match self {
             Kept::Cases => {
                 (self.writers(), "the newest cases", "start `surefoot remedy serve` without one for a new store")
             }
@@ -439,7 +439,7 @@ impl Kept {
         };
         format!(
             "Stop {writers}. Move {path}, {path}-wal and {path}-shm away together and keep them: {newest} may be in {path}-wal alone. Then copy a \
-             backup to {path}, or {anew}"
+             backup to {path}, or {or_new}"
         )
     }
 }

@@ -249,7 +249,7 @@ fn together(one: Others, other: Others) -> Others {
 /// What is known of a gap without a tape: for how long others that this kernel ran had the core.
 fn waited(length_ns: u64, waited_ns: u64) -> Inside {
     let duration_ns = waited_ns.min(length_ns);
-    let cause = Cause::new(CauseKind::Preemption, Cause::UNTRACED_TASK);
+    let cause = Cause::new(CauseKind::Preemption, "another task or kernel thread");
     let causes = if duration_ns > 0 { vec![GapCause { cause, duration_ns }] } else { Vec::new() };
     Inside { causes, unexplained_ns: length_ns - duration_ns, still_ns: duration_ns, ..Inside::default() }
 }

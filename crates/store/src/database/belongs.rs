@@ -93,7 +93,7 @@ impl Logged<'_> {
             ));
         }
         (*schema > self.schema.or(last.schema)?)
-            .then(|| "the file was made anew since, by VACUUM, and its pages lie elsewhere".to_owned())
+            .then(|| "VACUUM wrote this file, and its pages lie elsewhere".to_owned())
     }
 
     /// Has SQLite read one page of the marks, in the place of the root of a table that is made for it.
