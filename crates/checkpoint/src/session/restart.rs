@@ -230,10 +230,7 @@ impl Checkpointer {
                 expect_nothing_unlooked(&unlooked)?;
                 self.tiers.expect_nothing_unreadable(&self.ranks)?;
                 if !self.was_any_complete()? {
-                    self.expect_nothing_elsewhere()?;
-                    let gone = self.newer_that_is_gone(inventory, 0);
-                    self.journal.notes(gone);
-                    return Ok(None);
+                    return self.expect_nothing_elsewhere().map(|()| None);
                 }
                 "a checkpoint was completed here, and no rank finds a part of it that it can read".to_owned()
             }
@@ -260,8 +257,8 @@ impl Checkpointer {
         Err(self.tiers.nothing_intact(&why))
     }
 
-    /// On rank 0, that a checkpoint of which the job's journal tells is gone, where it is newer than the one that comes back; 0 for
-    /// none.
+    /// On rank 0, that a checkpoint of which the job's journal tells is gone, where it is newer than the one that comes
+    /// back.
     fn newer_that_is_gone(&self, inventory: &Inventory, restored: u64) -> Option<String> {
         let directory = self.journal.directory()?;
         let lines = match journal::read(directory, CLAIMS_MAX) {

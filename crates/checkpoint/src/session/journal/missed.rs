@@ -2,8 +2,8 @@
 
 use super::{Claim, Entry, JournalEvent, claims};
 
-/// Says that the newest checkpoint of which the lines tell, oldest first, is gone, where it is newer than the one that came back;
-/// 0 for none. `is_there` says of a number whether anything of it was found.
+/// Says that the newest checkpoint of which the lines tell, oldest first, is gone, where it is newer than the one that came back.
+/// `is_there` says of a number whether anything of it was found.
 pub fn newer_that_is_gone(lines: &[Entry], restored: u64, is_there: impl Fn(u64) -> bool) -> Option<String> {
     let claimed = claims(lines.iter().enumerate().filter(|(_, line)| !is_failed_save(line)));
     let in_memory = claimed.memory.map(|claim| ("memory".to_owned(), claim));
@@ -13,11 +13,9 @@ pub fn newer_that_is_gone(lines: &[Entry], restored: u64, is_there: impl Fn(u64)
     let number = number.filter(|number| *number > restored && !is_there(*number))?;
     let places = of_tiers.iter().filter(|(_, claim)| claim.number == number).map(|(tier, _)| place(tier));
     let places = places.collect::<Vec<_>>().join(" and ");
-    let goes_on = match restored {
-        0 => "the job starts over".to_owned(),
-        _ => format!("the job goes on from generation {restored}"),
-    };
-    Some(format!("generation {number}, which its journal says was saved {places}, is gone; {goes_on}"))
+    Some(format!(
+        "generation {number}, which its journal says was saved {places}, is gone; the job goes on from generation {restored}"
+    ))
 }
 
 fn is_failed_save(line: &Entry) -> bool {
@@ -110,7 +108,6 @@ mod tests {
             assert_eq!(gone(lines, restored), wanted, "{lines:?}");
         }
         let lines = [saved(5, memory)];
-        assert!(gone(&lines, 0).is_some_and(|said| said.ends_with("the job starts over")));
         assert_eq!(newer_that_is_gone(&lines, 4, |number| number == 5), None, "what is there is not gone");
     }
 }
