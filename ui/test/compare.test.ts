@@ -5,7 +5,7 @@ import { changeTo } from "../src/past.ts";
 import { change, differences, otherOf } from "../src/rooms/stall/compare.ts";
 import { coreFilter, kindMask, sumCores, total, type Ledger } from "../src/rooms/stall/ledger.ts";
 import { History } from "../src/rooms/stall/history.ts";
-import { MEANINGS, type Kind } from "../src/rooms/stall/words.ts";
+import { MEANINGS, type Kind, verdictWords } from "../src/rooms/stall/words.ts";
 
 type Cause = [kind: Kind, name: string, count: number, total_ns: number];
 
@@ -49,6 +49,11 @@ test("the range to compare with has the length of the one that is shown", () => 
   }
   assert.equal(otherOf({ before_s: "9100" }, null).problems.length, 1);
   assert.equal(changeTo(null).before_s, null);
+});
+
+test("what rests on the run delay is not called traced", () => {
+  assert.equal(verdictWords({ verdict: "traced", source: "sleep_lateness" }), "run delay");
+  assert.equal(verdictWords({ verdict: "traced", source: "probe" }), "traced");
 });
 
 test("the legend has the words of the command's reports", () => {

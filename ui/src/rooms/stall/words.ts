@@ -1,7 +1,7 @@
 // The words of this room for the values of the API. Each table names every value of its type, so that the compiler says
 // what is missing when a type gains one.
 
-import type { CauseKind, GapSource, Verdict } from "../../types.ts";
+import type { CauseKind, Gap, GapSource, Verdict } from "../../types.ts";
 
 export type Kind = CauseKind;
 
@@ -42,6 +42,7 @@ export const MEANINGS = [
   ["unexplained", "time of a core that no source accounts for"],
   ["waited", "how long tasks that could run waited for this core, added up over all tasks: two that wait at once wait twice. No part of a core's time"],
   ["untraced", "the part of a gap that no traced interval covers"],
+  ["run delay", "verdict where nothing is traced: the kernel counted that the thread that found the gap waited for its core, which another task had"],
 ] as const;
 
 export const VERDICTS: Record<Verdict, string> = {
@@ -55,6 +56,11 @@ export const VERDICTS: Record<Verdict, string> = {
   hardware_this_core: "hardware, this core",
   undetermined: "undetermined",
 };
+
+/** The verdict in words. Threads that sleep to find gaps do so only where nothing is traced: there it rests on the kernel's count of their run delay. */
+export function verdictWords(gap: Pick<Gap, "verdict" | "source">): string | undefined {
+  return gap.verdict === "traced" && gap.source === "sleep_lateness" ? "run delay" : VERDICTS[gap.verdict];
+}
 
 /** The kinds of cause that a verdict on the uncovered part of a gap speaks of. */
 export const VERDICT_KINDS: Partial<Record<Verdict, readonly Kind[]>> = {

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { clock, count, duration, instant, share, threshold } from "../../../format.ts";
 import { gapKey } from "../history.ts";
 import type { Gap } from "../../../types.ts";
-import { kindIndex, SOURCES, VERDICTS } from "../words.ts";
+import { kindIndex, SOURCES, verdictWords } from "../words.ts";
 import { past } from "../../../state.ts";
 import * as state from "../state.ts";
 import { Bar } from "../../../components/bar.tsx";
@@ -74,7 +74,7 @@ function OneGap({ gap }: { gap: Gap }) {
           <span class="gap-when figures muted">{clock(gap.start_ns, state.offsetNs(gap.start_ns))}</span>
           <Bar segments={segments(gap)} full={gap.duration_ns} />
           <span class="gap-verdict">
-            {VERDICTS[gap.verdict] ?? <span class="untrusted">{gap.verdict}</span>}
+            {verdictWords(gap) ?? <span class="untrusted">{gap.verdict}</span>}
             <Certainty certainty={gap.certainty} />
           </span>
           <span class="gap-untraced figures muted">{share(gap.unexplained_ns, gap.duration_ns)} untraced</span>
