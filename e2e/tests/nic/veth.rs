@@ -140,7 +140,7 @@ fn a_watch_sees_a_neighbour_hang_come_back_and_go() {
     machine::signal(answerer.child.id(), "STOP");
     let hung = watch.line_where(|line| line["state"] == "hung" && line["probe"]["answered_count"] == 0);
     assert_eq!(hung["certainty"], "probable", "{hung}");
-    assert!(says(&hung, "answered before"), "{hung}");
+    assert!(says(&hung, "answered earlier"), "{hung}");
 
     machine::signal(answerer.child.id(), "CONT");
     in_state(&mut watch, "ok");
@@ -182,7 +182,7 @@ fn a_slow_neighbour_is_seen_against_what_is_usual() {
     let (lines, code) = pair.near(&format!("--probe {address} --wait 1s"));
     let silent = interface(&lines);
     assert_eq!((code, &silent["state"]), (1, &"unknown".into()));
-    assert!(says(silent, "never did"), "{silent}");
+    assert!(says(silent, "has never answered one"), "{silent}");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn recovery_is_shown_limited_written_down_and_spares_what_carries_work() {
         (&"link_cycle".into(), &"planned".into()),
         "{planned}"
     );
-    assert!(planned["reason"]["evidence"][0].as_str().unwrap().contains("answered before"), "{planned}");
+    assert!(planned["reason"]["evidence"][0].as_str().unwrap().contains("answered earlier"), "{planned}");
     assert!(changes() == before && !Path::new(&file("journal")).exists(), "a dry run changes nothing");
 
     assert!(ip(&["-n", &pair.names[0], "route", "add", "default", "via", "192.0.2.2"]).status.success());

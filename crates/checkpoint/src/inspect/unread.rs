@@ -86,6 +86,8 @@ pub fn unread_settings(survey: &Survey, directory: &Path, owner: u32, history: &
     let why = match read_published(directory) {
         Ok(Some(_)) => return None,
         _ if survey.copies.iter().any(is_it) => return None,
+        // A program may leave no settings; who looks at this tier alone did not ask for another.
+        Ok(None) if survey.directories.iter().all(|looked| directory.starts_with(looked)) => return None,
         Ok(None) => "it is not there".to_owned(),
         Err(error) => format!("it cannot be read ({})", surefoot_foreign::said(&error)),
     };

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use surefoot_checkpoint::Error;
 use surefoot_checkpoint::inspect::{self, Drains, Lost, Missing, Tier, Unread};
 use surefoot_checkpoint::medium::Medium;
+use surefoot_checkpoint::settings::PUBLISHED_NAME;
 use surefoot_checkpoint::tier::DurableOptions;
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
@@ -122,7 +123,9 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
     // What says which checkpoints were here, and cannot be read.
     let survey = inspect::survey(&[wish.memory.join(&options.job)])?;
     let gone = Gone::of(&survey);
-    let unread: Vec<Unread> = survey.unread_of(&gone.unread, &options.job, None).collect();
+    // The settings say nothing of what was in memory.
+    let is_of_memory = |unread: &Unread| unread.path.file_name().is_none_or(|name| name != PUBLISHED_NAME);
+    let unread: Vec<Unread> = survey.unread_of(&gone.unread, &options.job, None).filter(is_of_memory).collect();
     let number = drained.generation.number;
     // Ranks that ran here and are not on another node; and what memory had that is newer.
     let missing: Vec<&Missing> = gone.missing.iter().filter(|missing| missing.were_here).collect();
