@@ -312,7 +312,7 @@ fn what_of_the_help_is_out_of_sight_is_counted() {
         assert!(seen < 100, "{}", sight.text());
     }
     assert!(
-        seen > 1 && sight.text().contains("the end of the help") && sight.text().contains("out of sight."),
+        seen > 1 && sight.text().contains("the end of the help") && sight.text().contains("are not shown."),
         "{}",
         sight.text()
     );

@@ -78,7 +78,7 @@ fn a_host_is_shown_as_its_golden_files_say() {
 fn a_host_without_interfaces_is_not_supported() {
     let output = health(HostTree::new().file("sys/class/net/lo/type", "772\n").path(), &[]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no network interface but loopback"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no network interface except loopback"), "{output:?}");
 }
 
 #[test]
