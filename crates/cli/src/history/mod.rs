@@ -83,6 +83,11 @@ fn read(file: &Path, question: &Question) -> anyhow::Result<Past> {
                     file.display()
                 );
             }
+            if let Some(damage) = view.log_damage() {
+                surefoot_console::tell!(
+                    "surefoot: {damage}, and are not shown. `surefoot watch` keeps that log under another name when it starts"
+                );
+            }
             return Ok(past?);
         }
         reading += 1;

@@ -1133,6 +1133,39 @@ fn a_job_that_runs_elsewhere_is_not_removed() {
     assert!(code == Some(1) && said.contains("left alone") && ssd.join("solo").exists(), "{said}");
 }
 
+/// All that a job had was in the tier that was removed: it begins anew, as it was asked for.
+#[test]
+fn a_job_whose_only_checkpoints_were_removed_begins_anew() {
+    let home = on_disk();
+    let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+    [&memory, &ssd].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let opened = || {
+        let mut settings = Settings::of(&Surroundings::default(), "solo", &memory).unwrap();
+        let durable = ssd.to_str().unwrap();
+        for (name, value) in [("durable", durable), ("policy", "durable"), ("durable.allow_memory", "yes")] {
+            settings.set(name, value).unwrap();
+        }
+        let mut job = Checkpointer::open(settings.config().clone(), Box::new(Alone)).unwrap();
+        job.publish_settings(settings.told());
+        fs::write(job.route_file("state").unwrap(), [7u8; 100_000]).unwrap();
+        job
+    };
+    let mut job = opened();
+    job.restart().unwrap();
+    assert!(job.checkpoint().unwrap().generation.is_some());
+    job.finish().unwrap();
+    drop(job);
+    assert_eq!(run(&["remove", "solo", "--in", ssd.to_str().unwrap(), "--yes"]).0, Some(0));
+    let mut job = opened();
+    assert!(job.restart().unwrap().is_none(), "it began anew");
+    assert!(job.checkpoint().unwrap().generation.is_some());
+    drop(job);
+    // What is deleted by hand is lost, and refused.
+    fs::remove_dir_all(ssd.join("solo")).unwrap();
+    let refused = opened().restart().unwrap_err().to_string();
+    assert!(refused.contains("none is left"), "{refused}");
+}
+
 /// Where the removal cannot be noted, who removes is told what comes of it.
 #[test]
 fn a_removal_that_cannot_be_noted_says_so() {

@@ -11,7 +11,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surefoot_foreign::{Regular, way};
 
 /// `SFHI` in ASCII, in `application_id`: tells a history from any other database.
@@ -94,9 +94,27 @@ fn refuse_unfit(path: &Path) -> Result<()> {
         Fitness::Damaged(what) => corrupt(what),
         Fitness::LogOfAnother(what) => Err(Error::LogOfAnother { path: path.to_path_buf(), what, kept: Kept::History }),
         Fitness::LogStray(what) => Err(Error::LogStray { path: path.to_path_buf(), what, kept: Kept::History }),
-        Fitness::Fit { application: APPLICATION_ID, .. } | Fitness::Fit { application: 0, has_tables: false } => Ok(()),
+        Fitness::Fit { application: APPLICATION_ID, .. } | Fitness::Fit { application: 0, has_tables: false } => {
+            keep_damaged_log(path)
+        }
         Fitness::Fit { .. } => not_a_history("it is the database of another program"),
     }
+}
+
+/// Copies a log that is damaged in the middle to another name: SQLite reads it up to there, and deletes it with the rest. A loss of power can
+/// leave such a log, too, so that the history is not refused.
+fn keep_damaged_log(path: &Path) -> Result<()> {
+    let failed = |source| Error::Open { path: path.to_path_buf(), source };
+    let log = database::beside(&std::fs::canonicalize(path).map_err(failed)?, "-wal");
+    if database::log_damage(&log).map_err(failed)?.is_none() {
+        return Ok(());
+    }
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let kept = database::beside(&log, &format!(".damaged-{seconds}"));
+    let failed = |source| Error::Open { path: kept.clone(), source };
+    let mut from = database::hold(&log)?.open().map_err(failed)?;
+    let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&kept).map_err(failed)?;
+    io::copy(&mut from, &mut to).and_then(|_| to.sync_all()).map_err(failed)
 }
 
 /// What a database holds.

@@ -33,6 +33,8 @@ pub struct View {
     log_to_come: Option<PathBuf>,
     /// See [`View::unread_log`].
     unread_log: Option<String>,
+    /// See [`View::log_damage`].
+    log_damage: Option<String>,
 }
 
 impl View {
@@ -82,6 +84,14 @@ impl View {
                 }
             }
         };
+        let damage = match writer {
+            Writer::AtWork => None,
+            _ => database::log_damage(&log).map_err(open_error)?,
+        };
+        let log_damage = damage.map(|damage| {
+            let (log, frame) = (log.display(), damage.frame);
+            format!("{log} is damaged at frame {frame}: at least {} later writes in it cannot be read", damage.commits)
+        });
         connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
         database::defend(&mut connection, bytes).map_err(sqlite_error(path, "setting its limits"))?;
         let Content::History { version } = schema::identify(&connection, path)? else {
@@ -96,7 +106,7 @@ impl View {
             Writer::Gone => Some(false),
             Writer::Unknown => None,
         };
-        Ok(View { path: path.to_path_buf(), connection, version, has_writer, log_to_come, unread_log })
+        Ok(View { path: path.to_path_buf(), connection, version, has_writer, log_to_come, unread_log, log_damage })
     }
 
     /// A second connection to a history that this process has open.
@@ -110,6 +120,7 @@ impl View {
             has_writer: Some(true),
             log_to_come: None,
             unread_log: None,
+            log_damage: None,
         })
     }
 
@@ -124,6 +135,11 @@ impl View {
         self.unread_log.as_deref()
     }
 
+    /// Where its log is damaged, and how much of it is lost by that. What comes before was read.
+    pub fn log_damage(&self) -> Option<&str> {
+        self.log_damage.as_deref()
+    }
+
     /// A second connection to a history in the memory of this process.
     pub(super) fn of_memory(name: &str, path: &Path) -> Result<View> {
         let connection = database::in_memory(name, false).map_err(sqlite_error(path, "opening it to read"))?;
@@ -136,6 +152,7 @@ impl View {
             has_writer: Some(true),
             log_to_come: None,
             unread_log: None,
+            log_damage: None,
         })
     }
 

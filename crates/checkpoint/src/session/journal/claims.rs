@@ -69,11 +69,14 @@ pub(crate) fn is_strange(entry: &Entry) -> bool {
         JournalEvent::Decision(decided) => {
             let place = decided.place.as_str();
             let is_told = place == "skip" || decided.generation.is_some() || !decided.failure.is_empty();
-            PLACES.contains(&place) && is_told
+            PLACES.contains(&place) && is_told && decided.generation != Some(0)
         }
-        JournalEvent::Durable { tier, .. } | JournalEvent::NotDurable { tier, .. } => is_durable(tier),
-        JournalEvent::Restart { outcome, tier, .. } => {
-            *outcome != Some(RestartOutcome::Unknown) && tier.as_deref().is_none_or(is_tier)
+        // Numbers begin at 1.
+        JournalEvent::Durable { tier, generation, .. } => is_durable(tier) && *generation > 0,
+        JournalEvent::NotDurable { tier, .. } => is_durable(tier),
+        JournalEvent::Restart { outcome, tier, generation, .. } => {
+            let is_known = *outcome != Some(RestartOutcome::Unknown) && *generation != Some(0);
+            is_known && tier.as_deref().is_none_or(is_tier)
         }
         JournalEvent::Removed { tier, .. } => is_tier(tier),
         JournalEvent::Opened { .. } | JournalEvent::Asked(_) | JournalEvent::Unread { .. } => true,
@@ -144,7 +147,13 @@ mod tests {
                 .all(|line| !is_strange(line))
         );
         let at_no_time = Entry { realtime_ns: 0, ..entry(durable(1)) };
-        for line in [decided("vault", Some(1)), decided("memory", None), entry(restart(1, "vault")), at_no_time] {
+        for line in [
+            decided("ssd", Some(0)),
+            decided("vault", Some(1)),
+            decided("memory", None),
+            entry(restart(1, "vault")),
+            at_no_time,
+        ] {
             assert!(is_strange(&line), "{line:?}");
         }
     }

@@ -18,6 +18,17 @@ pub fn newer_that_is_gone(lines: &[Entry], restored: u64, is_there: impl Fn(u64)
     ))
 }
 
+/// Whether all that these lines tell of was removed by a command.
+pub fn is_all_removed(lines: &[Entry]) -> bool {
+    let claimed = claims(lines.iter().enumerate().filter(|(_, line)| !is_failed_save(line)));
+    let in_memory = claimed.memory.map(|claim| ("memory".to_owned(), claim));
+    let is_removed =
+        |line: &Entry, tier: &str| matches!(&line.event, JournalEvent::Removed { tier: of, .. } if of == tier);
+    let mut of_tiers = in_memory.into_iter().chain(claimed.durable);
+    lines.iter().any(|line| matches!(line.event, JournalEvent::Removed { .. }))
+        && of_tiers.all(|(tier, claim)| lines[claim.line..].iter().any(|line| is_removed(line, &tier)))
+}
+
 fn is_failed_save(line: &Entry) -> bool {
     matches!(&line.event, JournalEvent::Decision(decided) if !decided.failure.is_empty())
 }

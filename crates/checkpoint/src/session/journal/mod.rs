@@ -17,7 +17,7 @@ mod tail;
 mod write;
 
 pub(crate) use claims::{Claim, Claims, claims, is_strange};
-pub(super) use missed::newer_that_is_gone;
+pub(super) use missed::{is_all_removed, newer_that_is_gone};
 pub use read::{Followed, History, read, read_of};
 pub use tail::Skipped;
 pub(super) use write::Journal;

@@ -198,7 +198,8 @@ impl Followed {
             if std::mem::take(&mut is_first_cut) || line == Ok(&[]) {
                 return;
             }
-            let line = line.ok().filter(|line| line.len() < LIMITS.line_bytes);
+            let is_zeros = line.is_ok_and(|line| line.iter().all(|&byte| byte == 0));
+            let line = line.ok().filter(|line| line.len() < LIMITS.line_bytes || is_zeros);
             let parsed = line.and_then(parse);
             // A session goes on behind a line that it could not write whole, and counts it as lost.
             if std::mem::take(&mut self.is_cut) && !parsed.as_ref().is_some_and(ends_cut) {

@@ -4,6 +4,7 @@
 use super::{Host, Nodes};
 use crate::generation::{Age, Key, frame, framed_bytes, framing};
 use crate::session::clock;
+use crate::session::journal;
 use crate::session::ranks::Ranks;
 use crate::tier::{NODES, NODES_NEW};
 use crate::{Disk, Error, Storage, StoredFile};
@@ -298,7 +299,13 @@ impl Nodes {
                 Tier::Durable | Tier::Shared => later.any(|run| run.is_durable != Some(false)),
             }
         };
-        let lost: Vec<&PathBuf> = directories.iter().filter(says).map(|(_, directory)| directory).collect();
+        // What a command removed on purpose is not lost.
+        let is_removed = |directory: &Path| {
+            let history = journal::read(directory, usize::MAX).ok().flatten();
+            history.is_some_and(|history| history.skipped_count() == 0 && journal::is_all_removed(&history.entries))
+        };
+        let lost = directories.iter().filter(says).map(|(_, directory)| directory);
+        let lost: Vec<&PathBuf> = lost.filter(|directory| !is_removed(directory)).collect();
         let own = match lost.is_empty() {
             true => Ok(()),
             false => {
