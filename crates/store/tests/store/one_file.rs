@@ -210,6 +210,34 @@ fn a_history_whose_log_is_damaged_is_not_read_as_one_without_a_log() {
     }
 }
 
+/// A flipped bit in the middle: SQLite reads the log up to there and deletes it. Who reads is told, and who writes keeps it.
+#[test]
+fn a_history_whose_log_is_damaged_in_the_middle_says_so_and_keeps_it() {
+    let home = tempfile::tempdir().unwrap();
+    let (open, left) = (home.path().join("open"), home.path().join("left"));
+    let mut history = History::open(&open, Limits::default()).unwrap();
+    history.record(&plausible_host(2)).unwrap();
+    for second in 0..60 {
+        history.record(&plausible_window(second, 2)).unwrap();
+        history.commit().unwrap();
+    }
+    killed(&open, &left);
+    drop(history);
+    assert_eq!(View::open(&left).unwrap().log_damage(), None);
+    let mut log = fs::read(beside(&left, "-wal")).unwrap();
+    let middle = log.len() / 3;
+    log[middle] ^= 1;
+    fs::write(beside(&left, "-wal"), &log).unwrap();
+    let view = View::open(&left).unwrap();
+    let told = view.log_damage().unwrap().to_owned();
+    assert!(told.contains("left-wal is damaged at frame") && told.contains("cannot be read"), "{told}");
+    drop(view);
+    drop(History::open(&left, Limits::default()).unwrap());
+    let kept = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path());
+    let kept: Vec<_> = kept.filter(|path| path.to_str().unwrap().contains("left-wal.damaged-")).collect();
+    assert!(kept.len() == 1 && fs::read(&kept[0]).unwrap() == log, "{kept:?}");
+}
+
 #[test]
 fn a_store_that_its_owner_may_not_write_is_left_as_it_is() {
     let home = tempfile::tempdir().unwrap();
