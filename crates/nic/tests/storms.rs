@@ -59,7 +59,7 @@ fn storms_beside_slow_programs_lose_and_double_nothing() {
 
 fn storms(is_slow: bool) {
     // A second of a program that stands still takes as long as fifty storms of others.
-    let usual = if is_slow { 8 } else { 30 };
+    let usual = if is_slow { 5 } else { 30 };
     let storms: u64 = std::env::var("SUREFOOT_STORMS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let firmware = Arc::new(Firmware::built(Build::Tolerant));
     let (mut failures, mut recoveries) = (0, 0);
@@ -68,7 +68,6 @@ fn storms(is_slow: bool) {
     let only: Option<u64> = std::env::var("SUREFOOT_STORM").ok().and_then(|text| text.parse().ok());
     // In the last one, what was refused and arrived all the same was once written over by the message after it.
     let all = only.map_or(1..=storms, |seed| seed..=seed).chain((only.is_none() && storms < LATE).then_some(LATE));
-    // Beside slow programs only messages that libraries verify are safe: see `docs/guide/nic-proofs.md`.
     for seed in all {
         let result = storm::run(&firmware, &config(seed, is_slow)).unwrap();
         failures += result.failure_count;
