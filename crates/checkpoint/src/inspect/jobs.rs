@@ -147,6 +147,17 @@ impl Job {
         others
     }
 
+    /// Whether the job may have another tier that nothing here names: it has neither settings nor its journal in these directories.
+    pub fn may_be_elsewhere(&self) -> bool {
+        let has_either = |found: &JobDirectory| {
+            let has_journal = [journal::JOURNAL_NAME, journal::OLDER_NAME]
+                .iter()
+                .any(|name| std::fs::symlink_metadata(found.path().join(name)).is_ok());
+            has_journal || read_published(found.path()).is_ok_and(|told| told.is_some())
+        };
+        !self.directories.iter().any(has_either) && self.elsewhere().is_empty()
+    }
+
     /// Which tiers these directories are, by the settings in another one, or by those beside them.
     fn tiers_by(&self, other: &Path) -> Vec<String> {
         let by = |directory: &Path| {

@@ -149,6 +149,13 @@ fn one(job: Job, options: &RemoveOptions, now_ns: u64) -> Outcomes {
         return told(line, "would_remove", String::new(), strange);
     }
     let mut is_begun = false;
+    if job.may_be_elsewhere() {
+        surefoot_console::tell!(
+            "surefoot: {}: no settings lie beside it, so its other tiers are not known; if one has its journal, `list` will call what is removed \
+             here lost",
+            surefoot_model::one_line(&job.name)
+        );
+    }
     match job.remove_telling(options.all_users, &mut is_begun) {
         Ok(removal) => {
             Outcomes { not_noted: removal.not_noted, ..told(line, "removed", String::new(), removal.removed.left) }
