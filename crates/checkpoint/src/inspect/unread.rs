@@ -70,15 +70,7 @@ pub fn unread_journal(
 /// What cannot be known where the job's settings cannot be read or are not there, and its journal says that a checkpoint was complete in a
 /// durable tier: which directory that is.
 pub fn unread_settings(survey: &Survey, directory: &Path, owner: u32, history: &History) -> Option<Unread> {
-    let is_removed = |tier: &str, line: usize| {
-        let later = history.entries.iter().skip(line);
-        later
-            .into_iter()
-            .any(|entry| matches!(&entry.event, JournalEvent::Removed { tier: removed, .. } if removed == tier))
-    };
-    let claims = claims(history.entries.iter().enumerate()).durable.into_iter();
-    let claims = claims.filter(|(tier, claim)| !is_removed(tier, claim.line));
-    let newest = claims.map(|(_, claim)| claim).max_by_key(|claim| claim.number)?;
+    let newest = claims(history.entries.iter().enumerate()).durable.into_values().max_by_key(|claim| claim.number)?;
     let is_it = |copy: &super::Copy| {
         let has_number = copy.generation.is_some_and(|generation| generation.number >= newest.number);
         copy.owner == owner && copy.tier == super::Tier::Durable && copy.committed_ranks.is_some() && has_number

@@ -54,6 +54,7 @@ pub(crate) fn claims<'a>(lines: impl Iterator<Item = (usize, &'a Entry)>) -> Cla
                 }
             }
             JournalEvent::Removed { tier, .. } if tier == "memory" => claims.memory = None,
+            JournalEvent::Removed { tier, .. } => _ = claims.durable.remove(tier),
             _ => {}
         }
     }
@@ -125,6 +126,8 @@ mod tests {
         // Read from another node.
         let other = JournalEvent::Restart { generation: Some(6), report: String::new(), outcome: None, tier: None };
         assert_eq!(after(&[opened(false), other]), (None, Some(5)));
+        let removed = |tier: &str| JournalEvent::Removed { tier: tier.into(), uid: 0 };
+        assert_eq!((after(&[removed("memory")]), after(&[removed("durable")])), ((None, Some(5)), (Some(6), None)));
         let nothing = JournalEvent::Restart {
             generation: None,
             report: String::new(),

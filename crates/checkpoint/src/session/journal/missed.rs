@@ -1,6 +1,6 @@
 //! What a restart says where a journal claims a newer checkpoint than the one that came back.
 
-use super::{Claim, Entry, JournalEvent, claims};
+use super::{Claim, Claims, Entry, JournalEvent, claims};
 
 /// Says that the newest checkpoint of which the lines tell, oldest first, is gone, where it is newer than the one that came back.
 /// `is_there` says of a number whether anything of it was found.
@@ -8,7 +8,7 @@ pub fn newer_that_is_gone(lines: &[Entry], restored: u64, is_there: impl Fn(u64)
     let claimed = claims(lines.iter().enumerate().filter(|(_, line)| !is_failed_save(line)));
     let in_memory = claimed.memory.map(|claim| ("memory".to_owned(), claim));
     let mut of_tiers: Vec<(String, Claim)> = in_memory.into_iter().chain(claimed.durable).collect();
-    of_tiers.retain(|(tier, claim)| !lines[claim.line..].iter().any(|line| voids(line, tier, claim)));
+    of_tiers.retain(|(_, claim)| !lines[claim.line..].iter().any(|line| counts_anew(line, claim)));
     let number = of_tiers.iter().map(|(_, claim)| claim.number).max();
     let number = number.filter(|number| *number > restored && !is_there(*number))?;
     let places = of_tiers.iter().filter(|(_, claim)| claim.number == number).map(|(tier, _)| place(tier));
@@ -21,22 +21,16 @@ pub fn newer_that_is_gone(lines: &[Entry], restored: u64, is_there: impl Fn(u64)
 /// Whether all that these lines tell of was removed by a command.
 pub fn is_all_removed(lines: &[Entry]) -> bool {
     let claimed = claims(lines.iter().enumerate().filter(|(_, line)| !is_failed_save(line)));
-    let in_memory = claimed.memory.map(|claim| ("memory".to_owned(), claim));
-    let is_removed =
-        |line: &Entry, tier: &str| matches!(&line.event, JournalEvent::Removed { tier: of, .. } if of == tier);
-    let mut of_tiers = in_memory.into_iter().chain(claimed.durable);
-    lines.iter().any(|line| matches!(line.event, JournalEvent::Removed { .. }))
-        && of_tiers.all(|(tier, claim)| lines[claim.line..].iter().any(|line| is_removed(line, &tier)))
+    claimed == Claims::default() && lines.iter().any(|line| matches!(line.event, JournalEvent::Removed { .. }))
 }
 
 fn is_failed_save(line: &Entry) -> bool {
     matches!(&line.event, JournalEvent::Decision(decided) if !decided.failure.is_empty())
 }
 
-/// Whether a later line takes back what was claimed of a tier: it was removed, or a run that counts anew took its place.
-fn voids(line: &Entry, tier: &str, claim: &Claim) -> bool {
+/// Whether a later line is of a run that counts anew, which took the place of what was claimed.
+fn counts_anew(line: &Entry, claim: &Claim) -> bool {
     match &line.event {
-        JournalEvent::Removed { tier: removed, .. } => removed == tier,
         JournalEvent::Decision(decided) => decided.generation.is_some_and(|number| number < claim.number),
         _ => false,
     }
