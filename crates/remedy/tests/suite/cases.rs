@@ -189,8 +189,12 @@ fn a_repair_that_had_nothing_to_do_returns_no_host_as_fixed() {
     desk.tell(alert("h1"));
     let case = desk.case(1);
     assert_eq!((case.state, case.is_drained), (CaseState::WithPerson, false), "{case:#?}");
-    assert_eq!(case.steps.iter().map(|step| step.is_not_needed).collect::<Vec<_>>(), [false, true, true, false]);
-    assert!(desk.actions(1).contains("not_needed begun not_needed not_repaired with_person"), "{}", desk.actions(1));
+    assert_eq!(case.steps.iter().map(|step| step.is_not_needed).collect::<Vec<_>>(), [false, true, true, false, false]);
+    assert!(
+        desk.actions(1).contains("not_needed begun not_needed begun done not_repaired with_person"),
+        "{}",
+        desk.actions(1)
+    );
     desk.tell(alert("h2"));
     assert!(desk.case(2).waits_for.starts_with("the limit hosts_at_once"), "hooks may have drained the first host");
     desk.ask(1, Request::Approve);
@@ -217,6 +221,8 @@ fn a_repair_that_had_nothing_to_do_returns_no_host_as_fixed() {
     );
     desk.hands.will("reset-interface:eth0", &not_needed("eth0 does not hang"));
     desk.tell(alert("h1"));
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
     assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::Returned, false));
 }
 
@@ -581,6 +587,15 @@ fn a_recheck_clears_before_a_repair_and_judges_it_afterwards() {
     desk.tell(alert("h1"));
     assert!(desk.case(1).waits_for.starts_with("the end of the alert"), "{}", desk.case(1).waits_for);
     desk.over(alert("h1"));
+    assert!(desk.case(1).waits_for.starts_with("the alert to stay over"), "{}", desk.case(1).waits_for);
+    // Over for a moment alone.
+    desk.pass(S);
+    desk.tell(alert("h1"));
+    assert!(desk.case(1).waits_for.starts_with("the end of the alert"), "{}", desk.case(1).waits_for);
+    desk.over(alert("h1"));
+    desk.pass(9 * S);
+    assert_eq!(desk.case(1).state, CaseState::Waiting, "not as long as clear_after");
+    desk.pass(2 * S);
     assert_eq!(desk.case(1).state, CaseState::Returned, "the alert ended: the repair worked");
 
     let mut desk = Desk::new(policy);
@@ -751,8 +766,9 @@ fn a_drain_that_does_not_end_is_broken_off_and_the_host_returned_with_a_ticket()
 /// That a command ended well says what was asked for, and not what came of it.
 #[test]
 fn a_step_whose_outcome_nobody_observed_is_done_only_where_the_policy_accepts_that() {
-    let policy =
-        |more: &str| format!("[[policy]]\nname = \"p\"\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n{more}");
+    let policy = |more: &str| {
+        format!("[[policy]]\nname = \"p\"\nsteps = [\"drain\", \"run:/repair\", \"return\"]\nverify = \"none\"\n{more}")
+    };
     let unseen = Outcome::done(Observed::Unobserved { why: "no line 'seen: TEXT'".into() }, "");
     for (more, state, step) in [
         ("", CaseState::WithPerson, StepState::Failed),
