@@ -604,6 +604,40 @@ fn a_recheck_clears_before_a_repair_and_judges_it_afterwards() {
     assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::WithPerson, true));
 }
 
+/// A repair that has not helped is told at once, and not after a day of cool-down; and nothing tries the same again by itself.
+#[test]
+fn an_alert_that_comes_back_after_its_repair_is_a_persons_at_once() {
+    let policy =
+        "[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"";
+    let mut desk = Desk::new(policy);
+    desk.tell(alert("h1"));
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    desk.pass(HOUR);
+    desk.tell(alert("h1"));
+    assert_eq!(desk.count(), 2);
+    let again = desk.case(2);
+    assert_eq!(
+        (again.state, again.is_drained, again.began_realtime_ns),
+        (CaseState::WithPerson, false, 0),
+        "{again:#?}"
+    );
+    let states: Vec<_> = again.steps.iter().map(|step| (step.step.as_str(), step.state)).collect();
+    assert_eq!(states.last(), Some(&("ticket:desk", StepState::Done)), "{states:?}");
+    assert!(states[..states.len() - 1].iter().all(|(_, state)| *state == StepState::Skipped), "{states:?}");
+    let trail = desk.book.trail(2, 100).unwrap();
+    assert!(trail.iter().any(|line| line.reason.contains("case 1 repaired it, and it fires again")), "{trail:#?}");
+    // It comes and goes: that is still the same case.
+    desk.over(alert("h1"));
+    desk.pass(5 * S);
+    desk.tell(alert("h1"));
+    assert_eq!(desk.count(), 2);
+    // Another alert of the host waits for the cool-down, as before.
+    desk.tell(Alert { key: "other".into(), fault: "memory/other".into(), ..alert("h1") });
+    assert_eq!(desk.count(), 2);
+}
+
 #[test]
 fn a_host_that_stays_out_by_its_policy_is_a_persons() {
     let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\"]");
