@@ -175,7 +175,7 @@ fn alerts_that_could_not_be_sent_are_wrong_before_the_watch_starts() {
         ("https://a/api/v2/alerts", &own, 2, "leave /api/v2/alerts out"),
         ("https://user:word@a", &own, 2, "contains a user name"),
         ("127.0.0.1:9093", &own, 2, "begins with http:// or https://"),
-        ("https://a", &open, 3, "chmod 600"),
+        ("https://a", &open, 3, "change its mode to 600"),
         ("https://a", &gone, 3, "No such file"),
     ] {
         let error = checked(&format!("url = \"{url}\"\ntoken_file = \"{token}\"")).unwrap_err();
