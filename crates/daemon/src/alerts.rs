@@ -238,7 +238,7 @@ pub fn check(settings: &Alerts) -> Result<(), (&'static str, String)> {
         secret(file).map_err(|why| ("alerts.token_file", why))?;
     }
     if let Some(file) = &settings.authority {
-        std::fs::File::open(file)
+        surefoot_foreign::hold(file)
             .map_err(|error| ("alerts.authority", format!("{}: {}", file.display(), surefoot_foreign::said(&error))))?;
     }
     Ok(())

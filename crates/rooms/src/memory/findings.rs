@@ -120,7 +120,7 @@ fn of_rate(dimm: &Dimm) -> String {
     match dimm.only_place {
         None => {
             "Look for what fails before the module is replaced: a count alone is no reason, and `surefoot memory doctor` says why no report locates it. \
-             Reporting the errors costs time meanwhile."
+             Until then, reporting the errors costs time."
                 .to_owned()
         }
         Some(_) => format!("Move work away. {FIND_MODULE}"),
