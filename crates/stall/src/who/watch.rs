@@ -1,12 +1,10 @@
 //! The watch itself: reads records and marks, joins them, counts.
 
-use super::advice::HostFacts;
 use super::calls::Depths;
 use super::entry_exit::Measured;
-use super::intruders::{self, Asked, NO_WAKEUP, SCHEDULER, Wakeups};
+use super::intruders::{self, Asked, Wakeups};
 use super::joiner::{Arrival, Joiner};
 use super::kept_waiting::{KeptWaiting, Run};
-use super::limit::{Limits, limit};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
 use super::pace::{self, Fill, Pace};
 use super::presence::Presence;
@@ -15,7 +13,7 @@ use super::report;
 use super::stacks::KernelStacks;
 use super::timeline::Recorder;
 use super::unwinding::Unwinding;
-use super::{LOOK_EVERY, WhoConfig};
+use super::{LOOK_EVERY, WhoConfig, host_facts};
 use crate::Error;
 use crate::collect::attach::Patching;
 use crate::collect::cost::{OwnCost, read_slots};
@@ -33,6 +31,8 @@ use surefoot_probes::{
     COPY_BYTES, MARKS, Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks,
     moved_from,
 };
+use surefoot_who::advice::{HostFacts, NO_WAKEUP, SCHEDULER};
+use surefoot_who::limit::{Limits, limit};
 
 /// How long the end of a watch waits for the names of stacks.
 const NAMING_PATIENCE: Duration = Duration::from_secs(10);
@@ -170,7 +170,7 @@ impl Watch {
         let pace = Pace::new(raisers.ring_bytes(), cores, config.stacks_per_s.saturating_mul(stacks_bytes(config)));
         let mut watch = Watch {
             root: root.clone(),
-            host: HostFacts::read(root, &config.cpus),
+            host: host_facts::read(root, &config.cpus),
             cpus: config.cpus.clone(),
             workload_pid: config.pid,
             counts_before: raisers.counts(),
