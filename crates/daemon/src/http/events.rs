@@ -1,6 +1,5 @@
 use super::access::{self, Again};
 use crate::keep::shared::{LIVE_CLIENTS, LiveEvent, News, Shared};
-use crate::rooms::stall::WindowView;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use surefoot_http::shares::{Limits, Place};
 use surefoot_http::{ApiError, json};
 use surefoot_model::{ClockChange, Event, Gap, GapCorrection, Headline, Notice};
+use surefoot_rooms::stall::view::WindowView;
 use surefoot_rooms::viewer::Viewer;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;
@@ -213,7 +213,7 @@ fn message(live: LiveEvent) -> Option<Message> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::keep::board::Findings;
+    use surefoot_rooms::moment::Findings;
     use surefoot_model::{Finding, Room, Severity, Subject};
 
     fn always(viewer: Viewer) -> Again {

@@ -1,6 +1,5 @@
 //! The output file of a campaign. It is written line by line, so that an interrupted campaign continues where it ended.
 
-use super::lines::{FaultLine, TableLine};
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -13,6 +12,7 @@ use surefoot_nic::campaign::fault::{FaultId, Stack};
 use surefoot_nic::campaign::sums::Sums;
 use surefoot_nic::campaign::whole::Place;
 use surefoot_nic::campaign::{Experiment, Fault};
+use surefoot_rooms::nic::campaign::lines::{FaultLine, TableLine};
 
 /// The longest line.
 const LINE_BYTES_MAX: u64 = 64 << 10;
