@@ -227,7 +227,7 @@ pub struct Silences {
 }
 
 /// By host, key and service, and by severity.
-type Found = HashMap<([String; 3], Severity), Option<usize>>;
+type SilencedBy = HashMap<([String; 3], Severity), Option<usize>>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -240,7 +240,7 @@ struct State {
     /// The names of machines that the policy file has.
     hosts: HostNames,
     /// Which of `known` silences an alert, so that each decision looks at what is new alone: a decision locks all others.
-    found: Found,
+    found: SilencedBy,
 }
 
 impl Silences {
@@ -322,7 +322,7 @@ impl Silences {
 
 fn silence_of<'a>(
     known: &'a [Silence],
-    found: &mut Found,
+    found: &mut SilencedBy,
     hosts: &HostNames,
     alert: &Alert,
     now_realtime_ns: u64,

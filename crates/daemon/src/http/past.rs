@@ -124,7 +124,11 @@ impl Question {
                 if !windows.is_empty() {
                     windows.push(',');
                 }
-                match json::to_string(&PastWindowView::of((window.start_ns, window.end_ns), &window.cores, &window.faulty)) {
+                match json::to_string(&PastWindowView::of(
+                    (window.start_ns, window.end_ns),
+                    &window.cores,
+                    &window.faulty,
+                )) {
                     Ok(text) => windows.push_str(&text),
                     Err(error) => whole = Err(unreadable(&error.to_string())),
                 }

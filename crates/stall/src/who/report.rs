@@ -1,8 +1,8 @@
 //! From what was counted to the report.
 
+use super::lines;
 use super::names::hung_count;
 use super::watch::Watch;
-use super::lines;
 use crate::collect::cost::read_slots;
 use crate::gap::tapes::Traced;
 use crate::ledger::names::Names;

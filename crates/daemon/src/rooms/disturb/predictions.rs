@@ -5,7 +5,7 @@
 use crate::rooms::shown::{NotRead, ShownFile};
 use serde::Deserialize;
 use std::sync::Arc;
-use surefoot_journal::Place;
+use surefoot_journal::Position;
 use surefoot_model::one_line;
 use surefoot_rooms::disturb::PredictionView;
 
@@ -30,7 +30,7 @@ struct Kind {
 #[derive(Debug)]
 struct Source {
     file: Arc<ShownFile>,
-    place: Place,
+    place: Position,
     is_over: bool,
 }
 
@@ -44,7 +44,8 @@ pub(super) struct Predictions {
 
 impl Predictions {
     pub(super) fn new(files: &[Arc<ShownFile>]) -> Self {
-        let source = |file: &Arc<ShownFile>| Source { file: Arc::clone(file), place: Place::default(), is_over: false };
+        let source =
+            |file: &Arc<ShownFile>| Source { file: Arc::clone(file), place: Position::default(), is_over: false };
         Predictions { sources: files.iter().take(FILES_MAX).map(source).collect(), ..Predictions::default() }
     }
 

@@ -5,7 +5,7 @@ use crate::suite::hands::seen;
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Case, CaseState, StepState};
 use surefoot_remedy::Step;
-use surefoot_remedy::act::{Found, Order};
+use surefoot_remedy::act::{Order, PriorAttempt};
 
 /// Limits of the policy that all cases follow.
 pub struct Held {
@@ -73,13 +73,13 @@ impl Truth {
         false
     }
 
-    pub fn find(&mut self, order: &Order) -> Found {
+    pub fn find(&mut self, order: &Order) -> PriorAttempt {
         if self.tokens.contains(&order.token) && !order.step.has_way_back() {
             self.sums.count("attempt in doubt taken over, effect found");
-            return Found::Effect { observed: seen("found"), memo: order.memo.clone() };
+            return PriorAttempt::Effect { observed: seen("found"), memo: order.memo.clone() };
         }
         self.sums.count("attempt in doubt taken over, no effect found");
-        Found::MayRepeat
+        PriorAttempt::MayRepeat
     }
 
     pub fn check(&self, cases: &[Case], held: &Held, now_realtime_ns: u64) -> Result<(), String> {

@@ -6,7 +6,6 @@ use crate::answer::Header;
 use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_model::did_you_mean;
-use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::{FaultId, Outcome};
 
 /// Characters of a client's own words that an error repeats.
@@ -227,7 +226,8 @@ mod tests {
         let first = line(&id(0), "hang") + &line(&id(1), "no_effect") + &line(&id(2), "hang");
         let second = line(&id(2), "hang") + &line(&id(3), "hang") + &line("code:plain:1:code:0x10:3@7", "dma");
         let reports = reports(&[&first, &second]);
-        let second_page = Question { outcome: Some(Outcome::named("hang").unwrap()), offset: 1, limit: 1, ..of_table(1) };
+        let second_page =
+            Question { outcome: Some(Outcome::named("hang").unwrap()), offset: 1, limit: 1, ..of_table(1) };
         let answer = Answer::of(&reports, &second_page, None).unwrap();
         let counts: Vec<(String, u64)> = answer.tables.iter().map(|one| (one.build.clone(), one.fault_count)).collect();
         assert_eq!(counts, [("plain".to_owned(), 1), ("tolerant".to_owned(), 4)]);

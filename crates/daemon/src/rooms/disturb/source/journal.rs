@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::TryLockError;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use surefoot_journal::{GrowingFile, Place};
+use surefoot_journal::{GrowingFile, Position};
 use surefoot_model::{DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentOutcome, one_line};
 
 /// Letters of a text that is kept.
@@ -23,7 +23,7 @@ pub(super) struct Journal {
     file: Option<GrowingFile>,
     directory: OsString,
     uid: u32,
-    place: Place,
+    place: Position,
     /// When its experiment began, `CLOCK_REALTIME`.
     began_realtime_ns: Option<u64>,
     is_over: bool,

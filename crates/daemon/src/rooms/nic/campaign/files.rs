@@ -3,7 +3,7 @@
 use super::CampaignFile;
 use crate::rooms::shown::NotRead;
 use std::sync::Arc;
-use surefoot_journal::Place;
+use surefoot_journal::Position;
 use surefoot_rooms::nic::campaign::reports::Reports;
 
 /// Files that are shown.
@@ -22,14 +22,15 @@ pub(crate) struct Files {
 #[derive(Debug)]
 struct Source {
     file: Arc<CampaignFile>,
-    place: Place,
+    place: Position,
     is_over: bool,
 }
 
 impl Files {
     pub(crate) fn new(files: &[Arc<CampaignFile>]) -> Self {
         let files = &files[..files.len().min(FILES_MAX)];
-        let source = |file: &Arc<CampaignFile>| Source { file: Arc::clone(file), place: Place::default(), is_over: false };
+        let source =
+            |file: &Arc<CampaignFile>| Source { file: Arc::clone(file), place: Position::default(), is_over: false };
         Files {
             sources: files.iter().map(source).collect(),
             reports: Reports::new(files.iter().map(|file| file.path())),

@@ -23,7 +23,6 @@ use std::sync::Arc;
 use surefoot_http::lock;
 use surefoot_http::{ApiError, json_text, parameters};
 use surefoot_nic::campaign::Experiment;
-use surefoot_rooms::nic::campaign::movie::MovieAnswer;
 use surefoot_rooms::nic::campaign::reports::Reports;
 use surefoot_rooms::nic::campaign::view::{Answer, NotThere, Question};
 use surefoot_rooms::viewer::{Confidential, Public};
@@ -47,6 +46,7 @@ const NOT_NAMED: &str = "no campaign is shown; start with: surefoot watch --nic-
 /// What the routes answer, as JSON Schema.
 #[cfg(test)]
 pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    use surefoot_rooms::nic::campaign::movie::MovieAnswer;
     vec![
         crate::schema::answer::<Answer>(of, "GET /api/v1/nic/campaign", SAYS),
         crate::schema::answer::<MovieAnswer>(of, "GET /api/v1/nic/movie", MOVIE_SAYS),
