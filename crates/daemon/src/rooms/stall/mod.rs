@@ -71,10 +71,7 @@ impl Room for Stall {
         findings::lost(&kept, moment)
     }
 
-    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
-        if let Some(why) = moment.switched_off(self.room()) {
-            return Some(why);
-        }
+    fn why_unseen(&self, _: &Moment) -> Option<String> {
         // Without a window nothing was seen, which is not that nothing was lost.
         (lock(&self.state).kept().end_ns() == 0).then(|| NO_WINDOW.to_owned())
     }
