@@ -198,11 +198,6 @@ impl CoreLedger {
         }
     }
 
-    /// The same time without its causes.
-    pub fn without_causes(&self) -> Self {
-        CoreLedger { lost: Vec::new(), ..*self }
-    }
-
     /// Adds the times of another window of the same core, but not its causes. Sums stop at the largest number.
     pub fn add_times(&mut self, other: &CoreLedger) {
         self.wall_ns = self.wall_ns.saturating_add(other.wall_ns);

@@ -51,6 +51,7 @@ mod memory;
 mod nearest;
 mod number;
 mod observed;
+mod octal;
 mod part;
 pub mod rasdaemon;
 mod remedy;
@@ -99,6 +100,7 @@ pub use memory::{
 };
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
+pub use octal::unescape_octal;
 pub use observed::{AlertReading, AlertSource, Observed, RepairLasts, RestartProof};
 pub use part::{Part, PartBook, PartCount, PartStay, is_filler, is_serial};
 pub use remedy::{
