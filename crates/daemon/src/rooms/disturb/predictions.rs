@@ -3,7 +3,6 @@
 //! They are no events, because they are not of this host. Every line may be a stranger's: all that is kept has a limit.
 
 use crate::rooms::shown::{NotRead, ShownFile};
-use serde::Deserialize;
 use std::sync::Arc;
 use surefoot_journal::Position;
 use surefoot_model::one_line;
@@ -15,16 +14,8 @@ pub const FILES_MAX: usize = 16;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Predictions that are kept.
 const PREDICTIONS_MAX: usize = 2_000;
-/// Noises of one prediction, and letters of each and of other words.
-const NOISES_MAX: usize = 16;
-const LETTERS_MAX: usize = 200;
-
-/// The word of a line, by which those that are no predictions are known.
-#[derive(Deserialize)]
-struct Kind {
-    #[serde(rename = "type")]
-    kind: String,
-}
+/// Characters of a sentence about a file.
+const TEXT_CHARACTERS_MAX: usize = 200;
 
 /// A file and how its reading went.
 #[derive(Debug)]
@@ -90,28 +81,21 @@ impl Predictions {
 }
 
 fn take(line: &[u8], kept: &mut Vec<PredictionView>) -> Result<(), String> {
-    let not_of = |error: serde_json::Error| format!("not of `surefoot disturb predict --json`: {error}");
-    let Kind { kind } = serde_json::from_slice(line).map_err(not_of)?;
-    if kind != "prediction" {
-        return Ok(());
+    match PredictionView::of_line(line)? {
+        Some(_) if kept.len() == PREDICTIONS_MAX => {
+            Err(format!("more than {PREDICTIONS_MAX} predictions; the others are left out"))
+        }
+        Some(read) => {
+            kept.push(read);
+            Ok(())
+        }
+        None => Ok(()),
     }
-    let mut read: PredictionView = serde_json::from_slice(line).map_err(not_of)?;
-    if !read.is_possible() {
-        return Err("a prediction has nodes, and numbers above 0".into());
-    }
-    if kept.len() == PREDICTIONS_MAX {
-        return Err(format!("more than {PREDICTIONS_MAX} predictions; the others are left out"));
-    }
-    read.noises.truncate(NOISES_MAX);
-    let words = [&mut read.pattern, &mut read.progress, &mut read.interval_method];
-    words.into_iter().chain(&mut read.noises).for_each(|word| *word = clipped(word));
-    kept.push(read);
-    Ok(())
 }
 
 /// The beginning of a stranger's words, in one line.
 fn clipped(text: &str) -> String {
-    one_line(&text.chars().take(LETTERS_MAX).collect::<String>())
+    one_line(&text.chars().take(TEXT_CHARACTERS_MAX).collect::<String>())
 }
 
 #[cfg(test)]
