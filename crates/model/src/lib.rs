@@ -100,8 +100,8 @@ pub use memory::{
 };
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
-pub use octal::unescape_octal;
 pub use observed::{AlertReading, AlertSource, Observed, RepairLasts, RestartProof};
+pub use octal::unescape_octal;
 pub use part::{Part, PartBook, PartCount, PartStay, is_filler, is_serial};
 pub use remedy::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, KnownMachine, Lease,

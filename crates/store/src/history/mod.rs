@@ -75,11 +75,10 @@ use lock::Lock;
 use rusqlite::{Connection, ErrorCode};
 use std::collections::HashMap;
 use std::io;
-use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_model::{Cause, Event, Finding, GapCorrection, HostDescription, Notice, Room, StreamClock};
+use surefoot_model::{Cause, Event, Finding, GapCorrection, HostDescription, Notice, StreamClock};
 use waiting::Waiting;
 
 /// How often [`History::record`] commits by itself.

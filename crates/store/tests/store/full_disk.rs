@@ -102,7 +102,10 @@ fn child_whose_history_meets_a_full_disk() {
     // The gap needs room, too, for which one more window may have gone.
     let dropped = history.dropped().windows;
     history.commit().unwrap();
-    assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() as u64, second + 500 - dropped);
+    assert_eq!(
+        history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() as u64,
+        second + 500 - dropped
+    );
     let notices = history.open_view().unwrap().notices(ALL).unwrap();
     let word = format!("{dropped} windows are not in the history");
     assert!(notices.iter().any(|notice| notice.1.contains(&word)), "{notices:?}");
@@ -110,7 +113,10 @@ fn child_whose_history_meets_a_full_disk() {
     // Nothing of this hurt the file.
     drop(history);
     let history = History::open(&path, Limits::default()).unwrap();
-    assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() as u64, second + 500 - dropped);
+    assert_eq!(
+        history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() as u64,
+        second + 500 - dropped
+    );
     println!("{}", child::DONE);
 }
 

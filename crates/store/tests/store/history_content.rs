@@ -79,7 +79,10 @@ fn windows_gaps_notices_and_hosts_come_back_at_their_time_of_day() {
     assert_eq!(gaps.len(), 1);
     assert_eq!(gaps[0].start_ns, realtime_ns(11) + 1_234);
     assert_eq!(Event::Gap(gaps[0].gap.clone()), plausible_gap(11, 70_000));
-    assert_eq!(history.open_view().unwrap().notices(ALL).unwrap(), [(realtime_ns(12), "core 3 went offline".to_owned())]);
+    assert_eq!(
+        history.open_view().unwrap().notices(ALL).unwrap(),
+        [(realtime_ns(12), "core 3 went offline".to_owned())]
+    );
     let hosts = history.open_view().unwrap().hosts().unwrap();
     assert_eq!(hosts.len(), 1);
     assert_eq!((hosts[0].0, Event::Host(hosts[0].1.clone())), (realtime_ns(10), plausible_host(2)));
@@ -96,7 +99,8 @@ fn the_offset_of_the_last_host_holds() {
         history.record(&notice(7, text)).unwrap();
     }
     history.commit().unwrap();
-    let times: Vec<i64> = history.open_view().unwrap().notices(ALL).unwrap().into_iter().map(|notice| notice.0).collect();
+    let times: Vec<i64> =
+        history.open_view().unwrap().notices(ALL).unwrap().into_iter().map(|notice| notice.0).collect();
     assert_eq!(times, [1_007, 5_000_007]);
 }
 
@@ -242,8 +246,14 @@ fn seconds_stay_until_they_are_in_their_minute() {
         history.record(&plausible_window(second, 1)).unwrap();
     }
     history.commit().unwrap();
-    let minutes: Vec<_> =
-        history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap().into_iter().map(|window| window.cores).collect();
+    let minutes: Vec<_> = history
+        .open_view()
+        .unwrap()
+        .windows(ALL, Resolution::Minute)
+        .unwrap()
+        .into_iter()
+        .map(|window| window.cores)
+        .collect();
     // The first prune took whole minutes of the first 30 s, if there was one, for their age.
     assert_eq!(minutes, minutes_of(0..200, 1).into_values().skip(expected).collect::<Vec<_>>());
 }
@@ -265,7 +275,8 @@ fn the_longest_gaps_of_each_day_are_kept() {
         history.commit().unwrap();
     }
     let everything = GapFilter { limit: 1_000, ..GapFilter::default() };
-    let lengths: Vec<u64> = history.open_view().unwrap().gaps(&everything).unwrap().into_iter().map(|kept| kept.gap.duration_ns).collect();
+    let lengths: Vec<u64> =
+        history.open_view().unwrap().gaps(&everything).unwrap().into_iter().map(|kept| kept.gap.duration_ns).collect();
     let expected: Vec<u64> =
         (0..3).rev().flat_map(|day| (180..200).rev().map(move |number| 1_000 + day * 1_000 + number)).collect();
     assert_eq!(lengths, expected);
@@ -457,7 +468,12 @@ fn age_is_kept_without_being_asked_and_a_strange_time_takes_nothing() {
     let year_2200 = 5_500_000_000 * SECOND_NS;
     history.record(&notice(year_2200, "from a clock that is set wrong")).unwrap();
     history.commit().unwrap();
-    assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap().len(), 3, "{:?}", history.pruned());
+    assert_eq!(
+        history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap().len(),
+        3,
+        "{:?}",
+        history.pruned()
+    );
 }
 
 proptest! {

@@ -340,7 +340,8 @@ fn a_history_that_was_overwritten_under_its_writer_is_told_and_what_was_put_back
         }
         assert!(fs::read(&path).unwrap() == saved, "{number}: what was put back was written to");
         let mut anew = open(&path).unwrap();
-        let rows = |history: &History| history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().rows.len();
+        let rows =
+            |history: &History| history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().rows.len();
         let before = rows(&open(&kept).unwrap());
         assert_eq!(rows(&anew), before, "{number}: what was put back is not alone");
         anew.record(&plausible_host(2)).unwrap();

@@ -422,7 +422,10 @@ fn a_kind_of_cause_that_only_a_newer_release_knows_is_unexplained() {
     history.record(&plausible_window(200, 2)).unwrap();
     history.commit().unwrap();
     assert_eq!(
-        history.open_view().unwrap().windows(realtime_ns(200)..realtime_ns(201), Resolution::Second).unwrap()[0].cores[0].lost.len(),
+        history.open_view().unwrap().windows(realtime_ns(200)..realtime_ns(201), Resolution::Second).unwrap()[0].cores
+            [0]
+        .lost
+        .len(),
         2
     );
 }

@@ -70,7 +70,7 @@ fn reading_a_database_of_another_user_creates_nothing_and_sees_its_log() {
     }
     let (theirs, path) = history_of_nobody();
     let before = content(theirs.path());
-    assert_eq!(View::open(&path).unwrap().open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len(), 50);
+    assert_eq!(View::open(&path).unwrap().windows(ALL, Resolution::Second).unwrap().len(), 50);
     // What rasdaemon's reader makes of it does not matter; that it leaves everything as it is does.
     assert!(matches!(for_each_row(&path, |_| std::ops::ControlFlow::Continue(())), Err(Error::Foreign { .. })));
     assert!(content(theirs.path()) == before, "reading changed the directory");
@@ -94,7 +94,7 @@ fn a_log_that_is_a_link_or_of_a_third_user_is_not_read() {
     symlink(&moved, &log).unwrap();
     refused("h.db-wal");
     fs::remove_file(&log).unwrap();
-    assert_eq!(View::open(&path).unwrap().open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len(), 30);
+    assert_eq!(View::open(&path).unwrap().windows(ALL, Resolution::Second).unwrap().len(), 30);
 }
 
 #[test]
