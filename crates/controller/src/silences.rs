@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_http::lock;
-use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, one_line};
+use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, one_line, clipped};
 use surefoot_outside::host_name::is_same_host;
 use surefoot_remedy::alerts::alert_name;
 use surefoot_remedy::policy::HostNames;
@@ -172,7 +172,7 @@ pub(super) fn read(text: &str) -> Result<(Vec<Silence>, u64), String> {
 }
 
 fn silence(told: Told) -> Option<Silence> {
-    let cut = |text: &str| one_line(&text.chars().take(200).collect::<String>());
+    let cut = |text: &str| clipped(text, 200);
     let ends = OffsetDateTime::parse(&told.ends_at, &Rfc3339).ok();
     let ends_realtime_ns = ends.and_then(|ends| u64::try_from(ends.unix_timestamp_nanos()).ok());
     let matchers: Vec<Matcher> = told.matchers.into_iter().map(Matcher::of).collect();

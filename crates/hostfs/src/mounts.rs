@@ -177,11 +177,6 @@ impl Mounts {
         // Of several that are equally deep this takes the last.
         above.max_by_key(|mount| mount.point.components().count())
     }
-
-    /// The newest mount of a file system.
-    pub fn with_number(&self, number: DeviceNumber) -> Option<&Mount> {
-        self.list.iter().rev().find(|mount| mount.number == number)
-    }
 }
 
 /// The mounts whose file system may not answer. They are read again when the kernel says that a mount came or went.
@@ -272,9 +267,6 @@ nonsense
             assert_eq!((mount.kind.as_str(), mount.is_in_memory(), mount.is_shared()), (kind, is_in_memory, is_shared));
         }
         assert_eq!(Mounts::parse("").on(Path::new("/")), None);
-        let tmpfs = mounts.with_number("0:22".parse().unwrap()).unwrap();
-        assert_eq!(tmpfs.point, Path::new("/bound"), "the newest");
-        assert_eq!(mounts.with_number("9:9".parse().unwrap()), None);
     }
 
     #[test]

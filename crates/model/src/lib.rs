@@ -78,7 +78,9 @@ pub use disturb::{
 };
 pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Happened, HappenedBody, Notice, Window};
-pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, is_harmful, one_line};
+pub use finding::{
+    Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, clipped, counted, is_harmful, one_line,
+};
 pub use gap::{Certainty, Gap, GapCause, GapCorrection, GapSource, Verdict};
 pub use health::{Health, LostRate, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};

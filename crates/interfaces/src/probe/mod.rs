@@ -58,7 +58,7 @@ impl Peer {
             why: format!(
                 "'{}' is no neighbour; write a hardware address such as 02:00:00:00:00:01 (there answers `surefoot nic \
                  health --answer`), an IP address for an echo of ICMP, or arp: and an IPv4 address",
-                surefoot_model::one_line(&text.chars().take(80).collect::<String>())
+                surefoot_model::clipped(text, 80)
             ),
         })
     }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use surefoot_model::one_line;
+use surefoot_model::clipped;
 
 /// Noises of one prediction, and letters of each and of other words.
 const NOISES_MAX: usize = 16;
@@ -74,9 +74,7 @@ impl PredictionView {
         }
         read.noises.truncate(NOISES_MAX);
         let words = [&mut read.pattern, &mut read.progress, &mut read.interval_method];
-        for word in words.into_iter().chain(&mut read.noises) {
-            *word = one_line(&word.chars().take(LETTERS_MAX).collect::<String>());
-        }
+        words.into_iter().chain(&mut read.noises).for_each(|word| *word = clipped(word, LETTERS_MAX));
         Ok(Some(read))
     }
 }

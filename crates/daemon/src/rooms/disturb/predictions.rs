@@ -5,7 +5,7 @@
 use crate::rooms::shown::{NotRead, ShownFile};
 use std::sync::Arc;
 use surefoot_journal::Position;
-use surefoot_model::one_line;
+use surefoot_model::clipped;
 use surefoot_rooms::disturb::PredictionView;
 
 /// Files that are shown.
@@ -60,7 +60,7 @@ impl Predictions {
                 Err(NotRead::Failed(why)) => Some(why),
                 // It is asked again.
                 Err(NotRead::Now(why)) => {
-                    now.push(clipped(&format!("{}: {why}", source.file.path().display())));
+                    now.push(clipped(&format!("{}: {why}", source.file.path().display()), TEXT_CHARACTERS_MAX));
                     None
                 }
                 Ok(_) if source.place.bytes >= FILE_BYTES_MAX => {
@@ -72,7 +72,7 @@ impl Predictions {
             if let Some(why) = first.or(end) {
                 // One sentence for a file is enough.
                 source.is_over = true;
-                problems.push(clipped(&format!("{}: {why}", source.file.path().display())));
+                problems.push(clipped(&format!("{}: {why}", source.file.path().display()), TEXT_CHARACTERS_MAX));
             }
         }
         now.extend_from_slice(&self.problems);
@@ -91,11 +91,6 @@ fn take(line: &[u8], kept: &mut Vec<PredictionView>) -> Result<(), String> {
         }
         None => Ok(()),
     }
-}
-
-/// The beginning of a stranger's words, in one line.
-fn clipped(text: &str) -> String {
-    one_line(&text.chars().take(TEXT_CHARACTERS_MAX).collect::<String>())
 }
 
 #[cfg(test)]

@@ -39,6 +39,21 @@ pub struct Truth {
     doubled: Option<String>,
 }
 
+/// Whether the step takes nothing away when it is done twice.
+fn is_idempotent(step: &Step) -> bool {
+    !matches!(
+        step,
+        Step::Reboot
+            | Step::Run(_)
+            | Step::Ticket(_)
+            | Step::Debug(_)
+            | Step::SoftRepair(_)
+            | Step::HardRepair(_)
+            | Step::Restart(_)
+            | Step::ResetInterface(_)
+    )
+}
+
 impl Truth {
     /// A step has its effect. Whether that put a setting back.
     pub fn effect(&mut self, order: &Order) -> bool {
@@ -47,7 +62,7 @@ impl Truth {
         let count = self.done.entry((order.case, order.step_index)).or_default();
         *count += 1;
         // Settings are looked at before they are set, so that once more changes nothing; the memo tells whether it was the same change.
-        if *count > 1 && !order.step.is_idempotent() && !order.step.has_way_back() {
+        if *count > 1 && !is_idempotent(&order.step) && !order.step.has_way_back() {
             self.doubled = Some(format!("'{}' of case {} was done {count} times", order.step, order.case));
         }
         let host = order.host.clone();

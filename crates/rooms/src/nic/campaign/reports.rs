@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
-use surefoot_model::one_line;
+use surefoot_model::{one_line, clipped};
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::table::{Row, Table};
 use surefoot_nic::campaign::whole::Whole;
@@ -170,9 +170,4 @@ impl Reports {
             shared
         })
     }
-}
-
-/// The beginning of a stranger's words, in one line.
-fn clipped(text: &str, characters_max: usize) -> String {
-    one_line(&text.chars().take(characters_max).collect::<String>())
 }

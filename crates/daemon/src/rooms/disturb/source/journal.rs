@@ -6,7 +6,7 @@ use std::fs::TryLockError;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use surefoot_journal::{GrowingFile, Position};
-use surefoot_model::{DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentOutcome, one_line};
+use surefoot_model::{DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentOutcome};
 
 /// Letters of a text that is kept.
 pub(super) const LETTERS_MAX: usize = 4096;
@@ -230,5 +230,5 @@ fn is_held(of: &GrowingFile) -> bool {
 
 /// The beginning of a stranger's words, in one line.
 pub(super) fn clipped(text: &str) -> String {
-    one_line(&text.chars().take(LETTERS_MAX).collect::<String>())
+    surefoot_model::clipped(text, LETTERS_MAX)
 }
