@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_http::lock;
-use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, one_line, clipped};
+use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, clipped, one_line};
 use surefoot_outside::host_name::is_same_host;
 use surefoot_remedy::alerts::alert_name;
 use surefoot_remedy::policy::HostNames;

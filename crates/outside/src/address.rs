@@ -1,6 +1,6 @@
 //! How messages name an address.
 
-use surefoot_model::{one_line, clipped};
+use surefoot_model::{clipped, one_line};
 
 /// The longest text of an address in a message, characters.
 const SHOWN_MAX: usize = 120;

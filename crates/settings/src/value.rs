@@ -4,7 +4,7 @@ use crate::Settings;
 use std::path::PathBuf;
 use std::time::Duration;
 use surefoot_model::units::{bytes_text, parse_bytes, parse_duration, time_text};
-use surefoot_model::{Digits, did_you_mean, clipped};
+use surefoot_model::{Digits, clipped, did_you_mean};
 use toml::de::DeValue;
 
 /// Letters of a value that an error repeats.

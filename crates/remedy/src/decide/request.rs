@@ -3,7 +3,7 @@
 use super::advance::in_flight;
 use super::{closing, entry};
 use crate::parts::repairs;
-use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Replaced, StepState, one_line, clipped};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Replaced, StepState, clipped, one_line};
 
 /// What somebody asks of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,10 @@ pub use super::closed::closed_words;
 use super::rules;
 use super::state::State;
 use surefoot_memory::fault::FIND_MODULE;
-use surefoot_model::{Certainty, Dimm, DimmFault, ErrorSeverity, FaultMode, Fidelity, Finding, GoneController, LossKind, MemoryAction, MemoryController, MemoryLook, Part, Persistence, Severity, Subject, SubjectKind, counted};
+use surefoot_model::{
+    Certainty, Dimm, DimmFault, ErrorSeverity, FaultMode, Fidelity, Finding, GoneController, LossKind, MemoryAction,
+    MemoryController, MemoryLook, Part, Persistence, Severity, Subject, SubjectKind, counted,
+};
 
 /// The rule of a DIMM's fault.
 pub const FAULT_RULE: &str = rules::FAULT.name;

@@ -2,7 +2,10 @@
 
 use super::rules;
 use super::state::State;
-use surefoot_model::{Certainty, Finding, HealthReporter, Interface, InterfaceLook, InterfaceState, ReporterState, Severity, Subject, SubjectKind, counted};
+use surefoot_model::{
+    Certainty, Finding, HealthReporter, Interface, InterfaceLook, InterfaceState, ReporterState, Severity, Subject,
+    SubjectKind, counted,
+};
 
 /// Problems that one finding names.
 const PROBLEMS_MAX: usize = 10;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
-use surefoot_model::{one_line, clipped};
+use surefoot_model::{clipped, one_line};
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::table::{Row, Table};
 use surefoot_nic::campaign::whole::Whole;
