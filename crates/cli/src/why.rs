@@ -16,7 +16,7 @@ use surefoot_console::{output, words};
 use surefoot_daemon::running;
 use surefoot_daemon::why::{Unwatched, Why};
 use surefoot_daemon::{Config, Server};
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces};
 use surefoot_hostfs::{Root, clock, cpus};
 use surefoot_model::{Event, Finding, HostDescription, Lost, Report, one_line};
 use surefoot_rooms::rules::Next;
@@ -495,7 +495,7 @@ struct Here {
 
 impl Here {
     fn of(namespaces: &Namespaces) -> Here {
-        Here { is_in_pid_namespace: namespaces.place(Kind::Pid) != Place::Initial }
+        Here { is_in_pid_namespace: namespaces.place(Kind::Pid) != Namespace::Initial }
     }
 
     fn runs(self, command: &str) -> bool {

@@ -3,7 +3,6 @@
 //! Each push says what holds, so that one that is lost or comes twice changes nothing. While Alertmanager does not answer, only what holds
 //! now and what it was told before is kept; the rest is counted. So hours without an answer take no more memory, and end with one push.
 
-use crate::keep::board::Findings;
 use crate::keep::shared::Shared;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +15,7 @@ use surefoot_http::own_files::secret;
 use surefoot_model::{Finding, Severity, one_line};
 use surefoot_outside::http::{self, Answer, Identity, Request, Trust};
 use surefoot_remedy::alerts::{alert_name, runbook_anchor};
-use surefoot_rooms::moment::Moment;
+use surefoot_rooms::moment::{Findings, Moment};
 use surefoot_settings::Alerts;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

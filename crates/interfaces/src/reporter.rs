@@ -13,8 +13,8 @@
 //! | of hardware, in error | | as without it | |
 //! | of a queue, of firmware, or not known, got over new errors | | losing | certain |
 
-use crate::judge::{Claim, counted};
-use surefoot_model::{Certainty, HealthReporter, Interface, InterfaceState, ReporterState};
+use crate::judge::Claim;
+use surefoot_model::{Certainty, HealthReporter, Interface, InterfaceState, ReporterState, counted};
 
 /// What a reporter watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

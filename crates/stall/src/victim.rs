@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 use surefoot_hostfs::Root;
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces};
 use surefoot_model::{CauseKind, Digits, Lost, Report};
 
 /// Threads of one look; the rest is counted.
@@ -95,7 +95,7 @@ pub fn of_unit(root: &Root, unit: &str) -> Result<Vec<u32>, String> {
     let shown = |group: &Path| format!("/{}", group.strip_prefix(&top).unwrap_or(group).display());
     match found.as_slice() {
         [] => Err(match Namespaces::of_this_process().place(Kind::Cgroup) {
-            Place::Initial => format!("no control group is called {name}: systemd runs no such unit now"),
+            Namespace::Initial => format!("no control group is called {name}: systemd runs no such unit now"),
             _ => format!("no control group of this cgroup namespace is called {name}; those outside are not seen"),
         }),
         [one] => processes(one),

@@ -5,7 +5,7 @@ use super::{CHANGES_MAX, Controller, actor, closing, conclude, entry};
 use crate::policy::{HOUR_NS, Policies, Policy, utc_text};
 use crate::{Change, World};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseStep, CaseWait, Lease, one_line};
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseStep, CaseWait, Lease, clipped};
 
 /// Open cases of one host; further alerts of it wait until one is closed.
 const CASES_OF_HOST_MAX: usize = 32;
@@ -219,7 +219,7 @@ fn wait(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>
 }
 
 fn target(alert: &Alert) -> String {
-    one_line(&format!("{} {}", alert.host, alert.fault).chars().take(TEXT_CHARS_MAX).collect::<String>())
+    clipped(&format!("{} {}", alert.host, alert.fault), TEXT_CHARS_MAX)
 }
 
 fn case_of(alert: &Alert, policy: &Policy, service: &str, now_ns: u64) -> Case {
@@ -228,7 +228,7 @@ fn case_of(alert: &Alert, policy: &Policy, service: &str, now_ns: u64) -> Case {
         needs_approval: step.is_for_good() || policy.approve.contains(step),
         ..CaseStep::default()
     });
-    let kept = |text: &str| one_line(&text.chars().take(TEXT_CHARS_MAX).collect::<String>());
+    let kept = |text: &str| clipped(text, TEXT_CHARS_MAX);
     Case {
         id: 0,
         host: alert.host.clone(),

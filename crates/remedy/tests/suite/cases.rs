@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use surefoot_model::{Alert, AuditEntry, Case, CaseState, Lease, Observed, Severity, StepState};
-use surefoot_remedy::act::{Found, Outcome};
+use surefoot_remedy::act::{Outcome, PriorAttempt};
 use surefoot_remedy::decide::{
     Controller, HeldReason, LEASE_NS_MAX, Request, conclude, decide, found, request, waits_for_approval,
 };
@@ -717,7 +717,7 @@ fn the_end_of_an_attempt_whose_lease_was_lost_counts_for_nothing() {
     assert!(new > old && desk.case(1).steps[0].state == StepState::InDoubt);
 
     let done = Outcome::done(seen("done"), "");
-    let effect = Found::Effect { observed: seen("there"), memo: String::new() };
+    let effect = PriorAttempt::Effect { observed: seen("there"), memo: String::new() };
     let (case, policies) = (desk.case(1), desk.policies.clone());
     for (fence, owner) in [(old, "a"), (old, "b"), (new, "a")] {
         assert!(conclude(&case, fence, &done, &policies, owner, NOON).is_none(), "{fence} {owner}");

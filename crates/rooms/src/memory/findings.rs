@@ -6,7 +6,7 @@ use super::state::State;
 use surefoot_memory::fault::FIND_MODULE;
 use surefoot_model::{
     Certainty, Dimm, DimmFault, ErrorSeverity, FaultMode, Fidelity, Finding, GoneController, LossKind, MemoryAction,
-    MemoryController, MemoryLook, Part, Persistence, Severity, Subject, SubjectKind,
+    MemoryController, MemoryLook, Part, Persistence, Severity, Subject, SubjectKind, counted,
 };
 
 /// The rule of a DIMM's fault.
@@ -450,10 +450,6 @@ pub fn part_of(dimm: &Dimm) -> Option<Part> {
     let serial = dimm.serial.clone().filter(|_| is_certain)?;
     let model = dimm.part.clone().unwrap_or_default();
     Some(Part { kind: SubjectKind::Dimm, name: dimm.id.clone(), place: dimm.label.clone(), serial, model })
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use surefoot_model::{
     Cause, CauseKind, Certainty, Completeness, CoreLedger, CpuId, EntryExit, EntryExitBasis, Event, Gap, GapCause,
     GapSource, Histogram, Interrupt, Lost, ProbeCost, Raiser, SelfCost, Verdict, WhoCore, WhoReport, Window,
 };
-use surefoot_stall::who::advice::{HostFacts, advise};
-use surefoot_stall::who::fix_first;
+use surefoot_who::advice::{HostFacts, advise};
+use surefoot_who::fix_first;
 
 /// All times of a window are multiples of this: that many digits are enough for people, and pack well.
 const STEP: u64 = 10_000;
