@@ -54,7 +54,14 @@ const COMMANDS: [(&str, &[Of]); 54] = [
     ("memory status", MEMORY),
     ("memory doctor", &[of::<memory::doctor::CheckLine>]),
     ("memory import", IMPORTED),
-    ("memory page-offline", &[of::<memory::page_offline::PageLine>, of::<memory::page_offline::ModuleLine>]),
+    (
+        "memory page-offline",
+        &[
+            of::<memory::page_offline::PageLine>,
+            of::<memory::page_offline::ModuleLine>,
+            of::<memory::page_offline::RestoredLine>,
+        ],
+    ),
     ("memory repaired", CLOSED),
     ("memory replaced", CLOSED),
     ("memory cleared", CLOSED),

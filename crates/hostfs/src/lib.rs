@@ -38,6 +38,7 @@ mod kept;
 pub mod listening;
 pub mod mounts;
 pub mod namespaces;
+pub mod pages;
 pub mod perf;
 pub mod privilege;
 mod root;

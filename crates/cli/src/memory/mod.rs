@@ -26,7 +26,7 @@ pub enum MemoryCommand {
     Doctor(doctor::DoctorOptions),
     /// Read errors that others recorded: rasdaemon, mcelog, kernel logs, event logs.
     Import(import::ImportOptions),
-    /// Show the pages of a failing row, as far as addresses were seen.
+    /// Take the pages of a failing cell or row out of use, or those with many errors; shows them, and with --yes does it.
     PageOffline(page_offline::PageOfflineOptions),
     /// Close the fault of a module that was repaired in place or reseated; shows what would be recorded, and with --yes does it.
     Repaired(close::CloseOptions),
