@@ -63,6 +63,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("memory cleared", "none --reason x --host-root HERE"),
     ("memory doctor", "--host-root HERE"),
     ("memory import", "HERE/none"),
+    ("memory owner", "--host-root HERE"),
     ("memory page-offline", "HERE/none"),
     ("memory repaired", "none --reason x --host-root HERE"),
     ("memory replaced", "none --reason x --host-root HERE"),

@@ -145,6 +145,7 @@ mod tests {
         "ecc coverage",
         "fleet top",
         "memory cleared",
+        "memory owner",
         "memory page-offline",
         "memory repaired",
         "memory replaced",

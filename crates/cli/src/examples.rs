@@ -33,6 +33,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("memory cleared", "DIMM_C1 --reason 'cosmic ray, no error for a month' --yes"),
     ("memory doctor", ""),
     ("memory import", "/var/log/mcelog /var/lib/rasdaemon/ras-mc_event.db --host n17"),
+    ("memory owner", "0x2f4a31000"),
     ("memory page-offline", "--yes"),
     ("memory repaired", "DIMM_C1 --reason 'post-package repair at boot' --yes"),
     ("memory replaced", "DIMM_C1 --reason 'ticket 4711' --yes"),

@@ -62,6 +62,7 @@ const COMMANDS: [(&str, &[Of]); 54] = [
             of::<memory::page_offline::RestoredLine>,
         ],
     ),
+    ("memory owner", &[of::<memory::owner::OwnerLine<'_>>]),
     ("memory repaired", CLOSED),
     ("memory replaced", CLOSED),
     ("memory cleared", CLOSED),

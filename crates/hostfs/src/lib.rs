@@ -30,6 +30,7 @@ pub mod consoles;
 pub mod cpus;
 pub mod device;
 mod error;
+pub mod frame_users;
 pub mod identity;
 pub mod images;
 pub mod interrupts;

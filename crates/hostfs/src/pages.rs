@@ -37,7 +37,7 @@ impl FrameFlags {
         Ok(self.flags(frame)? & HWPOISON != 0)
     }
 
-    fn flags(&self, frame: u64) -> Result<u64, Error> {
+    pub(crate) fn flags(&self, frame: u64) -> Result<u64, Error> {
         let mut flags = [0; 8];
         let cannot = |source| Error::Read { path: self.path.clone(), source };
         let at = frame.checked_mul(8).ok_or_else(|| cannot(io::ErrorKind::InvalidInput.into()))?;

@@ -1,12 +1,13 @@
 //! `surefoot memory page-offline --yes` on a kernel that really takes pages out of use: Debian's, in a guest. Machine checks are injected
-//! at pages of this process, the watch keeps them, the command takes the pages out, and the kernel's own flags say whether it did.
+//! at pages of this process, the history gets what the kernel logs of them, the command takes the pages out, and the kernel's own flags say
+//! whether it did.
 
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use surefoot_e2e::command::binary;
 use surefoot_testkit::guest::Guest;
@@ -15,24 +16,40 @@ use surefoot_testkit::not_run::not_run;
 const PAGE_BYTES: usize = 4096;
 const JOURNAL: &str = "/var/lib/surefoot/deeds.jsonl";
 const HISTORY: &str = "/history.db";
+/// The name of the guest.
+const HOST: &str = "guest";
 /// Limits how long files may grow (util-linux).
 const PRLIMIT: &str = "/usr/bin/prlimit";
 /// How long the guest, all of whose instructions are emulated, is waited for.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
 fn pages_of_a_real_kernel_are_moved_and_each_stop_is_known_afterwards() {
     const NAME: &str = "memory::page_offline::pages_of_a_real_kernel_are_moved_and_each_stop_is_known_afterwards";
-    let guest = match Guest::find() {
-        Ok(guest) => guest.with_module("mce-inject").with_module("hwpoison_inject"),
-        Err(why) => return not_run(NAME, &why),
-    };
     if !Path::new(PRLIMIT).exists() {
         return not_run(NAME, "there is no prlimit (util-linux)");
     }
     let small = tempfile::tempdir().unwrap();
-    // What a debugger needs of them would take the guest longer to load than to run.
-    let [command, own] = ["surefoot", "own"].map(|name| small.path().join(name));
+    let Some((guest, own)) = guest(NAME, small.path()) else { return };
+    let guest = guest.with_file(Path::new(PRLIMIT), PRLIMIT);
+    let arguments = ["memory::page_offline::inside_pages", "--ignored", "--nocapture", "--test-threads=1"];
+    let ran = guest.run(&own, &arguments, &[("RUST_BACKTRACE", "0")]).unwrap();
+    println!("{}", ran.text);
+    assert!(ran.code == Some(0) && ran.text.contains("1 passed"), "{:?}: {}\n{}", ran.code, ran.text, ran.console);
+    // The kernel's own log has each page.
+    assert!(ran.console.matches("Unpoison: Software-unpoisoned page").count() >= 1, "{}", ran.console);
+}
+
+/// A guest with the command and these tests in it, without what a debugger needs of them, which would take longer to load than to run.
+fn guest(test: &str, folder: &Path) -> Option<(Guest, PathBuf)> {
+    let guest = match Guest::find() {
+        Ok(guest) => guest.with_module("mce-inject").with_module("hwpoison_inject"),
+        Err(why) => {
+            not_run(test, &why);
+            return None;
+        }
+    };
+    let [command, own] = ["surefoot", "own"].map(|name| folder.join(name));
     for (from, to) in [(binary(), &command), (&*std::env::current_exe().unwrap(), &own)] {
         let stripped = Command::new("llvm-strip").arg("-o").arg(to).arg(from).status();
         if !stripped.is_ok_and(|status| status.success()) {
@@ -40,14 +57,110 @@ fn pages_of_a_real_kernel_are_moved_and_each_stop_is_known_afterwards() {
         }
     }
     // An Intel processor: its records name a channel.
-    let guest = guest.with_file(Path::new(PRLIMIT), PRLIMIT).with_file(&command, "/surefoot");
-    let guest = guest.with_device(&["-cpu", "max,vendor=GenuineIntel,family=6,model=85"]);
-    let arguments = ["memory::page_offline::inside_", "--ignored", "--nocapture", "--test-threads=1"];
+    let intel = ["-cpu", "max,vendor=GenuineIntel,family=6,model=85"];
+    Some((guest.with_file(&command, "/surefoot").with_device(&intel), own))
+}
+
+#[test]
+fn the_owner_of_a_lost_page_is_told_with_its_file_and_its_copy() {
+    const NAME: &str = "memory::page_offline::the_owner_of_a_lost_page_is_told_with_its_file_and_its_copy";
+    let small = tempfile::tempdir().unwrap();
+    let Some((guest, own)) = guest(NAME, small.path()) else { return };
+    // A disk with the program on it, whose pages can be read again from there.
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().map(Path::new).find(|path| path.exists()).unwrap();
+    let files = small.path().join("files");
+    fs::create_dir(&files).unwrap();
+    fs::copy(busybox, files.join("busybox")).unwrap();
+    let disk = small.path().join("disk");
+    fs::File::create(&disk).unwrap().set_len(16 << 20).unwrap();
+    let made = Command::new("/sbin/mke2fs").args(["-q", "-F", "-t", "ext2", "-d"]).arg(&files).arg(&disk).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return not_run(NAME, "mke2fs (e2fsprogs) makes no file system here");
+    }
+    let drive = format!("if=virtio,format=raw,file={}", disk.display());
+    let guest = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"].into_iter().fold(guest, Guest::with_module);
+    let guest = guest.with_device(&["-drive", &drive]);
+    let arguments = ["memory::page_offline::inside_the_owner", "--ignored", "--nocapture", "--test-threads=1"];
     let ran = guest.run(&own, &arguments, &[("RUST_BACKTRACE", "0")]).unwrap();
     println!("{}", ran.text);
     assert!(ran.code == Some(0) && ran.text.contains("1 passed"), "{:?}: {}\n{}", ran.code, ran.text, ran.console);
-    // The kernel's own log has each page.
-    assert!(ran.console.matches("Unpoison: Software-unpoisoned page").count() >= 1, "{}", ran.console);
+}
+
+/// A frame of a mapping of a process, and where the page is in it.
+fn mapped(pid: u32, is_wanted: impl Fn(&str) -> bool) -> (u64, u64) {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    for line in maps.lines().filter(|line| is_wanted(line)) {
+        let (start, rest) = line.split_once('-').unwrap();
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap() / PAGE_BYTES as u64;
+        let pages = number(start)..number(rest.split(' ').next().unwrap());
+        for page in pages.rev() {
+            let entry = word(&format!("/proc/{pid}/pagemap"), page);
+            let frame = entry & ((1 << 55) - 1);
+            if entry >> 63 == 1 && word("/proc/kpagecount", frame) == 1 {
+                return (frame, page * PAGE_BYTES as u64);
+            }
+        }
+    }
+    panic!("no page of its own: {maps}");
+}
+
+fn owner(arguments: &[&str]) -> (Option<i32>, Vec<Value>) {
+    let output = Command::new("/surefoot").args(["memory", "owner", "--json"]).args(arguments).output().unwrap();
+    let text = Command::new("/surefoot").args(["memory", "owner"]).args(arguments).output().unwrap();
+    println!("{}{}", String::from_utf8_lossy(&text.stdout), String::from_utf8_lossy(&text.stderr));
+    let lines = lines(&output).into_iter().filter(|line| line["type"] == "page_owner").collect();
+    (output.status.code(), lines)
+}
+
+fn of_frame(lines: &[Value], frame: u64) -> Value {
+    let address = frame * PAGE_BYTES as u64;
+    lines.iter().find(|line| line["address"] == address).unwrap_or_else(|| panic!("{address:#x}: {lines:#?}")).clone()
+}
+
+#[test]
+#[ignore = "runs in a guest"]
+fn inside_the_owner_of_a_lost_page_is_told() {
+    fs::create_dir_all("/disk").unwrap();
+    let mounted = Command::new("/bin/mount").args(["-t", "ext4", "-o", "ro", "/dev/vda", "/disk"]).status().unwrap();
+    assert!(mounted.success());
+    let mut solver = Command::new("/disk/busybox").args(["sleep", "10000"]).spawn().unwrap();
+    let pid = solver.id();
+    std::thread::sleep(Duration::from_secs(2));
+    let (of_file, file_at) = mapped(pid, |line| line.contains("/disk/busybox") && line.contains(" r-xp "));
+    let (of_stack, stack_at) = mapped(pid, |line| line.ends_with("[stack]"));
+    let (of_data, _) = mapped(pid, |line| line.ends_with("[heap]"));
+    // Before anything is lost: whose the pages are.
+    let [file, stack] = [of_file, of_stack].map(|frame| format!("{:#x}", frame * PAGE_BYTES as u64));
+    let (code, lines) = owner(&[&file, &stack]);
+    assert_eq!(code, Some(0), "{lines:?}");
+    let one = of_frame(&lines, of_file);
+    assert_eq!((&one["kind"], &one["copy"], &one["uses"][0]["pid"]), (&"file".into(), &"on_disk".into(), &pid.into()), "{one}");
+    assert_eq!((&one["uses"][0]["mapping"], &one["uses"][0]["virtual_address"]), (&"/disk/busybox".into(), &file_at.into()), "{one}");
+    let one = of_frame(&lines, of_stack);
+    assert_eq!((&one["kind"], &one["copy"]), (&"anonymous".into(), &"none".into()), "{one}");
+    assert_eq!((&one["uses"][0]["name"], &one["uses"][0]["mapping"]), (&"busybox".into(), &"[stack]".into()), "{one}");
+    // The kernel loses the program's page and one of its stack, as its own injector says; and one of its heap to a machine check.
+    for frame in [of_file, of_stack] {
+        fs::write("/sys/kernel/debug/hwpoison/corrupt-pfn", format!("{frame:#x}")).unwrap();
+    }
+    inject_lost(of_data);
+    await_that("the kernel gives up the page of the machine check", || is_poisoned(of_data));
+    let (code, lines) = owner(&[]);
+    assert_eq!(code, Some(1), "{lines:?}");
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    let one = of_frame(&lines, of_file);
+    assert_eq!((&one["copy"], &one["lost_result"]), (&"on_disk".into(), &"Recovered".into()), "{one}");
+    for frame in [of_stack, of_data] {
+        let one = of_frame(&lines, frame);
+        assert_eq!((&one["kind"], &one["copy"]), (&"out_of_use".into(), &"none".into()), "{one}");
+        assert_eq!((&one["uses"][0]["pid"], &one["uses"][0]["is_lost"]), (&pid.into(), &true.into()), "{one}");
+    }
+    assert_eq!(of_frame(&lines, of_stack)["uses"][0]["virtual_address"], stack_at);
+    // It goes on without knowing, and has not been ended.
+    assert!(solver.try_wait().unwrap().is_none());
+    // After a real uncorrected error this kernel puts nothing back.
+    solver.kill().unwrap();
+    solver.wait().unwrap();
 }
 
 /// Memory of this process whose pages are found by their numbers.
@@ -110,6 +223,18 @@ fn inject(frame: u64) {
     tell("bank", "4");
 }
 
+/// An uncorrected error that a scrubber found and nobody has used (action optional), as registers of the processor and an exception.
+fn inject_lost(frame: u64) {
+    let folder = Path::new("/sys/kernel/debug/mce-inject");
+    let tell = |file: &str, text: &str| fs::write(folder.join(file), text).unwrap();
+    tell("flags", "hw");
+    tell("cpu", "0");
+    tell("status", "0xbd000000000000c0");
+    tell("misc", "0x8c");
+    tell("addr", &format!("{:#x}", frame * PAGE_BYTES as u64));
+    tell("bank", "4");
+}
+
 fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -118,18 +243,20 @@ fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A watch that keeps what is reported.
-fn watch() -> Child {
-    let arguments = ["watch", "--no-page", "--history", HISTORY, "--run-directory", "/run/surefoot", "--interval", "1s"];
-    let said = fs::File::create("/watch-said").unwrap();
-    Command::new("/surefoot").args(arguments).stdout(Stdio::null()).stderr(said).spawn().unwrap()
-}
-
-fn kept_count() -> u64 {
-    let arguments = ["history", "--file", HISTORY, "--room", "memory", "--json", "--last", "1h"];
-    let output = Command::new("/surefoot").args(arguments).output().unwrap();
-    let of_lines = lines(&output).into_iter().filter(|line| line["kind"] == "report" || line["body"]["location"].is_object());
-    of_lines.count() as u64
+/// Brings what the kernel logged until now into the history, as of this host.
+fn import() -> u64 {
+    let log = Command::new("/bin/busybox").arg("dmesg").output().unwrap().stdout;
+    fs::write("/log", log).unwrap();
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let booted = stat.lines().find_map(|line| line.strip_prefix("btime ")).unwrap();
+    let date = ["date", "-u", "-d", &format!("@{booted}"), "+%Y-%m-%dT%H:%M:%SZ"];
+    let booted = Command::new("/bin/busybox").args(date).output().unwrap().stdout;
+    let booted = String::from_utf8(booted).unwrap();
+    let words = ["memory", "import", "/log", "--host", HOST, "--booted", booted.trim(), "--into", HISTORY, "--json"];
+    let output = Command::new("/surefoot").args(words).output().unwrap();
+    println!("import: {:?} {}", output.status.code(), String::from_utf8_lossy(&output.stderr));
+    let reports = lines(&output).into_iter().filter(|line| line["type"] == "report");
+    reports.map(|line| line["count"].as_u64().unwrap()).sum()
 }
 
 fn lines(output: &Output) -> Vec<Value> {
@@ -163,25 +290,24 @@ fn told(frame: u64) -> Option<String> {
 #[ignore = "runs in a guest"]
 fn inside_pages_are_moved_and_each_stop_is_known_afterwards() {
     const PAGES: usize = 12;
-    for folder in ["/etc", "/var/lib", "/run/surefoot"] {
+    for folder in ["/etc", "/var/lib"] {
         fs::create_dir_all(folder).unwrap();
     }
+    fs::write("/proc/sys/kernel/hostname", HOST).unwrap();
     let mut victim = Victim::new(PAGES);
     let frames: Vec<u64> = (0..PAGES).map(|page| victim.frame(page)).collect();
-    let mut watching = watch();
-    await_that("the watch follows the trace", || {
-        fs::read_dir("/sys/kernel/debug/tracing/instances").is_ok_and(|found| found.count() > 0)
-    });
-    std::thread::sleep(Duration::from_secs(3));
     // The first page has the most errors, each later one fewer, and the last one too few.
     for (page, &frame) in frames.iter().enumerate() {
         let count = if page + 1 == PAGES { 2 } else { 3 + usize::from(page == 0) };
         (0..count).for_each(|_| inject(frame));
     }
     let injected = (PAGES - 1) * 3 + 1 + 2;
-    await_that("the history has each report", || kept_count() >= injected as u64);
-    Command::new("kill").arg(watching.id().to_string()).status().unwrap();
-    watching.wait().unwrap();
+    let mut imported = 0;
+    await_that("the kernel has logged each error", || {
+        imported = import();
+        imported >= injected as u64
+    });
+    assert_eq!(imported, injected as u64);
 
     // Without --yes nothing changes.
     let dry = page_offline(&[]);

@@ -5,6 +5,7 @@ pub mod close;
 pub mod doctor;
 pub mod fault;
 pub mod import;
+pub mod owner;
 pub mod page_offline;
 mod reported;
 pub mod simulate;
@@ -28,6 +29,8 @@ pub enum MemoryCommand {
     Import(import::ImportOptions),
     /// Take the pages of a failing cell or row out of use, or those with many errors; shows them, and with --yes does it.
     PageOffline(page_offline::PageOfflineOptions),
+    /// Show whose memory a page is, or was before the kernel lost it: process, mapping, file, and whether there is another copy.
+    Owner(owner::OwnerOptions),
     /// Close the fault of a module that was repaired in place or reseated; shows what would be recorded, and with --yes does it.
     Repaired(close::CloseOptions),
     /// Close the fault of a module that was replaced by another; shows what would be recorded, and with --yes does it.
@@ -47,6 +50,7 @@ pub fn run(command: &MemoryCommand) -> anyhow::Result<Outcome> {
         MemoryCommand::Doctor(options) => doctor::run(options),
         MemoryCommand::Import(options) => import::run(options),
         MemoryCommand::PageOffline(options) => page_offline::run(options),
+        MemoryCommand::Owner(options) => owner::run(options),
         MemoryCommand::Repaired(options) => close::run(options, FaultClosing::Repaired),
         MemoryCommand::Replaced(options) => close::run(options, FaultClosing::Replaced),
         MemoryCommand::Cleared(options) => close::run(options, FaultClosing::Cleared),
