@@ -5,11 +5,13 @@
 //! (`Memory failure: 0x12345: …`, `mm/memory-failure.c`). The first knows mappings and files, and no process that has been ended; the
 //! second knows what kind of page it was and whom it signalled, and no file.
 
+use crate::counted;
 use crate::doctor::kernel_messages;
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_hostfs::frame_users::{Frame, FrameKind, OtherCopy, users_of};
+use surefoot_hostfs::usage::page_bytes;
 use surefoot_hostfs::{Error, Root};
-use surefoot_model::Digits;
+use surefoot_model::{Digits, one_line};
 
 /// Lost pages that are told apart.
 const FAILURES_MAX: usize = 4096;
@@ -85,6 +87,75 @@ fn copy(frame: &Frame, failure: Option<&Failure>) -> OtherCopy {
     }
 }
 
+/// The same in sentences: what the kernel lost, whose memory it is or was, and whether there is another copy.
+pub fn sentences(owner: &Owner) -> Vec<String> {
+    let frame = &owner.frame;
+    let mut said = Vec::new();
+    if let Some(failure) = &owner.failure {
+        said.push(match (failure.kind.as_str(), failure.result.as_str()) {
+            ("", _) => "The kernel lost it, and did not say what it was.".to_owned(),
+            (kind, result) => format!("The kernel lost it: {}, {}.", one_line(kind), one_line(result)),
+        });
+        let signalled = failure.signalled.iter();
+        said.extend(signalled.map(|(name, pid)| format!("Signalled (SIGBUS) or ended: {} (PID {pid}).", one_line(name))));
+    }
+    for one in &frame.uses {
+        let user = one.uid.map_or("user unknown".to_owned(), |uid| format!("UID {uid}"));
+        let at = match (one.mapping.as_str(), one.file_offset) {
+            ("", _) => "nameless memory".to_owned(),
+            (file, Some(offset)) => format!("{} at byte {offset}", one_line(file)),
+            (name, None) => one_line(name),
+        };
+        let lost = if one.is_lost { "; the kernel ends it when it uses the page" } else { "" };
+        let (name, pid) = (one_line(&one.name), one.pid);
+        said.push(format!("{name} (PID {pid}, {user}): {at}, mapped at {:#x}{lost}.", one.virtual_address));
+    }
+    let more = frame.found_count - frame.uses.len() as u64;
+    if more > 0 {
+        said.push(format!("{} more.", counted(more, "mapping", "mappings")));
+    }
+    let missing = frame.mapped_count.unwrap_or(0).saturating_sub(frame.found_count);
+    if missing > 0 {
+        said.push(format!("Owner not known of {} that the kernel counts.", counted(missing, "mapping", "mappings")));
+    }
+    let copy = match (owner.copy, frame.kind) {
+        (_, FrameKind::Free | FrameKind::Kernel | FrameKind::NoMemory) => "",
+        (OtherCopy::OnDisk, _) => "The contents are on disk as well: the kernel reads them again.",
+        (OtherCopy::Older, _) => "The file on disk is older: what was written since is in memory alone.",
+        (OtherCopy::None, _) => "There is no other copy.",
+        (OtherCopy::Unknown, _) => "Whether there is another copy is not known.",
+    };
+    said.extend((!copy.is_empty()).then(|| copy.to_owned()));
+    said
+}
+
+/// Tells of a page that was lost just now whose memory it was, for a report. Looking through all processes takes time, so one look in this
+/// many nanoseconds is allowed.
+#[derive(Debug, Default)]
+pub(crate) struct Teller {
+    looked_ns: Option<u64>,
+}
+
+const LOOK_EVERY_NS: u64 = 10_000_000_000;
+
+impl Teller {
+    /// The words for the page of this address.
+    pub(crate) fn words(&mut self, root: &Root, address: u64, now_ns: u64) -> String {
+        if self.looked_ns.is_some_and(|looked_ns| now_ns.saturating_sub(looked_ns) < LOOK_EVERY_NS) {
+            return "whose memory it was is not looked up that often: `surefoot memory owner` tells".to_owned();
+        }
+        self.looked_ns = Some(now_ns);
+        let frame = address / page_bytes();
+        match owners(root, Some([frame].into()), page_bytes()) {
+            Ok(found) => {
+                let said: Vec<String> = found.pages.get(&frame).map(sentences).unwrap_or_default();
+                said.join(" ")
+            }
+            Err(error) => format!("whose memory it was is not known: {error}"),
+        }
+    }
+}
+
 /// What the kernel said, by frame. A page that was lost, put back into use and lost again is what was said last.
 fn failures<'a>(messages: impl Iterator<Item = &'a str>) -> BTreeMap<u64, Failure> {
     let mut failures: BTreeMap<u64, Failure> = BTreeMap::new();
@@ -120,7 +191,7 @@ fn signalled(said: &str) -> Option<(String, u32)> {
     let who = [" due to hardware memory corruption", " because of failure to unmap"];
     let end = who.into_iter().filter_map(|end| rest.rfind(end)).max()?;
     let (name, pid) = rest[..end].rsplit_once(':')?;
-    Some((surefoot_model::one_line(name), pid.digits()?))
+    Some((one_line(name), pid.digits()?))
 }
 
 #[cfg(test)]
@@ -143,6 +214,9 @@ mod tests {
         assert_eq!((found[&0x1a2b].kind.as_str(), found[&0x1a2b].result.as_str()), ("dirty LRU page", "Recovered"));
         assert_eq!(found[&0x77].kind, "clean LRU page");
         assert_eq!(found.len(), 3);
+        let mut teller = Teller { looked_ns: Some(1) };
+        assert!(teller.words(&Root::at("/none"), 4096, LOOK_EVERY_NS).contains("memory owner"));
+        assert!(teller.words(&Root::at("/none"), 4096, LOOK_EVERY_NS + 1).contains("not known: cannot read"));
         let frame = |kind| Frame { kind, copy: OtherCopy::Unknown, uses: Vec::new(), found_count: 0, mapped_count: None };
         let lost = frame(FrameKind::OutOfUse);
         assert_eq!(copy(&lost, Some(&found[&0x77])), OtherCopy::OnDisk);

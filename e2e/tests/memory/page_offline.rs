@@ -15,7 +15,7 @@ use surefoot_testkit::not_run::not_run;
 
 const PAGE_BYTES: usize = 4096;
 const JOURNAL: &str = "/var/lib/surefoot/deeds.jsonl";
-const HISTORY: &str = "/history.db";
+const HISTORY: &str = "/var/lib/history/history.db";
 /// The name of the guest.
 const HOST: &str = "guest";
 /// Limits how long files may grow (util-linux).
@@ -128,7 +128,7 @@ fn inside_the_owner_of_a_lost_page_is_told() {
     std::thread::sleep(Duration::from_secs(2));
     let (of_file, file_at) = mapped(pid, |line| line.contains("/disk/busybox") && line.contains(" r-xp "));
     let (of_stack, stack_at) = mapped(pid, |line| line.ends_with("[stack]"));
-    let (of_data, _) = mapped(pid, |line| line.ends_with("[heap]"));
+    let (of_data, _) = mapped(pid, |line| line.trim_end().ends_with("rw-p 00000000 00:00 0"));
     // Before anything is lost: whose the pages are.
     let [file, stack] = [of_file, of_stack].map(|frame| format!("{:#x}", frame * PAGE_BYTES as u64));
     let (code, lines) = owner(&[&file, &stack]);
@@ -139,7 +139,7 @@ fn inside_the_owner_of_a_lost_page_is_told() {
     let one = of_frame(&lines, of_stack);
     assert_eq!((&one["kind"], &one["copy"]), (&"anonymous".into(), &"none".into()), "{one}");
     assert_eq!((&one["uses"][0]["name"], &one["uses"][0]["mapping"]), (&"busybox".into(), &"[stack]".into()), "{one}");
-    // The kernel loses the program's page and one of its stack, as its own injector says; and one of its heap to a machine check.
+    // The kernel loses the program's page and one of its stack, as its own injector says; and one of its data to a machine check.
     for frame in [of_file, of_stack] {
         fs::write("/sys/kernel/debug/hwpoison/corrupt-pfn", format!("{frame:#x}")).unwrap();
     }
@@ -215,7 +215,7 @@ fn corrupted_kilobytes() -> u64 {
 fn inject(frame: u64) {
     let folder = Path::new("/sys/kernel/debug/mce-inject");
     let tell = |file: &str, text: &str| fs::write(folder.join(file), text).unwrap();
-    tell("flags", "sw");
+    tell("flags", "sw\n");
     tell("cpu", "0");
     tell("status", "0x8c00004000010090");
     tell("misc", "0x8c");
@@ -227,7 +227,7 @@ fn inject(frame: u64) {
 fn inject_lost(frame: u64) {
     let folder = Path::new("/sys/kernel/debug/mce-inject");
     let tell = |file: &str, text: &str| fs::write(folder.join(file), text).unwrap();
-    tell("flags", "hw");
+    tell("flags", "hw\n");
     tell("cpu", "0");
     tell("status", "0xbd000000000000c0");
     tell("misc", "0x8c");
@@ -290,7 +290,7 @@ fn told(frame: u64) -> Option<String> {
 #[ignore = "runs in a guest"]
 fn inside_pages_are_moved_and_each_stop_is_known_afterwards() {
     const PAGES: usize = 12;
-    for folder in ["/etc", "/var/lib"] {
+    for folder in ["/etc", "/var/lib/history"] {
         fs::create_dir_all(folder).unwrap();
     }
     fs::write("/proc/sys/kernel/hostname", HOST).unwrap();

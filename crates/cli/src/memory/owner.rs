@@ -13,7 +13,7 @@ use surefoot_console::units::counted;
 use surefoot_hostfs::frame_users::{FrameKind, FrameUse, OtherCopy};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Unsupported, usage};
-use surefoot_memory::owner::{Owner, Owners, owners};
+use surefoot_memory::owner::{Owner, Owners, owners, sentences};
 use surefoot_memory::pages::PAGE_BYTES;
 use surefoot_model::{Digits, one_line};
 
@@ -211,43 +211,8 @@ fn text(address: u64, owner: &Owner) -> String {
         FrameKind::OutOfUse => "out of use",
     };
     let mut text = format!("{address:#x}: {kind}\n");
-    let mut say = |words: String| text += &paragraph(&words, 2, 4, COLUMNS);
-    if let Some(failure) = &owner.failure {
-        let said = match (failure.kind.as_str(), failure.result.as_str()) {
-            ("", _) => "The kernel lost it, and did not say what it was.".to_owned(),
-            (kind, result) => format!("The kernel lost it: {}, {}.", one_line(kind), one_line(result)),
-        };
-        say(said);
-        for (name, pid) in &failure.signalled {
-            say(format!("Signalled (SIGBUS) or ended: {} (PID {pid}).", one_line(name)));
-        }
-    }
-    for one in &frame.uses {
-        let user = one.uid.map_or("user unknown".to_owned(), |uid| format!("UID {uid}"));
-        let at = match (one.mapping.as_str(), one.file_offset) {
-            ("", _) => "nameless memory".to_owned(),
-            (file, Some(offset)) => format!("{} at byte {offset}", one_line(file)),
-            (name, None) => one_line(name),
-        };
-        let lost = if one.is_lost { "; the kernel ends it when it uses the page" } else { "" };
-        say(format!("{} (PID {}, {user}): {at}, mapped at {:#x}{lost}.", one_line(&one.name), one.pid, one.virtual_address));
-    }
-    let more = frame.found_count - frame.uses.len() as u64;
-    if more > 0 {
-        say(format!("{} more.", counted(more, "mapping", "mappings")));
-    }
-    if let Some(missing) = frame.mapped_count.and_then(|count| count.checked_sub(frame.found_count)).filter(|count| *count > 0) {
-        say(format!("Owner not known of {} that the kernel counts.", counted(missing, "mapping", "mappings")));
-    }
-    let copy = match (owner.copy, frame.kind) {
-        (_, FrameKind::Free | FrameKind::Kernel | FrameKind::NoMemory) => "",
-        (OtherCopy::OnDisk, _) => "The contents are on disk as well: the kernel reads them again.",
-        (OtherCopy::Older, _) => "The file on disk is older: what was written since is in memory alone.",
-        (OtherCopy::None, _) => "There is no other copy.",
-        (OtherCopy::Unknown, _) => "Whether there is another copy is not known.",
-    };
-    if !copy.is_empty() {
-        say(copy.to_owned());
+    for sentence in sentences(owner) {
+        text += &format!("  {}", paragraph(&sentence, 2, 4, COLUMNS));
     }
     text
 }

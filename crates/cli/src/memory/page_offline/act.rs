@@ -10,7 +10,7 @@ use surefoot_console::units::counted;
 use surefoot_hostfs::pages::corrupted_bytes;
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, Unsupported, clock, usage};
-use surefoot_journal::deeds::{Alone, Record};
+use surefoot_journal::deeds::{Alone, Record, Unusable};
 use surefoot_memory::pages::act::{self, Became, Taken};
 use surefoot_memory::pages::{BadPage, Budget, Candidate, Decision, Known, how, plan};
 use surefoot_model::{Deed, FaultMode, one_line};
@@ -26,6 +26,8 @@ pub(super) struct Done {
     settled: Vec<Deed>,
     /// What is not known, in a dry run.
     unknown: Option<String>,
+    /// Why the journal took a deed no more.
+    pub broken: Option<Unusable>,
     /// Why this kernel can take no page out.
     pub missing: Option<Unsupported>,
 }
@@ -188,9 +190,17 @@ pub(super) fn act(
     let known = known(options, root, page_bytes, &taken, &candidates)?;
     for (addresses, candidate, decision) in decided(options, &candidates, &known, page_bytes) {
         let told = match decision {
-            Decision::Take => {
-                told(act::take(root, page_bytes, &record, &candidate, effective_user(), &clock::realtime_ns)?)
+            Decision::Take if done.broken.is_some() => {
+                (PageOutcome::Failed, Some("not tried, as it could not be recorded".to_owned()))
             }
+            Decision::Take => match act::take(root, page_bytes, &record, &candidate, effective_user(), &clock::realtime_ns) {
+                Ok(became) => told(became),
+                Err(why) => {
+                    let why = done.broken.insert(why).to_string();
+                    let words = "the journal failed, so this page may be out of use or not; the next run looks and records it";
+                    (PageOutcome::Unobserved, Some(format!("{words}: {why}")))
+                }
+            },
             decision => (outcome_of(decision), None),
         };
         addresses.iter().for_each(|address| _ = done.pages.insert(*address, told.clone()));

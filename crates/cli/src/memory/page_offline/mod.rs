@@ -216,10 +216,13 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
         out.write_all(text::closing(options, &modules, &reported, &done).as_bytes())?;
     }
     out.flush()?;
-    if let Some(missing) = done.missing {
-        return Err(missing.into());
+    let is_any_failed = done.is_any_failed();
+    match (done.missing, done.broken) {
+        (Some(missing), _) => Err(missing.into()),
+        (None, Some(broken)) => Err(broken.into()),
+        (None, None) if is_any_failed => Ok(Outcome::Found),
+        (None, None) => Ok(Outcome::Done),
     }
-    Ok(if done.is_any_failed() { Outcome::Found } else { Outcome::Done })
 }
 
 /// Reads the files, or the history.
