@@ -61,6 +61,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("ecc verilog", "--help"),
     ("history", "--file HERE/none.db"),
     ("memory cleared", "none --reason x --host-root HERE"),
+    ("memory cost", "--history HERE/none.db"),
     ("memory doctor", "--host-root HERE"),
     ("memory import", "HERE/none"),
     ("memory owner", "--host-root HERE"),

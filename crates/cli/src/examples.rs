@@ -31,6 +31,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("fleet top", "--service web --room memory"),
     ("history", "--from 'yesterday 03:00' --to 'yesterday 03:30'"),
     ("memory cleared", "DIMM_C1 --reason 'cosmic ray, no error for a month' --yes"),
+    ("memory cost", "--last 7d"),
     ("memory doctor", ""),
     ("memory import", "/var/log/mcelog /var/lib/rasdaemon/ras-mc_event.db --host n17"),
     ("memory owner", "0x2f4a31000"),

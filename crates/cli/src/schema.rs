@@ -53,6 +53,10 @@ const COMMANDS: [(&str, &[Of]); 54] = [
     ("checkpoint drive", &[of::<checkpoint::drive::DriveLine>]),
     ("memory status", MEMORY),
     ("memory doctor", &[of::<memory::doctor::CheckLine>]),
+    (
+        "memory cost",
+        &[of::<memory::cost::SpentLine<'_>>, of::<memory::cost::CostModuleLine<'_>>, of::<memory::cost::SumLine>],
+    ),
     ("memory import", IMPORTED),
     (
         "memory page-offline",

@@ -333,7 +333,8 @@ mod tests {
         pagemap[8] = 1 << 62 | 6 << 5 | 28;
         write(&tree, "proc/7/pagemap", &words(&pagemap));
         let (lru, mapped, anonymous, by_swap) = (1 << 5, 1 << 11, 1 << 12, 1 << 14);
-        let flags = [0, 0, lru | mapped, lru | mapped | 1 << 4, lru | mapped | anonymous | by_swap, lru | mapped, 1 << 19];
+        let flags =
+            [0, 0, lru | mapped, lru | mapped | 1 << 4, lru | mapped | anonymous | by_swap, lru | mapped, 1 << 19];
         write(&tree, "proc/kpageflags", &words(&flags));
         write(&tree, "proc/kpagecount", &words(&[0, 0, 2, 1, 1, 1, 0]));
         let found = users_of(&Root::at(tree.path()), &(2..=7).collect(), PAGE_BYTES).unwrap();

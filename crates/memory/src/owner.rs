@@ -97,7 +97,9 @@ pub fn sentences(owner: &Owner) -> Vec<String> {
             (kind, result) => format!("The kernel lost it: {}, {}.", one_line(kind), one_line(result)),
         });
         let signalled = failure.signalled.iter();
-        said.extend(signalled.map(|(name, pid)| format!("Signalled (SIGBUS) or ended: {} (PID {pid}).", one_line(name))));
+        said.extend(
+            signalled.map(|(name, pid)| format!("Signalled (SIGBUS) or ended: {} (PID {pid}).", one_line(name))),
+        );
     }
     for one in &frame.uses {
         let user = one.uid.map_or("user unknown".to_owned(), |uid| format!("UID {uid}"));
@@ -160,7 +162,8 @@ impl Teller {
 fn failures<'a>(messages: impl Iterator<Item = &'a str>) -> BTreeMap<u64, Failure> {
     let mut failures: BTreeMap<u64, Failure> = BTreeMap::new();
     for message in messages {
-        let Some((number, said)) = message.strip_prefix("Memory failure: 0x").and_then(|said| said.split_once(": ")) else {
+        let Some((number, said)) = message.strip_prefix("Memory failure: 0x").and_then(|said| said.split_once(": "))
+        else {
             continue;
         };
         let Some(number) = number.hex_digits() else { continue };
@@ -168,7 +171,8 @@ fn failures<'a>(messages: impl Iterator<Item = &'a str>) -> BTreeMap<u64, Failur
             continue;
         }
         let failure = failures.entry(number).or_default();
-        if let Some((kind, result)) = said.strip_prefix("recovery action for ").and_then(|said| said.rsplit_once(": ")) {
+        if let Some((kind, result)) = said.strip_prefix("recovery action for ").and_then(|said| said.rsplit_once(": "))
+        {
             (failure.kind, failure.result) = (kind.to_owned(), result.trim().to_owned());
         } else if let Some(who) = signalled(said) {
             // The page is lost anew: nobody was signalled yet.
@@ -217,7 +221,8 @@ mod tests {
         let mut teller = Teller { looked_ns: Some(1) };
         assert!(teller.words(&Root::at("/none"), 4096, LOOK_EVERY_NS).contains("memory owner"));
         assert!(teller.words(&Root::at("/none"), 4096, LOOK_EVERY_NS + 1).contains("not known: cannot read"));
-        let frame = |kind| Frame { kind, copy: OtherCopy::Unknown, uses: Vec::new(), found_count: 0, mapped_count: None };
+        let frame =
+            |kind| Frame { kind, copy: OtherCopy::Unknown, uses: Vec::new(), found_count: 0, mapped_count: None };
         let lost = frame(FrameKind::OutOfUse);
         assert_eq!(copy(&lost, Some(&found[&0x77])), OtherCopy::OnDisk);
         // Whose it was is not known, so neither is whether a file holds an older state.

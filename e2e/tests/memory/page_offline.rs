@@ -134,8 +134,16 @@ fn inside_the_owner_of_a_lost_page_is_told() {
     let (code, lines) = owner(&[&file, &stack]);
     assert_eq!(code, Some(0), "{lines:?}");
     let one = of_frame(&lines, of_file);
-    assert_eq!((&one["kind"], &one["copy"], &one["uses"][0]["pid"]), (&"file".into(), &"on_disk".into(), &pid.into()), "{one}");
-    assert_eq!((&one["uses"][0]["mapping"], &one["uses"][0]["virtual_address"]), (&"/disk/busybox".into(), &file_at.into()), "{one}");
+    assert_eq!(
+        (&one["kind"], &one["copy"], &one["uses"][0]["pid"]),
+        (&"file".into(), &"on_disk".into(), &pid.into()),
+        "{one}"
+    );
+    assert_eq!(
+        (&one["uses"][0]["mapping"], &one["uses"][0]["virtual_address"]),
+        (&"/disk/busybox".into(), &file_at.into()),
+        "{one}"
+    );
     let one = of_frame(&lines, of_stack);
     assert_eq!((&one["kind"], &one["copy"]), (&"anonymous".into(), &"none".into()), "{one}");
     assert_eq!((&one["uses"][0]["name"], &one["uses"][0]["mapping"]), (&"busybox".into(), &"[stack]".into()), "{one}");
@@ -275,7 +283,11 @@ fn page_offline(arguments: &[&str]) -> Output {
 fn outcomes(output: &Output) -> Vec<(u64, String)> {
     let lines = lines(output);
     let pages = lines.iter().filter(|line| line["type"] == "page" || line["type"] == "page_restored");
-    pages.map(|line| (line["address"].as_u64().unwrap() / PAGE_BYTES as u64, line["outcome"].as_str().unwrap().to_owned())).collect()
+    pages
+        .map(|line| {
+            (line["address"].as_u64().unwrap() / PAGE_BYTES as u64, line["outcome"].as_str().unwrap().to_owned())
+        })
+        .collect()
 }
 
 /// The last outcome of each page's deed, by frame.
@@ -320,7 +332,8 @@ fn inside_pages_are_moved_and_each_stop_is_known_afterwards() {
     // A budget of one page: the worst page goes, its contents move, the rest is counted.
     let done = page_offline(&["--yes", "--module-budget", "1"]);
     let after = outcomes(&done);
-    let of = |outcome: &str| after.iter().filter(|(_, one)| one == outcome).map(|(frame, _)| *frame).collect::<Vec<_>>();
+    let of =
+        |outcome: &str| after.iter().filter(|(_, one)| one == outcome).map(|(frame, _)| *frame).collect::<Vec<_>>();
     assert_eq!(of("offline"), [frames[0]], "{after:?}: {}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(of("over_module_budget").len(), PAGES - 2, "{after:?}");
     assert!(is_poisoned(frames[0]) && corrupted_kilobytes() == 4);
@@ -334,7 +347,8 @@ fn inside_pages_are_moved_and_each_stop_is_known_afterwards() {
 
     // A process that is ended at each write of its journal: the kernel refuses to let it grow beyond this length.
     let line_bytes = fs::metadata(JOURNAL).unwrap().len() / 2;
-    for stop in [0, 1, line_bytes / 2, line_bytes - 1, line_bytes, line_bytes + 40, 2 * line_bytes, 5 * line_bytes / 2] {
+    for stop in [0, 1, line_bytes / 2, line_bytes - 1, line_bytes, line_bytes + 40, 2 * line_bytes, 5 * line_bytes / 2]
+    {
         let limit = fs::metadata(JOURNAL).unwrap().len() + stop;
         let limit = format!("--fsize={limit}");
         let command = ["/surefoot", "memory", "page-offline", "--yes", "--page-rate", "3/24h", "--history", HISTORY];

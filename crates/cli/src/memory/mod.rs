@@ -2,6 +2,7 @@
 
 pub mod bmc;
 pub mod close;
+pub mod cost;
 pub mod doctor;
 pub mod fault;
 pub mod import;
@@ -23,6 +24,8 @@ pub enum MemoryCommand {
     Status(status::StatusOptions),
     /// Follow memory errors as they are reported, module by module.
     Watch(watch::WatchOptions),
+    /// Show what reports of memory errors cost in the last day, by cause, from the ledger of lost time.
+    Cost(cost::CostOptions),
     /// Check whether the accounting of memory errors itself works.
     Doctor(doctor::DoctorOptions),
     /// Read errors that others recorded: rasdaemon, mcelog, kernel logs, event logs.
@@ -47,6 +50,7 @@ pub fn run(command: &MemoryCommand) -> anyhow::Result<Outcome> {
     match command {
         MemoryCommand::Status(options) => status::run(options),
         MemoryCommand::Watch(options) => watch::run(options),
+        MemoryCommand::Cost(options) => cost::run(options),
         MemoryCommand::Doctor(options) => doctor::run(options),
         MemoryCommand::Import(options) => import::run(options),
         MemoryCommand::PageOffline(options) => page_offline::run(options),

@@ -135,7 +135,8 @@ pub fn run(options: &OwnerOptions) -> anyhow::Result<Outcome> {
     let page_bytes = if root.is_host() { usage::page_bytes() } else { PAGE_BYTES };
     let frames: BTreeSet<u64> = options.addresses.iter().map(|address| address / page_bytes).collect();
     let found = owners(&root, (!frames.is_empty()).then_some(frames), page_bytes).map_err(|error| {
-        let remedy = if effective_user() == 0 { "boot a kernel with CONFIG_PROC_PAGE_MONITOR" } else { "run it as root" };
+        let remedy =
+            if effective_user() == 0 { "boot a kernel with CONFIG_PROC_PAGE_MONITOR" } else { "run it as root" };
         Unsupported::of(&error, remedy)
     })?;
     let mut out = io::BufWriter::new(surefoot_console::people::stdout());

@@ -96,7 +96,9 @@ impl Taken {
             let Some(address) = address(&begun) else { continue };
             let early = "the process that began it ended early";
             let outcome = match (see(root, address / page_bytes), begun.action) {
-                (Ok(true), DeedAction::OfflinePage) => done(Observed::PagesOffline { asked_count: 1, offline_count: 1 }),
+                (Ok(true), DeedAction::OfflinePage) => {
+                    done(Observed::PagesOffline { asked_count: 1, offline_count: 1 })
+                }
                 (Ok(false), DeedAction::RestorePage) => done(in_use()),
                 (Ok(true), _) => failed(format!("{early}; the page is out of use")),
                 (Ok(false), _) => failed(format!("{early}; the page is in use")),
@@ -186,7 +188,14 @@ pub fn restore(
     Ok(became)
 }
 
-fn begin(module: &str, action: DeedAction, target: DeedTarget, reason: DeedReason, uid: u32, at_realtime_ns: u64) -> Deed {
+fn begin(
+    module: &str,
+    action: DeedAction,
+    target: DeedTarget,
+    reason: DeedReason,
+    uid: u32,
+    at_realtime_ns: u64,
+) -> Deed {
     Deed {
         at_realtime_ns,
         begun_realtime_ns: at_realtime_ns,
@@ -214,9 +223,19 @@ fn became(asked: Result<(), Refused>, seen: Result<bool, String>, is_wanted: boo
         Err(refused) => Some(format!("the kernel refused: {refused}")),
     };
     match (refused, seen) {
-        (None, Ok(is_offline)) if is_offline == is_wanted => if is_offline { Became::Offline } else { Became::InUse },
-        (None, Ok(true)) => Became::Failed("the kernel accepted it, and still marks the page (/proc/kpageflags)".into()),
-        (None, Ok(false)) => Became::Failed("the kernel accepted it, and does not mark the page (/proc/kpageflags)".into()),
+        (None, Ok(is_offline)) if is_offline == is_wanted => {
+            if is_offline {
+                Became::Offline
+            } else {
+                Became::InUse
+            }
+        }
+        (None, Ok(true)) => {
+            Became::Failed("the kernel accepted it, and still marks the page (/proc/kpageflags)".into())
+        }
+        (None, Ok(false)) => {
+            Became::Failed("the kernel accepted it, and does not mark the page (/proc/kpageflags)".into())
+        }
         (None, Err(why)) => Became::Unobserved(why),
         (Some(refused), Ok(true)) if is_wanted => {
             Became::Failed(format!("{refused}; it marks the page as bad, and could not free it"))

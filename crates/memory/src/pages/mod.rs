@@ -191,10 +191,8 @@ impl SeenPages {
             offline.pages = self.pages(keys.iter(), |_| true);
         }
         // Pages that lost bits are worth taking out whatever else fails; those with many errors, unless more fails than pages cover.
-        let covers_no_part = matches!(
-            dimm.fault_mode,
-            FaultMode::Column | FaultMode::Bank | FaultMode::Banks | FaultMode::Rank
-        );
+        let covers_no_part =
+            matches!(dimm.fault_mode, FaultMode::Column | FaultMode::Bank | FaultMode::Banks | FaultMode::Rank);
         let of_module = self.rows.keys().filter(|key| key.dimm == dimm.id);
         let others = self.pages(of_module, |page| page.lost_count > 0 || (page.is_over_rate && !covers_no_part));
         let listed: BTreeSet<u64> = offline.pages.iter().map(|page| page.address).collect();
@@ -405,7 +403,10 @@ mod tests {
         assert_eq!(offline(&reports).pages, []);
         reports[3].severity = ErrorSeverity::Uncorrected;
         let found = offline(&reports);
-        assert_eq!(found.pages.iter().map(|page| (page.address, page.lost_count)).collect::<Vec<_>>(), [(0x40_0000, 1)]);
+        assert_eq!(
+            found.pages.iter().map(|page| (page.address, page.lost_count)).collect::<Vec<_>>(),
+            [(0x40_0000, 1)]
+        );
         assert!(found.unknown[0].contains("does not help"), "{:?}", found.unknown);
     }
 

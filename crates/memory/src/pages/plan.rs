@@ -96,14 +96,8 @@ mod tests {
 
     fn candidate(module: &str, frame: u64, error_count: u64, lost_count: u64) -> Candidate {
         let address = frame * 4096;
-        let page = BadPage {
-            address,
-            error_count,
-            lost_count,
-            last_realtime_ns: 100,
-            worst_count: 0,
-            is_over_rate: false,
-        };
+        let page =
+            BadPage { address, error_count, lost_count, last_realtime_ns: 100, worst_count: 0, is_over_rate: false };
         Candidate { module: module.into(), page, evidence: String::new() }
     }
 

@@ -165,22 +165,15 @@ fn growth(scene: &Scene) -> Figure {
         let pairs = smi.points.iter().zip(&cmci.points).filter(|(_, (_, stall_s))| *stall_s > 0.0);
         Series { name, points: pairs.map(|((errors, smi_s), (_, cmci_s))| (*errors, smi_s / cmci_s)).collect() }
     };
-    let ratios =
-        vec![ratio("before saturation", &smi, &cmci), ratio("at the mean rate", &saturated, &at_mean)];
+    let ratios = vec![ratio("before saturation", &smi, &cmci), ratio("at the mean rate", &saturated, &at_mean)];
     Figure {
         number: 8,
         title: "Growth of the stall with the errors",
         across: "errors",
         is_over_time: false,
         diagrams: vec![
-            Diagram {
-                title: "Stall per error, milliseconds",
-                series: vec![each(&smi), each(&cmci), each(&saturated)],
-            },
-            Diagram {
-                title: "SMI against CMCI, times (the paper: several times, no number)",
-                series: ratios,
-            },
+            Diagram { title: "Stall per error, milliseconds", series: vec![each(&smi), each(&cmci), each(&saturated)] },
+            Diagram { title: "SMI against CMCI, times (the paper: several times, no number)", series: ratios },
             Diagram { title: "Stall in sum, seconds", series: vec![smi, cmci.clone()] },
             Diagram { title: "CMCI alone, seconds", series: vec![cmci] },
         ],
@@ -236,7 +229,12 @@ mod tests {
             storms: StormRule::Never,
         };
         let pattern = Pattern::Bursty { per_s: 28.0, on_s: 120.0, off_s: 120.0 };
-        let scene = Scene { path, pattern, seed: 1, service: Service { requests_per_s: 50.0, work_ns: 1_000_000, deadline_ns: 200_000_000 } };
+        let scene = Scene {
+            path,
+            pattern,
+            seed: 1,
+            service: Service { requests_per_s: 50.0, work_ns: 1_000_000, deadline_ns: 200_000_000 },
+        };
         let figure = figure(8, &scene).unwrap();
         let last = |diagram: usize, name: &str| {
             let series = figure.diagrams[diagram].series.iter().find(|series| series.name == name).unwrap();

@@ -86,7 +86,9 @@ impl Done {
             );
         }
         if let Some(unknown) = &self.unknown {
-            text += &format!("Not known: which pages are out of use already, and what is left of the budgets: {unknown}.\n");
+            text += &format!(
+                "Not known: which pages are out of use already, and what is left of the budgets: {unknown}.\n"
+            );
         }
         if !self.has_acted {
             let planned = self.count(&[PageOutcome::Planned]);
@@ -166,11 +168,16 @@ pub(super) fn act(
         if !is_of_this_host || candidates.is_empty() {
             return Ok(done);
         }
-        match Taken::read(&record).map_err(Into::into).and_then(|taken| known(options, root, page_bytes, &taken, &candidates)) {
-            Ok(known) => decided(options, &candidates, &known, page_bytes).into_iter().for_each(|(addresses, _, decision)| {
-                let outcome = outcome_of(decision);
-                addresses.iter().for_each(|address| _ = done.pages.insert(*address, (outcome, None)));
-            }),
+        match Taken::read(&record)
+            .map_err(Into::into)
+            .and_then(|taken| known(options, root, page_bytes, &taken, &candidates))
+        {
+            Ok(known) => {
+                decided(options, &candidates, &known, page_bytes).into_iter().for_each(|(addresses, _, decision)| {
+                    let outcome = outcome_of(decision);
+                    addresses.iter().for_each(|address| _ = done.pages.insert(*address, (outcome, None)));
+                })
+            }
             Err(error) => done.unknown = Some(error.to_string()),
         }
         return Ok(done);
@@ -193,14 +200,16 @@ pub(super) fn act(
             Decision::Take if done.broken.is_some() => {
                 (PageOutcome::Failed, Some("not tried, as it could not be recorded".to_owned()))
             }
-            Decision::Take => match act::take(root, page_bytes, &record, &candidate, effective_user(), &clock::realtime_ns) {
-                Ok(became) => told(became),
-                Err(why) => {
-                    let why = done.broken.insert(why).to_string();
-                    let words = "the journal failed, so this page may be out of use or not; the next run looks and records it";
-                    (PageOutcome::Unobserved, Some(format!("{words}: {why}")))
+            Decision::Take => {
+                match act::take(root, page_bytes, &record, &candidate, effective_user(), &clock::realtime_ns) {
+                    Ok(became) => told(became),
+                    Err(why) => {
+                        let why = done.broken.insert(why).to_string();
+                        let words = "the journal failed, so this page may be out of use or not; the next run looks and records it";
+                        (PageOutcome::Unobserved, Some(format!("{words}: {why}")))
+                    }
                 }
-            },
+            }
             decision => (outcome_of(decision), None),
         };
         addresses.iter().for_each(|address| _ = done.pages.insert(*address, told.clone()));
@@ -218,7 +227,8 @@ fn decided(
     let budget = Budget { module_pages: options.module_budget, host_pages: options.host_budget };
     let plan = plan(candidates.iter().map(|(_, one)| one.clone()).collect(), budget, known);
     let addresses = |page: u64| {
-        let of_page = candidates.iter().map(|(address, _)| *address).filter(|address| address / page_bytes * page_bytes == page);
+        let of_page =
+            candidates.iter().map(|(address, _)| *address).filter(|address| address / page_bytes * page_bytes == page);
         of_page.collect::<Vec<u64>>()
     };
     plan.into_iter().map(|(one, decision)| (addresses(one.page.address), one, decision)).collect()
@@ -328,7 +338,9 @@ pub(super) fn undo(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<
             (true, ..) => writeln!(out, "No page is out of use by a deed of this command.")?,
             (_, true, _) => writeln!(out, "{pages} in use again.")?,
             (_, false, None) => writeln!(out, "Nothing was changed; --yes puts them back.")?,
-            (_, false, Some(missing)) => writeln!(out, "Nothing was changed. Unsupported: {}; {}.", missing.why, missing.remedy)?,
+            (_, false, Some(missing)) => {
+                writeln!(out, "Nothing was changed. Unsupported: {}; {}.", missing.why, missing.remedy)?
+            }
         }
     }
     out.flush()?;

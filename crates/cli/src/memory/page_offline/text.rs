@@ -52,12 +52,7 @@ pub(super) fn module(module: &Module, done: &Done) -> String {
 }
 
 /// The last lines.
-pub(super) fn closing(
-    options: &PageOfflineOptions,
-    modules: &[Module],
-    reported: &Reported,
-    done: &Done,
-) -> String {
+pub(super) fn closing(options: &PageOfflineOptions, modules: &[Module], reported: &Reported, done: &Done) -> String {
     let Reported { seen, not_from_kernel_count, not_understood_count, elsewhere_count, .. } = reported;
     let (not_from_kernel_count, not_understood_count) = (*not_from_kernel_count, *not_understood_count);
     let mut text = String::new();
