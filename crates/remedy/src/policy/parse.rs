@@ -229,8 +229,14 @@ fn steps(value: &Value<'_>, policies: &Policies) -> Result<Vec<Step>> {
             Step::Return if !is_drained => return Err(text.error("no step before it drains the host")),
             Step::Drain => is_drained = true,
             Step::Return => is_drained = false,
-            step if !is_drained && steps.contains(&Step::Return) && step.interrupts_work() => {
-                return Err(text.error("the host is back at its work by then; name it before 'return'"));
+            step if !is_drained && step.interrupts_work() => {
+                return Err(text.error(match steps.contains(&Step::Return) {
+                    true => "the host is back at its work by then; name it before 'return'",
+                    false => {
+                        "it interrupts the host's work, and no step before it drains the host; put 'drain' before it (which does \
+                         nothing for a service without a scheduler)"
+                    }
+                }));
             }
             Step::Ticket(name) => drop(ticket_name(&text, name, policies)?),
             Step::Restore(of) if !steps.contains(of.as_ref()) => {
@@ -351,12 +357,15 @@ fn window(table: &Table<'_>) -> Result<Window> {
             days
         }
     };
-    Ok(Window {
-        name: table.need("name")?.name()?,
-        days,
-        from_minute: minute(table.need("from")?)?,
-        to_minute: minute(table.need("to")?)?,
-    })
+    let (from_minute, to) = (minute(table.need("from")?)?, table.need("to")?);
+    let no_length = to.error(
+        "it is the same time as 'from', so that the window has no length; leave 'windows' out of a policy for always",
+    );
+    let to_minute = minute(to)?;
+    if from_minute == to_minute {
+        return Err(no_length);
+    }
+    Ok(Window { name: table.need("name")?.name()?, days, from_minute, to_minute })
 }
 
 fn service(table: &Table<'_>, policies: &Policies) -> Result<Service> {

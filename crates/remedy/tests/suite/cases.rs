@@ -653,7 +653,7 @@ fn texts_of_strangers_are_kept_short_and_on_one_line() {
 /// ended by it.
 #[test]
 fn the_end_of_an_attempt_whose_lease_was_lost_counts_for_nothing() {
-    let mut desk = Desk::new("[[policy]]\nservice = \"web\"\nsteps = [\"reboot\"]");
+    let mut desk = Desk::new("[[policy]]\nservice = \"web\"\nsteps = [\"restart:nginx.service\"]");
     desk.book.take(&[alert("h1")]).unwrap();
     let begin = |desk: &mut Desk, core: &mut Core| loop {
         if let Some(begin) = core.round(&desk.policies, desk.passed).0.pop() {

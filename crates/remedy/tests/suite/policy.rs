@@ -273,6 +273,25 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "policy[0].steps[2]",
         "the host is back at its work by then",
     ),
+    ("[[policy]]\nsteps = [\"stress:1h\"]", 2, "policy[0].steps[0]", "no step before it drains the host"),
+    (
+        "[[policy]]\nsteps = [\"recheck\",\n \"reboot\", \"drain\"]",
+        3,
+        "policy[0].steps[1]",
+        "no step before it drains the host",
+    ),
+    (
+        "[[policy]]\nsteps = [\"debug:x\", \"restore:debug:x\"]",
+        2,
+        "policy[0].steps[0]",
+        "no step before it drains the host",
+    ),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\n[[window]]\nname = \"w\"\nfrom = \"02:00\"\nto = \"02:00\"",
+        6,
+        "window[0].to",
+        "the window has no length",
+    ),
     (
         "[[policy]]\nsteps = [\"drain\"]\n[[hook]]\npath = \"/a/../b\"",
         4,
@@ -359,7 +378,7 @@ fn what_cannot_be_read_as_a_file_says_so() {
 
 #[test]
 fn restarts_and_the_debug_mode_are_told_their_times_and_places() {
-    let policy = "[[policy]]\nsteps = [\"reboot\"]\n";
+    let policy = "[[policy]]\nsteps = [\"drain\", \"reboot\"]\n";
     let text = format!(
         "{policy}[reboot]\nsettle = \"90s\"\nlimit = \"20m\"\n[debug]\nadapters = \"/a\"\nhistory = \"/h.db\"\n"
     );
@@ -376,7 +395,7 @@ fn restarts_and_the_debug_mode_are_told_their_times_and_places() {
 /// Prometheus writes the address of a host without a name in one form, people in several.
 #[test]
 fn an_address_of_a_host_has_one_form() {
-    let text = "[[policy]]\nsteps = [\"reboot\"]\n[[service]]\nname = \"web\"\nhosts = [\"2001:DB8:0::7\", \"n1\"]\n\
+    let text = "[[policy]]\nsteps = [\"drain\", \"reboot\"]\n[[service]]\nname = \"web\"\nhosts = [\"2001:DB8:0::7\", \"n1\"]\n\
                 [[bmc]]\nurl = \"http://b\"\nhost = \"2001:db8:0:0:0:0:0:7\"\n";
     let policies = Policies::parse(text, "policy.toml").unwrap();
     assert_eq!(policies.services[0].hosts.iter().collect::<Vec<_>>(), ["2001:db8::7", "n1"]);
