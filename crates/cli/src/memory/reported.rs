@@ -92,10 +92,11 @@ pub fn complete(look: &mut MemoryLook, looker: &mut Looker, root: &Root, limit: 
     Completed { notes: says(look, &known, sources), watched, others: others.into_iter().collect() }
 }
 
-/// The reports of this host's modules in a history, without those from before the fault of their module was closed, and how many are of
-/// modules that are not here. Where nothing names a module, its reports go by the place that they tell.
-pub fn of_history(root: &Root, path: &Path) -> Result<(Vec<ErrorReport>, u64), String> {
+/// The reports of this host's modules in a history, without those from before the fault of their module was closed. Where nothing names a module, its reports go by the place that they tell.
+pub fn of_history(root: &Root, path: &Path) -> Result<OfHistory, String> {
     let past = history(path)?;
+    let hosts = View::open(path).and_then(|view| view.hosts()).map_err(|error| error.to_string())?;
+    let hosts = hosts.rows.into_iter().map(|(_, host)| host.hostname).collect();
     let mut looker = Looker::new(root.clone());
     let mut look = looker.look();
     let labels = Labels::of(&look);
@@ -120,7 +121,17 @@ pub fn of_history(root: &Root, path: &Path) -> Result<(Vec<ErrorReport>, u64), S
             reports.push(report);
         }
     }
-    Ok((reports, elsewhere_count))
+    Ok(OfHistory { reports, elsewhere_count, hosts })
+}
+
+/// What a history has of memory errors.
+pub struct OfHistory {
+    /// The reports of this host's modules, or of no known module.
+    pub reports: Vec<ErrorReport>,
+    /// Reports of modules that are not here.
+    pub elsewhere_count: u64,
+    /// The names of the hosts whose watches wrote it; none for one that only imports wrote.
+    pub hosts: Vec<String>,
 }
 
 /// Takes in the faults that were closed: by the journal of deeds, and by the history, which goes on when a journal is rotated away.

@@ -230,15 +230,21 @@ fn gather(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<Reported>
     let mut reported = Reported { seen: SeenPages::with_rate(options.page_rate), ..Reported::default() };
     if options.files.is_empty() {
         let path = options.history.clone().unwrap_or_else(|| PathBuf::from(FILE_DEFAULT));
-        let (reports, elsewhere_count) = match reported::of_history(root, &path) {
+        let found = match reported::of_history(root, &path) {
             Ok(found) => found,
             Err(why) => bail!("{why}; name the --history of a watch, or files to import"),
         };
-        for report in &reports {
+        for report in &found.reports {
             reported.seen.add(report);
             reported.modules.add(report);
         }
-        return Ok(Reported { elsewhere_count, is_of_this_host: true, ..reported });
+        let this = this_host(root);
+        let is_this = |name: &String| this.is(&Host { name: name.clone(), machine: None });
+        let is_of_this_host = match found.hosts.is_empty() {
+            true => is_named(options, &this),
+            false => found.hosts.iter().all(is_this),
+        };
+        return Ok(Reported { elsewhere_count: found.elsewhere_count, is_of_this_host, ..reported });
     }
     let clock = clock(options.booted.as_deref())?;
     let mut hosts = OneHost::new(options.host.clone());
@@ -253,12 +259,17 @@ fn gather(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<Reported>
     }
     hosts.is_there()?;
     let this = this_host(root);
-    let is_wanted = options.host.as_ref().is_some_and(|name| {
+    let is_this = |host: Option<&Host>| host.map_or_else(|| is_named(options, &this), |host| host.is(&this));
+    reported.is_of_this_host = hosts.hosts().all(is_this);
+    Ok(reported)
+}
+
+/// Whether `--host` names this host.
+fn is_named(options: &PageOfflineOptions, this: &Host) -> bool {
+    options.host.as_ref().is_some_and(|name| {
         this.machine.as_ref().is_some_and(|machine| machine.eq_ignore_ascii_case(name))
             || this.is(&Host { name: name.clone(), machine: None })
-    });
-    reported.is_of_this_host = hosts.hosts().all(|host| host.map_or(is_wanted, |host| host.is(&this)));
-    Ok(reported)
+    })
 }
 
 fn modules(options: &PageOfflineOptions, reported: &mut Reported) -> anyhow::Result<Vec<Module>> {
