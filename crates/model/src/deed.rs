@@ -289,8 +289,6 @@ pub enum DeedTarget {
         /// Where it lies.
         tier: DeedTier,
     },
-    /// A memory module, as it was found when its fault was closed.
-    Module(Box<ClosedModule>),
     /// A page of memory.
     Page {
         /// Its physical address.
@@ -298,6 +296,8 @@ pub enum DeedTarget {
         /// Whether its contents are dropped (`hard_offline_page`); otherwise they are moved first (`soft_offline_page`).
         is_hard: bool,
     },
+    /// A memory module, as it was found when its fault was closed.
+    Module(Box<ClosedModule>),
     /// Known, and not shown to this viewer.
     NotShown,
 }
