@@ -29,7 +29,7 @@ pub struct FrameUse {
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Its user; `None` where it ended meanwhile.
+    /// Its user; `None` if it has ended since.
     pub uid: Option<u32>,
     /// The page's address in the process.
     pub virtual_address: u64,
@@ -105,7 +105,7 @@ pub struct FrameUsers {
 /// When the flags of frames, or the processes, cannot be read.
 pub fn users_of(root: &Root, frames: &BTreeSet<u64>, page_bytes: u64) -> Result<FrameUsers, Error> {
     let flags = FrameFlags::open(root)?;
-    let counts = File::open(root.proc("kpagecount")).ok();
+    let counts = root.open_plain(root.proc("kpagecount")).ok();
     let mut users = FrameUsers::default();
     for &frame in frames {
         let (kind, copy) = match flags.flags(frame) {
@@ -124,7 +124,7 @@ pub fn users_of(root: &Root, frames: &BTreeSet<u64>, page_bytes: u64) -> Result<
     for (pid, stat) in processes.iter().filter(|(_, stat)| !stat.is_kernel_thread() && !stat.has_ended()) {
         let mut found = Vec::new();
         let is_read = look_at(root, *pid, page_bytes, &mut left, frames, &mut found);
-        // A process that has ended meanwhile uses nothing.
+        // A process that has ended since uses nothing.
         let is_there = root.proc(format!("{pid}/maps")).exists();
         users.unread_processes += u64::from(!is_read && is_there);
         let uid = tasks::user(root, *pid);
@@ -159,7 +159,7 @@ fn look_at(
     if maps.is_empty() {
         return true;
     }
-    let Ok(pagemap) = File::open(root.proc(format!("{pid}/pagemap"))) else { return false };
+    let Ok(pagemap) = root.open_plain(root.proc(format!("{pid}/pagemap"))) else { return false };
     let mut is_whole = true;
     for mapping in maps.lines() {
         let Some(mapping) = Mapping::parse(mapping) else {

@@ -22,10 +22,7 @@ impl FrameFlags {
     /// When the file cannot be opened.
     pub fn open(root: &Root) -> Result<FrameFlags, Error> {
         let path = root.proc("kpageflags");
-        match File::open(&path) {
-            Ok(file) => Ok(FrameFlags { file, path }),
-            Err(source) => Err(Error::Read { path, source }),
-        }
+        Ok(FrameFlags { file: root.open_plain(&path)?, path })
     }
 
     /// Whether the kernel has taken this frame out of use (`KPF_HWPOISON`).
@@ -46,7 +43,7 @@ impl FrameFlags {
     }
 }
 
-/// How much memory the kernel has taken out of use since it booted, whoever asked for it, bytes.
+/// How much memory the kernel has taken out of use since it booted, bytes.
 ///
 /// # Errors
 /// When `/proc/meminfo` cannot be read, or does not say (a kernel without `CONFIG_MEMORY_FAILURE`).

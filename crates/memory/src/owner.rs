@@ -25,7 +25,7 @@ pub struct Failure {
     pub signalled: Vec<(String, u32)>,
     /// What the page was, in the kernel's words, such as `dirty LRU page`; empty where it did not say.
     pub kind: String,
-    /// What came of it: `Recovered`, `Delayed`, `Ignored` or `Failed`; empty where it did not say.
+    /// The outcome: `Recovered`, `Delayed`, `Ignored` or `Failed`; empty where it did not say.
     pub result: String,
 }
 
@@ -175,7 +175,7 @@ fn failures<'a>(messages: impl Iterator<Item = &'a str>) -> BTreeMap<u64, Failur
         {
             (failure.kind, failure.result) = (kind.to_owned(), result.trim().to_owned());
         } else if let Some(who) = signalled(said) {
-            // The page is lost anew: nobody was signalled yet.
+            // The page is lost again: who was signalled before does not count.
             if !failure.kind.is_empty() {
                 *failure = Failure::default();
             }

@@ -83,7 +83,7 @@ pub enum PageCopy {
 pub struct UseLine<'a> {
     pid: u32,
     name: &'a str,
-    /// Its user; null where it ended meanwhile.
+    /// Its user; null if it has ended since.
     uid: Option<u32>,
     virtual_address: u64,
     /// The file that is mapped, or the kernel's name for the mapping (`[heap]`); empty for nameless memory.
@@ -122,7 +122,7 @@ pub struct OwnerLine<'a> {
     signalled: Vec<SignalledLine<'a>>,
     /// What the page was when it was lost, in the kernel's words; null where its log does not say.
     lost_kind: Option<&'a str>,
-    /// What came of it, in the kernel's words; null where its log does not say.
+    /// The outcome, in the kernel's words; null where its log does not say.
     lost_result: Option<&'a str>,
     /// Processes whose mappings could not all be read: the page may be one's of these.
     unread_process_count: u64,

@@ -64,7 +64,7 @@ fn what_is_written_down_is_what_the_kernel_shows() {
         let last = record.look().unwrap().deeds.pop().unwrap();
         assert_eq!(last.outcome.as_str(), expected, "{last:?}");
     }
-    // Where the flags cannot be read, nobody claims an effect.
+    // If the flags cannot be read, no effect is claimed.
     let host = HostTree::new().file("sys/devices/system/memory/soft_offline_page", "");
     let became = take(&Root::at(host.path()), PAGE_BYTES, &record, &candidate(3), 0, &now).unwrap();
     assert!(matches!(&became, Became::Unobserved(why) if why.contains("kpageflags")), "{became:?}");

@@ -29,7 +29,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// How many moments of errors are remembered over all pages. Beyond it a page has more errors than are counted for its rate.
 const MOMENTS_MAX: usize = 1 << 18;
 
-/// From how many corrected errors within a time a page is taken out of use, whatever else is known of its module.
+/// How many errors within how long take a page out of use, regardless of the fault of its module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRate {
     /// The number.
@@ -190,7 +190,7 @@ impl SeenPages {
             let keys: Vec<RowKey> = places.into_iter().map(key).collect();
             offline.pages = self.pages(keys.iter(), |_| true);
         }
-        // Pages that lost bits are worth taking out whatever else fails; those with many errors, unless more fails than pages cover.
+        // Pages that lost bits are worth taking out in any case; those with many errors, unless more fails than pages cover.
         let covers_no_part =
             matches!(dimm.fault_mode, FaultMode::Column | FaultMode::Bank | FaultMode::Banks | FaultMode::Rank);
         let of_module = self.rows.keys().filter(|key| key.dimm == dimm.id);
@@ -420,7 +420,7 @@ mod tests {
         };
         const DAY_S: u64 = 24 * 3600;
         let wanted = Some("echo 0x100000 > /sys/devices/system/memory/soft_offline_page".to_owned());
-        // 25 and 24 in a day, 25 a day later: never 50 within 24 hours, in whatever order they are read.
+        // 25 and 24 in a day, 25 a day later: never 50 within 24 hours, in any order.
         let mut reports = [bare(1, 25), bare(DAY_S, 24), bare(DAY_S + 1, 25)];
         reports.reverse();
         let found = offline(&reports);

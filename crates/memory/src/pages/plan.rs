@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Budget {
     /// Pages of one module that Surefoot has taken out.
     pub module_pages: u64,
-    /// Pages of the host that the kernel has out of use, whoever asked for it.
+    /// Pages of the host that the kernel has out of use, at the request of any program.
     pub host_pages: u64,
 }
 

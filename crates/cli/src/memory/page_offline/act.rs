@@ -16,7 +16,7 @@ use surefoot_memory::pages::{BadPage, Budget, Candidate, Decision, Known, how, p
 use surefoot_model::{Deed, FaultMode, one_line};
 use surefoot_sys::offlining;
 
-/// What became of the pages.
+/// The outcome for all pages.
 #[derive(Default)]
 pub(super) struct Done {
     /// Whether `--yes` was given.
@@ -33,7 +33,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// What became of a page, and why.
+    /// The outcome for a page, and why.
     pub fn of(&self, address: u64) -> (PageOutcome, Option<&str>) {
         match self.pages.get(&address) {
             Some((outcome, why)) => (*outcome, why.as_deref()),

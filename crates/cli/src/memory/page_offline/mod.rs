@@ -39,13 +39,13 @@ pub struct PageOfflineOptions {
     /// Only this module, as `memory import` names it
     #[arg(long, value_name = "MODULE")]
     module: Option<String>,
-    /// Errors in one page within a time from which it is taken out, whatever else fails in its module
+    /// Errors in one page within a time from which it is taken out, regardless of its module
     #[arg(long, value_name = "NUMBER/TIME", default_value = "50/24h", value_parser = page_rate)]
     page_rate: PageRate,
     /// How many pages of one module may be out of use
     #[arg(long, value_name = "PAGES", default_value_t = Budget::default().module_pages)]
     module_budget: u64,
-    /// How many pages of the host may be out of use, whoever took them out
+    /// How many pages of the host may be out of use, also those that others took out
     #[arg(long, value_name = "PAGES", default_value_t = Budget::default().host_pages)]
     host_budget: u64,
     /// Also pages whose last error was before this boot: physical addresses are still those of then
@@ -80,7 +80,7 @@ fn page_rate(text: &str) -> Result<PageRate, String> {
     Ok(PageRate { count, within_ns })
 }
 
-/// What became of a page, or would.
+/// The outcome for a page, or the one to expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
