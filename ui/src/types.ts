@@ -507,6 +507,7 @@ export type DeedAction =
   | "restart_unit"
   | "reset_interface"
   | "offline_page"
+  | "restore_page"
   | "tune_reporting"
   | "set_firmware"
   | "reboot"
@@ -737,6 +738,17 @@ export type DeedTarget =
       generation: number;
       kind: "generation";
       tier: DeedTier;
+    }
+  | {
+      /**
+       * Its physical address.
+       */
+      address: number;
+      /**
+       * Whether its contents are dropped (`hard_offline_page`); otherwise they are moved first (`soft_offline_page`).
+       */
+      is_hard: boolean;
+      kind: "page";
     }
   | (ClosedModule & {
       kind: "module";
@@ -3136,7 +3148,7 @@ export interface ErrorReport {
    */
   count: number;
   /**
-   * The reporter's own words, one line, cut where it is long.
+   * The reporter's own words, one line, cut where it is long; of a page that was lost also whose memory it was.
    */
   detail: string;
   /**

@@ -62,6 +62,7 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/cli/src/stall/audit.rs", 1, WORDING),
     ("bench/src/checkpoint/program.rs", 1, "what mpirun says of itself"),
     ("crates/memory/src/import/rasdaemon.rs", 1, "rasdaemon's database"),
+    ("crates/memory/src/owner.rs", 2, KERNEL),
     ("crates/rooms/src/stall/phrase.rs", 2, CAUSE),
     ("crates/disturb/src/disturbance/guest/mod.rs", 1, "QEMU's names of threads"),
     ("crates/outside/src/http.rs", 1, "answers of other servers"),

@@ -100,7 +100,7 @@ const NOT_BEGUN: &str = "it had not begun to change anything";
 const NOT_WHOLE: &str = "what it was to write is not known to be whole";
 
 /// The commands that read the files they are given, and have nothing to finish when they are killed.
-const READERS: [&str; 22] = [
+const READERS: [&str; 23] = [
     "checkpoint list",
     "checkpoint settings",
     "checkpoint simulate",
@@ -110,6 +110,7 @@ const READERS: [&str; 22] = [
     "disturb predict",
     "disturb report",
     "history",
+    "memory cost",
     "memory doctor",
     "memory import",
     "memory simulate",
@@ -126,8 +127,16 @@ const READERS: [&str; 22] = [
 ];
 
 /// Those of them that also read without any named path: the run directory, the history, a store that is named by an address.
-const READS_DEFAULTS: [&str; 7] =
-    ["config check", "config show", "memory status", "remedy cases", "remedy show", "remedy trail", "status"];
+const READS_DEFAULTS: [&str; 8] = [
+    "config check",
+    "config show",
+    "memory cost",
+    "memory status",
+    "remedy cases",
+    "remedy show",
+    "remedy trail",
+    "status",
+];
 
 #[cfg(test)]
 mod tests {
@@ -145,6 +154,7 @@ mod tests {
         "ecc coverage",
         "fleet top",
         "memory cleared",
+        "memory owner",
         "memory page-offline",
         "memory repaired",
         "memory replaced",

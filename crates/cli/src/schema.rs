@@ -15,7 +15,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 54] = [
+const COMMANDS: [(&str, &[Of]); 56] = [
     (
         "stall report",
         &[
@@ -53,8 +53,20 @@ const COMMANDS: [(&str, &[Of]); 54] = [
     ("checkpoint drive", &[of::<checkpoint::drive::DriveLine>]),
     ("memory status", MEMORY),
     ("memory doctor", &[of::<memory::doctor::CheckLine>]),
+    (
+        "memory cost",
+        &[of::<memory::cost::SpentLine<'_>>, of::<memory::cost::CostModuleLine<'_>>, of::<memory::cost::SumLine>],
+    ),
     ("memory import", IMPORTED),
-    ("memory page-offline", &[of::<memory::page_offline::PageLine>, of::<memory::page_offline::ModuleLine>]),
+    (
+        "memory page-offline",
+        &[
+            of::<memory::page_offline::PageLine>,
+            of::<memory::page_offline::ModuleLine>,
+            of::<memory::page_offline::RestoredLine>,
+        ],
+    ),
+    ("memory owner", &[of::<memory::owner::OwnerLine<'_>>]),
     ("memory repaired", CLOSED),
     ("memory replaced", CLOSED),
     ("memory cleared", CLOSED),

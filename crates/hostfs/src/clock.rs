@@ -7,6 +7,7 @@ use crate::namespaces::{Namespaces, Offsets};
 use crate::{Error, Root, Unsupported};
 use std::sync::OnceLock;
 use std::time::Duration;
+use surefoot_model::Digits;
 
 /// Pairs read for one anchor. The best of them is what counts; a few hundred make an undisturbed one certain enough.
 const PAIRS: usize = 256;
@@ -39,6 +40,18 @@ pub fn offsets() -> Offsets {
 /// `CLOCK_REALTIME`, nanoseconds since 1970 (UTC).
 pub fn realtime_ns() -> u64 {
     read_clock(libc::CLOCK_REALTIME)
+}
+
+/// When the host booted by its clock of today, `CLOCK_REALTIME`, to the second (`btime` of /proc/stat).
+///
+/// # Errors
+/// When the file cannot be read or does not say.
+pub fn booted_realtime_ns(root: &Root) -> Result<u64, Error> {
+    let path = root.proc("stat");
+    let text = root.read_again(&path)?;
+    let seconds: Option<u64> = text.lines().find_map(|line| line.strip_prefix("btime ")?.trim().digits());
+    let seconds = seconds.ok_or_else(|| Error::malformed(path, 1, "there is no btime, the time of the boot"))?;
+    Ok(seconds.saturating_mul(1_000_000_000))
 }
 
 /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, nanoseconds; right to within the time of one clock read.

@@ -19,6 +19,7 @@ pub mod follow;
 pub mod identity;
 pub mod import;
 pub mod look;
+pub mod owner;
 pub mod pages;
 pub mod presence;
 pub mod rate;

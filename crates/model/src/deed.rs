@@ -113,6 +113,8 @@ pub enum DeedAction {
     ResetInterface,
     /// Pages of memory are taken offline.
     OfflinePage,
+    /// A page that was taken offline is put back into use.
+    RestorePage,
     /// The reporting of corrected errors is tuned.
     TuneReporting,
     /// A setting of the firmware is changed.
@@ -147,7 +149,7 @@ pub enum DeedAction {
 
 impl DeedAction {
     /// Every action.
-    pub const ALL: [DeedAction; 29] = [
+    pub const ALL: [DeedAction; 30] = [
         DeedAction::ReporterRecover,
         DeedAction::LinkCycle,
         DeedAction::FunctionReset,
@@ -162,6 +164,7 @@ impl DeedAction {
         DeedAction::RestartUnit,
         DeedAction::ResetInterface,
         DeedAction::OfflinePage,
+        DeedAction::RestorePage,
         DeedAction::TuneReporting,
         DeedAction::SetFirmware,
         DeedAction::Reboot,
@@ -196,6 +199,7 @@ impl DeedAction {
             DeedAction::RestartUnit => "restart_unit",
             DeedAction::ResetInterface => "reset_interface",
             DeedAction::OfflinePage => "offline_page",
+            DeedAction::RestorePage => "restore_page",
             DeedAction::TuneReporting => "tune_reporting",
             DeedAction::SetFirmware => "set_firmware",
             DeedAction::Reboot => "reboot",
@@ -231,6 +235,7 @@ impl DeedAction {
             DeedAction::RestartUnit => "restart a unit",
             DeedAction::ResetInterface => "reset a network interface",
             DeedAction::OfflinePage => "take pages offline",
+            DeedAction::RestorePage => "put a page back into use",
             DeedAction::TuneReporting => "tune error reporting",
             DeedAction::SetFirmware => "change a firmware setting",
             DeedAction::Reboot => "reboot the host",
@@ -283,6 +288,13 @@ pub enum DeedTarget {
         generation: u64,
         /// Where it lies.
         tier: DeedTier,
+    },
+    /// A page of memory.
+    Page {
+        /// Its physical address.
+        address: u64,
+        /// Whether its contents are dropped (`hard_offline_page`); otherwise they are moved first (`soft_offline_page`).
+        is_hard: bool,
     },
     /// A memory module, as it was found when its fault was closed.
     Module(Box<ClosedModule>),
@@ -350,6 +362,8 @@ impl fmt::Display for DeedTarget {
             DeedTarget::Hook { path } => f.write_str(path),
             DeedTarget::Generation { generation, tier } => write!(f, "{generation} in {}", tier.label()),
             DeedTarget::Module(module) => module.fmt(f),
+            DeedTarget::Page { address, is_hard: false } => write!(f, "{address:#x}"),
+            DeedTarget::Page { address, is_hard: true } => write!(f, "{address:#x}, without its contents"),
         }
     }
 }
@@ -675,7 +689,7 @@ impl Deed {
             Actor::Command { .. } | Actor::Unknown | Actor::NotShown => 0,
         };
         let target = match &self.target {
-            DeedTarget::Subject | DeedTarget::Generation { .. } | DeedTarget::NotShown => 0,
+            DeedTarget::Subject | DeedTarget::Generation { .. } | DeedTarget::Page { .. } | DeedTarget::NotShown => 0,
             DeedTarget::Part { name } | DeedTarget::Hook { path: name } => name.len(),
             DeedTarget::Module(module) => module.held_bytes(),
             DeedTarget::Setting { name, from, to } => name.len() + from.as_ref().map_or(0, String::len) + to.len(),

@@ -162,7 +162,7 @@ pub struct ErrorReport {
     pub fidelity: Fidelity,
     /// Where.
     pub location: DramLocation,
-    /// The reporter's own words, one line, cut where it is long.
+    /// The reporter's own words, one line, cut where it is long; of a page that was lost also whose memory it was.
     pub detail: String,
 }
 

@@ -8,6 +8,7 @@
 //! | children, and programs of others | [`children`], [`helper_process`], [`program`], [`answering`], [`channel`] |
 //! | sockets | [`netlink`], [`packet`], [`peer`] |
 //! | devices and other cores | [`ethtool`], [`drive`], [`interrupting`] |
+//! | pages of memory | [`offlining`] |
 //! | one process at a time | [`run_lock`] |
 //!
 //! # Invariants
@@ -36,6 +37,7 @@ pub mod helper_process;
 pub mod interrupting;
 pub mod memory;
 pub mod netlink;
+pub mod offlining;
 pub mod packet;
 pub mod peer;
 pub mod program;

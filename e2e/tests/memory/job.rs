@@ -1,6 +1,7 @@
 //! A job beside a watch that sees a module lose data: its checkpoints leave memory, and it says why.
 
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_checkpoint::controller::Place;
 use surefoot_checkpoint::{Alone, Checkpointer, Config};
@@ -55,6 +56,17 @@ fn health(run: &Path, severity: Severity) -> Health {
     }
 }
 
+/// The images of checkpoints below a folder.
+fn images(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let of = |path: PathBuf| match path.is_dir() {
+        true => images(&path),
+        false if path.extension().is_some_and(|extension| extension == "image") => vec![path],
+        false => Vec::new(),
+    };
+    entries.flat_map(of).filter(|path| path.metadata().unwrap().len() > 8192).collect()
+}
+
 #[test]
 fn a_job_keeps_its_checkpoints_off_memory_that_loses_data() {
     let Some(_turn) = turn("a_job_keeps_its_checkpoints_off_memory_that_loses_data", Need::Nothing) else { return };
@@ -75,6 +87,13 @@ fn a_job_keeps_its_checkpoints_off_memory_that_loses_data() {
     let place = |saved: surefoot_checkpoint::Saved| (saved.decision.place, saved.decision.reasons.join("; "));
     let (first, reasons) = place(job.checkpoint().unwrap());
     assert!(matches!(first, Place::Memory | Place::Both), "{first:?}: {reasons}");
+    job.take_notices();
+    // A byte of its copy changes in memory, as a module that loses data does it.
+    let image = images(&folder.path().join("memory")).pop().unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(&image).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 4096).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], 4096).unwrap();
     // The second module loses a word.
     let mc = tree.path().join("sys/devices/system/edac/mc/mc0");
     std::fs::write(mc.join("dimm1/dimm_ue_count"), "1\n").unwrap();
@@ -82,6 +101,12 @@ fn a_job_keeps_its_checkpoints_off_memory_that_loses_data() {
     let health = health(&run, Severity::Critical);
     let said = &health.rooms[&Room::Memory].findings[0];
     assert!(said.sentence.contains("uncorrected") && said.subject.to_string().starts_with("dimm "), "{said:?}");
+    // The next question already has every copy in memory verified, and the bad page repaired.
+    job.need_checkpoint().unwrap();
+    let notices = job.take_notices().join("\n");
+    assert!(notices.contains("memory is suspect") && notices.contains("1 bad (0 of them refused"), "{notices}");
+    job.need_checkpoint().unwrap();
+    assert!(!job.take_notices().join("\n").contains("memory is suspect"), "once for each finding");
     let (second, reasons) = place(job.checkpoint().unwrap());
     assert_eq!(second, Place::Durable, "{reasons}");
     assert!(reasons.contains("uncorrected"), "{reasons}");

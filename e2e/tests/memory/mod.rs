@@ -3,5 +3,6 @@
 mod guest;
 mod job;
 mod page;
+mod page_offline;
 pub mod recorded;
 mod status;

@@ -154,6 +154,7 @@ impl Checkpointer {
             self.journal.notes(said);
         }
         self.journal.answered(&decision, &situation);
+        self.verify_suspect_memory();
         self.make_ahead_for_regions();
         self.schedule.course.returned(self.schedule.now_s(), false);
         Ok(decision)
@@ -296,9 +297,28 @@ impl Checkpointer {
         }
         self.schedule.course.checkpoint_s += begun.elapsed().as_secs_f64();
         self.journal.decided(self.schedule.controller.policy(), &decision, &situation, &taken);
+        self.verify_suspect_memory();
         self.make_ahead_for_regions();
         self.schedule.course.returned(self.schedule.now_s(), true);
         taken
+    }
+
+    /// When the host's health says that memory lost bits, and each time that it says so anew, checks and repairs what this rank keeps in
+    /// memory. All of it: which module a copy is in is not known. Not collective.
+    fn verify_suspect_memory(&mut self) {
+        let suspect = schedule::facts::memory_suspect(&self.config.health_file);
+        if suspect == self.run.suspect {
+            return;
+        }
+        if !suspect.is_empty() {
+            let copies = self.tiers.scrub_memory();
+            let what = match copies.is_empty() {
+                true => "this rank has no copy there".to_owned(),
+                false => "every copy there was verified, as it is not known which module holds it".to_owned(),
+            };
+            self.journal.notes(std::iter::once(format!("memory is suspect ({suspect}): {what}")).chain(copies));
+        }
+        self.run.suspect = suspect;
     }
 
     /// Whether a rank of this job was told to end by SIGTERM, as of the last [`Checkpointer::need_checkpoint`] or

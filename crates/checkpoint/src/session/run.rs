@@ -34,6 +34,8 @@ pub(super) struct Run {
     pub(super) resized_at: Option<u64>,
     /// Whether this session did more than to read what is there; until then it leaves nothing of its own.
     pub(super) is_used: bool,
+    /// What the host's health said of memory that lost bits when this rank's copies in it were last verified; empty for nothing.
+    pub(super) suspect: String,
 }
 
 impl Run {

@@ -2,7 +2,7 @@
 //!
 //! Three may know: a watch that runs, the history that one keeps, and the trace in a recorded tree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use surefoot_console::units::counted;
 use surefoot_hostfs::{Root, clock};
@@ -10,6 +10,7 @@ use surefoot_memory::closing::{Closing, Journal};
 use surefoot_memory::follow::Follower;
 use surefoot_memory::look::Looker;
 use surefoot_memory::rate::Limit;
+use surefoot_memory::reports::place_of;
 use surefoot_memory::watch::{Labels, Suspects};
 use surefoot_model::{Deed, Dimm, ErrorReport, FaultMode, MemoryLook, MemoryProblem, MemorySource, Room, SlotStay};
 use surefoot_store::history::{KeptRecord, View};
@@ -26,6 +27,9 @@ pub struct Sources {
     /// Whether the tree that is looked at may hold a trace.
     pub has_trace: bool,
 }
+
+/// What reports go by that tell neither a module nor a place.
+const NO_PLACE: &str = "module unknown";
 
 /// Modules of other hosts that are named.
 const OTHERS_MAX: usize = 1024;
@@ -86,6 +90,48 @@ pub fn complete(look: &mut MemoryLook, looker: &mut Looker, root: &Root, limit: 
         }
     }
     Completed { notes: says(look, &known, sources), watched, others: others.into_iter().collect() }
+}
+
+/// The reports of this host's modules in a history, without those from before the fault of their module was closed. Where nothing names a module, its reports go by the place that they tell.
+pub fn of_history(root: &Root, path: &Path) -> Result<OfHistory, String> {
+    let past = history(path)?;
+    let hosts = View::open(path).and_then(|view| view.hosts()).map_err(|error| error.to_string())?;
+    let hosts = hosts.rows.into_iter().map(|(_, host)| host.hostname).collect();
+    let mut looker = Looker::new(root.clone());
+    let mut look = looker.look();
+    let labels = Labels::of(&look);
+    close(&mut look, &mut looker, root, &past, &mut Suspects::new(Limit::default()));
+    let closed: BTreeMap<String, u64> = looker.kept().all_closed().map(|(name, at)| (name.to_owned(), at)).collect();
+    let (mut reports, mut elsewhere_count) = (Vec::new(), 0);
+    for record in past {
+        let Ok(mut report) = serde_json::from_value::<ErrorReport>(record.body) else { continue };
+        let is_uncounted = report.source == MemorySource::CxlEvent && report.dimm.is_some();
+        let names_module = report.dimm.is_some() && report.dimm != place_of(&report);
+        match labels.module_of_kept(&looker, &report) {
+            Some(id) => report.dimm = Some(id),
+            None if is_uncounted => {}
+            None if names_module => {
+                elsewhere_count += 1;
+                continue;
+            }
+            None => report.dimm = Some(place_of(&report).unwrap_or_else(|| NO_PLACE.to_owned())),
+        }
+        let closed_ns = report.dimm.as_ref().and_then(|dimm| closed.get(dimm));
+        if closed_ns.is_none_or(|&at_ns| report.at_realtime_ns > at_ns) {
+            reports.push(report);
+        }
+    }
+    Ok(OfHistory { reports, elsewhere_count, hosts })
+}
+
+/// What a history has of memory errors.
+pub struct OfHistory {
+    /// The reports of this host's modules, or of no known module.
+    pub reports: Vec<ErrorReport>,
+    /// Reports of modules that are not here.
+    pub elsewhere_count: u64,
+    /// The names of the hosts whose watches wrote it; none for one that only imports wrote.
+    pub hosts: Vec<String>,
 }
 
 /// Takes in the faults that were closed: by the journal of deeds, and by the history, which goes on when a journal is rotated away.

@@ -83,16 +83,73 @@ fn a_directory_is_not_a_log() {
 #[test]
 fn the_pages_of_the_row_are_listed_and_nothing_is_changed() {
     let arguments = ["memory", "page-offline", "kernel-skx-row.log", "--module", "CPU_SrcID#0_MC#1_Chan#0_DIMM#1"];
-    let refused = surefoot(&arguments);
+    // The log is of node17: its addresses are other memory here.
+    let refused = surefoot(&[&arguments[..], &["--yes"]].concat());
     assert_eq!(refused.status.code(), Some(2));
-    assert!(errors(&refused).contains("--dry-run shows the pages"), "{}", errors(&refused));
+    assert!(errors(&refused).contains("nothing says that these errors are of this host"), "{}", errors(&refused));
     let output = surefoot(&[&arguments[..], &["--dry-run"]].concat());
     compare("memory-page-offline.txt", &text(&output));
+    assert_eq!(text(&surefoot(&arguments)), text(&output), "a dry run is the default");
     let json = lines(&surefoot(&[&arguments[..], &["--dry-run", "--json"]].concat()));
     assert_eq!(of(&json, "page").len(), 5);
+    assert!(of(&json, "page").iter().all(|page| page["outcome"] == "planned"), "{json:?}");
     assert_eq!(of(&json, "page_offline")[0]["done"], false);
     let unknown = surefoot(&["memory", "page-offline", "kernel-skx-row.log", "--dry-run", "--module", "DIMM_Z9"]);
     assert!(errors(&unknown).contains("no report names it; there are CPU_SrcID#0"), "{}", errors(&unknown));
+}
+
+/// A made-up kernel that marks no page shows what is refused, and that nothing is claimed which it does not show.
+#[test]
+fn pages_are_taken_out_of_this_host_and_boot_alone_and_only_what_the_kernel_shows_is_offline() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let tree = folder.path().to_str().unwrap();
+    let ask = |more: &[&str]| {
+        let words = ["memory", "page-offline", "kernel-skx-row.log", "--yes", "--json", "--host-root", tree];
+        let module = ["--module", "CPU_SrcID#0_MC#1_Chan#0_DIMM#1"];
+        surefoot(&[&words[..], &module, more].concat())
+    };
+    let outcomes = |output: &Output| {
+        let lines: Vec<Value> = text(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        of(&lines, "page").iter().map(|page| page["outcome"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let told = || std::fs::read_to_string(folder.path().join("sys/devices/system/memory/soft_offline_page")).unwrap();
+    write("proc/sys/kernel/hostname", "node18\n");
+    let other = ask(&[]);
+    assert_eq!(other.status.code(), Some(2), "{}", errors(&other));
+    write("proc/sys/kernel/hostname", "node17\n");
+    let missing = ask(&[]);
+    assert_eq!(missing.status.code(), Some(3), "{}", errors(&missing));
+    assert!(errors(&missing).contains("CONFIG_MEMORY_FAILURE"), "{}", errors(&missing));
+    write("sys/devices/system/memory/soft_offline_page", "");
+    // Whether a page is out of use already cannot be seen: nothing is asked of the kernel.
+    let blind = ask(&[]);
+    assert!(blind.status.code() == Some(2) && errors(&blind).contains("kpageflags"), "{}", errors(&blind));
+    write("proc/kpageflags", "");
+    std::fs::File::options().write(true).open(folder.path().join("proc/kpageflags")).unwrap().set_len(1 << 25).unwrap();
+    write("proc/meminfo", "HardwareCorrupted:     8 kB\n");
+    // It booted after the last error.
+    write("proc/stat", "btime 1795500000\n");
+    let earlier = ask(&[]);
+    assert_eq!((earlier.status.code(), outcomes(&earlier)), (Some(0), vec!["earlier_boot".to_owned(); 5]));
+    // Two pages are out already, so the budget of three has one left; the kernel takes it and marks nothing.
+    let failed = ask(&["--earlier-boots", "--host-budget", "3"]);
+    let mut of_all = outcomes(&failed);
+    of_all.sort();
+    assert_eq!(failed.status.code(), Some(1), "{}", errors(&failed));
+    assert_eq!(of_all, ["failed", "over_host_budget", "over_host_budget", "over_host_budget", "over_host_budget"]);
+    // The page with the most errors.
+    assert_eq!(told(), "0x2f4a3b000");
+    let deeds = std::fs::read_to_string(folder.path().join("var/lib/surefoot/deeds.jsonl")).unwrap();
+    let deeds: Vec<Value> = deeds.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&Value> = deeds.iter().map(|deed| &deed["outcome"]["kind"]).collect();
+    assert_eq!(kinds, ["begun", "failed"], "{deeds:?}");
+    let undo = surefoot(&["memory", "page-offline", "--undo", "--yes", "--host-root", tree]);
+    assert!(undo.status.success() && text(&undo).contains("No page is out of use"), "{}", text(&undo));
 }
 
 #[test]

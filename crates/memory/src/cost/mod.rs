@@ -17,11 +17,15 @@
 //! assert!(tally.costs().iter().all(|cost| cost.per_day_ns.is_none()));
 //! ```
 
+mod spent;
+
+pub use spent::{Past, Spent};
+
 use crate::follow::Handled;
 use crate::simulate::{Costs, Work};
 use std::collections::BTreeMap;
 use surefoot_model::{
-    CauseKind, CostBasis, Dimm, ErrorReport, Event, GapCorrection, MemoryEvent, MemoryLook, MemorySource,
+    CauseKind, CoreLedger, CostBasis, Dimm, ErrorReport, Event, GapCorrection, MemoryEvent, MemoryLook, MemorySource,
     ReportingCost, Verdict, Window,
 };
 
@@ -125,8 +129,12 @@ impl Tally {
     }
 
     fn window(&mut self, window: &Window) {
-        self.watched_ns = self.watched_ns.saturating_add(window.end_ns.saturating_sub(window.start_ns));
-        for row in window.cores.iter().flat_map(|core| &core.lost) {
+        self.ledger(&window.cores, window.end_ns.saturating_sub(window.start_ns));
+    }
+
+    fn ledger(&mut self, cores: &[CoreLedger], over_ns: u64) {
+        self.watched_ns = self.watched_ns.saturating_add(over_ns);
+        for row in cores.iter().flat_map(|core| &core.lost) {
             match row.cause.kind {
                 CauseKind::MachineCheck if row.cause.name == THRESHOLD_VECTOR => {
                     self.interrupts.add(row.count, row.total_ns);

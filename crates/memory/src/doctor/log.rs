@@ -31,43 +31,56 @@ pub struct KernelLog {
     pub drivers: BTreeMap<u32, (String, Option<bool>)>,
 }
 
-impl KernelLog {
-    /// Reads it from the beginning, without waiting for more. In a recorded tree `dev/kmsg` is a file in the same form.
-    pub(super) fn read(root: &Root) -> Result<Self, String> {
-        let path = root.dev("kmsg");
-        let mut file = root.open_plain(&path).map_err(|error| {
-            if error.is_absent() {
-                return format!("there is no {}; give `dmesg` or journalctl's log to `memory import`", path.display());
-            }
-            format!("{}: {}", path.display(), crate::read::reason(&error))
-        })?;
-        let mut text = Vec::new();
-        let mut buffer = vec![0; 16 << 10];
-        let mut overwritten = 0;
-        while text.len() < LOG_BYTES_MAX && overwritten < OVERWRITTEN_MAX {
-            match file.read(&mut buffer) {
-                Ok(0) => break,
-                // The device gives one record for each reading.
-                Ok(length) => text.extend_from_slice(&buffer[..length]),
-                // Records were overwritten before they were read: the next reading goes on behind them.
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => overwritten += 1,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(format!("{}: {error}", path.display())),
-            }
+/// The kernel's log from the beginning, without waiting for more. In a recorded tree `dev/kmsg` is a file in the same form.
+fn text(root: &Root) -> Result<String, String> {
+    let path = root.dev("kmsg");
+    let mut file = root.open_plain(&path).map_err(|error| {
+        if error.is_absent() {
+            return format!("there is no {}; give `dmesg` or journalctl's log to `memory import`", path.display());
         }
-        Ok(Self::parse(&String::from_utf8_lossy(&text)))
+        format!("{}: {}", path.display(), crate::read::reason(&error))
+    })?;
+    let mut text = Vec::new();
+    let mut buffer = vec![0; 16 << 10];
+    let mut overwritten = 0;
+    while text.len() < LOG_BYTES_MAX && overwritten < OVERWRITTEN_MAX {
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            // The device gives one record for each reading.
+            Ok(length) => text.extend_from_slice(&buffer[..length]),
+            // Records were overwritten before they were read: the next reading goes on behind them.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => overwritten += 1,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        }
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The lines of the kernel itself: facility 0. Others may write what they like.
+pub(crate) fn messages(root: &Root) -> Result<Vec<String>, String> {
+    let text = text(root)?;
+    Ok(text.lines().filter_map(own_message).map(str::to_owned).collect())
+}
+
+/// `6,339,5140900,-;message`; lines that begin with a blank belong to the one before.
+fn own_message(line: &str) -> Option<&str> {
+    let (head, message) = line.split_once(';').filter(|_| !line.starts_with(' '))?;
+    let level: Option<u32> = head.split(',').next()?.digits();
+    (level? < 8).then_some(message)
+}
+
+impl KernelLog {
+    /// Reads it from the beginning, without waiting for more.
+    pub(super) fn read(root: &Root) -> Result<Self, String> {
+        Ok(Self::parse(&text(root)?))
     }
 
-    /// `6,339,5140900,-;message` lines; lines that begin with a blank belong to the one before.
     fn parse(text: &str) -> Self {
         let mut found = KernelLog::default();
-        for line in text.lines().filter(|line| !line.starts_with(' ')) {
-            let Some((head, message)) = line.split_once(';') else { continue };
+        for line in text.lines().filter(|line| !line.starts_with(' ') && line.contains(';')) {
             found.lines += 1;
-            // Facility 0 is the kernel; others may write what they like.
-            if head.split(',').next().and_then(|level| level.digits::<u32>()).is_some_and(|level| level < 8) {
-                found.take(message);
-            }
+            own_message(line).into_iter().for_each(|message| found.take(message));
         }
         found
     }

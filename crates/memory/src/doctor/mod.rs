@@ -19,6 +19,7 @@ mod rules;
 pub use facts::{Facts, Trace};
 pub use hest::Hest;
 pub use log::KernelLog;
+pub(crate) use log::messages as kernel_messages;
 pub use mode::{DriverSeen, Mode};
 
 use surefoot_hostfs::{Root, Unsupported};

@@ -166,6 +166,11 @@ impl OneHost {
         Err(Error::Option { option: "--host", why })
     }
 
+    /// The host that each file names; `None` for one that names none.
+    pub fn hosts(&self) -> impl Iterator<Item = Option<&Host>> {
+        self.files.iter().map(|of| of.host.as_ref())
+    }
+
     fn compare(&self, one: &Of, two: &Of) -> Result<(), Error> {
         if let (Some(host), Some(other)) = (&one.host, &two.host) {
             if host.is(other) {

@@ -30,10 +30,11 @@ use crate::counts::{Kept, KeptFile};
 use crate::doctor;
 use crate::follow::{Follower, Lost};
 use crate::look::Looker;
+use crate::owner::Teller;
 use crate::presence::Presence;
 use crate::rate::Limit;
 use crate::read::machine;
-use crate::reports::{is_list, place_of};
+use crate::reports::{cut, is_list, place_of};
 use allowance::Allowance;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -119,6 +120,8 @@ pub struct Watch {
     has_source: bool,
     suspects: Suspects,
     allowance: Allowance,
+    /// Of pages that are lost.
+    teller: Teller,
     labels: Labels,
     look: Option<MemoryLook>,
     looked_ns: u64,
@@ -165,6 +168,7 @@ impl Watch {
             has_source: Presence::of(root).is_any() || settings.bmc.is_any(),
             suspects: Suspects::new(settings.limit),
             allowance: Allowance::new(clock::monotonic_ns()),
+            teller: Teller::default(),
             labels: Labels::default(),
             look: None,
             looked_ns: 0,
@@ -326,7 +330,14 @@ impl Watch {
         }
         let now_ns = clock::monotonic_ns();
         self.suspects.add(&report, now_ns);
-        self.allowance.take(&report, now_ns).then_some(report)
+        let is_told = self.allowance.take(&report, now_ns);
+        let lost = report.location.address.filter(|_| is_told && report.source == MemorySource::MemoryFailure);
+        // Of a recorded tree nobody's memory is here.
+        if let Some(address) = lost.filter(|_| self.root.is_host()) {
+            let whose = self.teller.words(&self.root, address, now_ns);
+            report.detail = cut(&format!("{}; {whose}", report.detail));
+        }
+        is_told.then_some(report)
     }
 
     /// What is lost, where that is more than was said.

@@ -7,12 +7,9 @@
 use super::debug_mode::Reported;
 use super::{Order, Outcome};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
-use surefoot_foreign::said;
 use surefoot_hostfs::Root;
 use surefoot_model::Observed;
+use surefoot_sys::offlining::{self, Offlining, Refused};
 
 /// Pages that one step takes from the kernel: memory that is not there any more is missed, too.
 const PAGES_MAX: usize = 64;
@@ -38,17 +35,11 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
     }
     let mut refused = Vec::new();
     for (page, is_lost) in &pages {
-        let how = if *is_lost { "hard_offline_page" } else { "soft_offline_page" };
-        let path = root.sys("devices/system/memory").join(how);
-        // The page is offline, or refused, when the write returns.
-        let written = OpenOptions::new().write(true).open(&path).and_then(|mut file| write!(file, "{page:#x}"));
-        match written {
+        let how = if *is_lost { Offlining::Hard } else { Offlining::Soft };
+        match offlining::offline(root, *page, how) {
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let why = format!("unsupported: this kernel has no {how} (CONFIG_MEMORY_FAILURE)");
-                return failed(why, false);
-            }
-            Err(error) => refused.push(format!("{page:#x} ({how}): {}", said(&error))),
+            Err(missing @ Refused::Unsupported(_)) => return failed(missing.to_string(), false),
+            Err(error) => refused.push(format!("{page:#x} ({}): {error}", how.file())),
         }
     }
     let beside = match reported.without_address {
@@ -63,7 +54,7 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
         ),
         None => {
             let asked_count = pages.len() as u64;
-            let observed = match poisoned(root, pages.keys().map(|page| page / page_bytes)) {
+            let observed = match offlining::poisoned_count(root, pages.keys().map(|page| page / page_bytes)) {
                 Ok(offline_count) if offline_count < asked_count => {
                     let why = format!(
                         "the kernel took {asked_count} pages and marks {offline_count} of them as poisoned (/proc/kpageflags)"
@@ -78,21 +69,6 @@ pub fn offline(root: &Root, reported: &Reported, page_bytes: u64, order: &Order)
         // What is pinned today may be free later.
         Some(first) => failed(format!("{done} of {} pages are offline; {first}", pages.len()), true),
     }
-}
-
-/// How many of these page frames the kernel marks as poisoned.
-fn poisoned(root: &Root, frames: impl Iterator<Item = u64>) -> Result<u64, String> {
-    const HWPOISON: u64 = 1 << 19;
-    let path = root.proc("kpageflags");
-    let cannot = |error: &io::Error| format!("{} cannot be read: {}", path.display(), said(error));
-    let file = File::open(&path).map_err(|error| cannot(&error))?;
-    let mut count = 0;
-    for frame in frames {
-        let mut flags = [0; 8];
-        file.read_exact_at(&mut flags, frame * 8).map_err(|error| cannot(&error))?;
-        count += u64::from(u64::from_ne_bytes(flags) & HWPOISON != 0);
-    }
-    Ok(count)
 }
 
 #[cfg(test)]

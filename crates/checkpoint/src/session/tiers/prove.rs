@@ -12,20 +12,26 @@ use surefoot_model::CheckpointTier as Tier;
 impl Tiers {
     /// Checks and repairs what this rank keeps in memory and in the durable tiers. A line per copy.
     pub fn scrub(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for memory in self.memory.iter() {
-            for (slot, manifest) in memory.manifests() {
-                let file = Disk.open_file(&memory.image_path(slot), true).map_err(|error| error.to_string());
-                let number = manifest.generation.number;
-                lines.push(format!("generation {number} in memory: {}", scrubbed(manifest, file)));
-            }
-        }
+        let mut lines = self.scrub_memory();
         for target in self.targets() {
             for stored in target.tier.generations().unwrap_or_default() {
                 let Ok(manifest) = target.tier.manifest(stored.generation, self.own.rank) else { continue };
                 let file = target.tier.image(stored.generation, self.own.rank, true).map_err(|error| error.to_string());
                 let (number, place) = (stored.generation.number, target.kind.place());
                 lines.push(format!("generation {number} {place}: {}", scrubbed(&manifest, file)));
+            }
+        }
+        lines
+    }
+
+    /// The same of what is in memory alone.
+    pub fn scrub_memory(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for memory in self.memory.iter() {
+            for (slot, manifest) in memory.manifests() {
+                let file = Disk.open_file(&memory.image_path(slot), true).map_err(|error| error.to_string());
+                let number = manifest.generation.number;
+                lines.push(format!("generation {number} in memory: {}", scrubbed(manifest, file)));
             }
         }
         lines

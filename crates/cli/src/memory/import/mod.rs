@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::units::rfc3339;
-use surefoot_hostfs::stamp;
+use surefoot_hostfs::{Root, stamp};
 use surefoot_memory::import::{Clock, Host, Modules, NotUnderstood, OneHost, Reading};
 use surefoot_model::{Dimm, ErrorReport};
 use surefoot_store::history::{Import, Kept};
@@ -133,7 +133,7 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
     if options.json {
         output::stream(&mut out, "memory import")?;
     }
-    let this = this_host();
+    let this = this_host(&Root::host());
     let mut into = options.into.as_deref().map(Import::open).transpose().context("--into")?;
     let (mut modules, mut hosts) = (Modules::default(), OneHost::new(options.host.clone()));
     let mut readings = Vec::new();
@@ -167,10 +167,10 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
 }
 
 /// This host, as logs name theirs.
-fn this_host() -> Host {
-    let line = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
-    let machine = Some(line("/etc/machine-id")).filter(|machine| !machine.is_empty());
-    Host { name: line("/proc/sys/kernel/hostname"), machine }
+pub fn this_host(root: &Root) -> Host {
+    let line = |path: PathBuf| root.read(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let machine = Some(line(root.path("etc/machine-id"))).filter(|machine| !machine.is_empty());
+    Host { name: line(root.proc("sys/kernel/hostname")), machine }
 }
 
 /// A report as a history keeps it: the module of another host has that host's name before its own, so that it is never one of this host.

@@ -1,13 +1,21 @@
-//! The pages of a failing row or cell, as far as their addresses were seen. Nothing here takes a page out of use.
+//! The pages of a failing row or cell, as far as their addresses were seen, and taking them out of use.
+//!
+//! [`SeenPages`] knows the pages, [`plan`] decides which of them go (pure), [`act`] has the kernel take them and records it.
 //!
 //! A row of a module is spread over the physical addresses by the interleaving of channels, ranks and banks, which only the
 //! memory controller knows. So from the errors of a row one learns the pages that they were in and no others, and taking those
 //! out leaves the rest of the row in use. Rasdaemon's row policy takes them out without saying so.
 
+pub mod act;
+mod plan;
+
+pub use plan::{Budget, Candidate, Decision, Known, plan};
+
 use crate::counted;
 use crate::fault::NEAR_ROWS;
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Dimm, ErrorReport, ErrorSeverity, FaultMode, MemoryAction};
+use surefoot_sys::offlining::Offlining;
 
 /// A page of the host, bytes: what the kernel takes out at once on x86, and on Arm with its usual setting.
 pub const PAGE_BYTES: u64 = 4096;
@@ -16,6 +24,26 @@ const ROWS_MAX: usize = 65_536;
 /// How many pages of a row are remembered. A row of a module has 8 KiB, so it lies in two at the least and in 128 at the most
 /// (each burst of 64 bytes in another).
 const PAGES_PER_ROW_MAX: usize = 256;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How many moments of errors are remembered over all pages. Beyond it a page has more errors than are counted for its rate.
+const MOMENTS_MAX: usize = 1 << 18;
+
+/// How many errors within how long take a page out of use, regardless of the fault of its module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRate {
+    /// The number.
+    pub count: u64,
+    /// The time, nanoseconds.
+    pub within_ns: u64,
+}
+
+impl Default for PageRate {
+    /// 50 within 24 hours, as rasdaemon's page policy (`PAGE_CE_THRESHOLD`, `PAGE_CE_REFRESH_CYCLE`).
+    fn default() -> Self {
+        PageRate { count: 50, within_ns: 24 * 3600 * 1_000_000_000 }
+    }
+}
 
 /// A row of a module, or where errors without a row were.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,14 +61,28 @@ pub struct SeenPages {
     rows: BTreeMap<RowKey, BTreeMap<u64, Page>>,
     /// Errors whose address is not told, or is coarser than a page.
     unaddressed: BTreeMap<String, u64>,
+    rate: PageRate,
+    moment_count: usize,
     /// Errors in rows and pages beyond the limits.
     pub left_out_count: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Page {
     errors: u64,
     lost: u64,
+    last_realtime_ns: u64,
+    /// Errors by the second in which they were reported; undated ones are in none.
+    moments: BTreeMap<u64, u64>,
+}
+
+impl Page {
+    /// The most errors within this time.
+    fn worst(&self, within_ns: u64) -> u64 {
+        let within_s = within_ns / SECOND_NS;
+        let of = |&from: &u64| self.moments.range(from..from.saturating_add(within_s)).map(|(_, count)| count).sum();
+        self.moments.keys().map(of).max().unwrap_or(0)
+    }
 }
 
 /// A page to take out.
@@ -52,6 +94,12 @@ pub struct BadPage {
     pub error_count: u64,
     /// Those whose bits are lost.
     pub lost_count: u64,
+    /// When the last one was reported, `CLOCK_REALTIME`; 0 if no report is dated.
+    pub last_realtime_ns: u64,
+    /// The most errors within the time of the [`PageRate`].
+    pub worst_count: u64,
+    /// Whether that is the rate's number or more.
+    pub is_over_rate: bool,
 }
 
 /// What can be taken out of a module.
@@ -70,6 +118,11 @@ pub struct Offline {
 }
 
 impl SeenPages {
+    /// None yet, with this rate.
+    pub fn with_rate(rate: PageRate) -> SeenPages {
+        SeenPages { rate, ..SeenPages::default() }
+    }
+
     /// Adds a report.
     pub fn add(&mut self, report: &ErrorReport) {
         let Some(dimm) = &report.dimm else { return };
@@ -100,6 +153,15 @@ impl SeenPages {
         }
         let page = pages.entry(page_address).or_default();
         page.errors = page.errors.saturating_add(count);
+        page.last_realtime_ns = page.last_realtime_ns.max(report.at_realtime_ns);
+        let second = report.at_realtime_ns / SECOND_NS;
+        if second > 0 && (self.moment_count < MOMENTS_MAX || page.moments.contains_key(&second)) {
+            let moment = page.moments.entry(second).or_insert_with(|| {
+                self.moment_count += 1;
+                0
+            });
+            *moment = moment.saturating_add(count);
+        }
         if report.severity != ErrorSeverity::Corrected {
             page.lost = page.lost.saturating_add(count);
         }
@@ -125,34 +187,52 @@ impl SeenPages {
                 rows => rows.iter().copied().map(Some).collect(),
             };
             let key = |place| RowKey { dimm: dimm.id.clone(), place };
-            offline.pages = places.into_iter().flat_map(|place| self.pages(&key(place), |_| true)).collect();
-            offline.pages.sort_by_key(|page| page.address);
-            offline.pages.dedup_by(|later, page| {
-                let is_same = later.address == page.address;
-                if is_same {
-                    page.error_count = page.error_count.saturating_add(later.error_count);
-                    page.lost_count = page.lost_count.saturating_add(later.lost_count);
-                }
-                is_same
-            });
-        } else {
-            // Pages that lost bits are worth taking out whatever else fails.
-            let of_module = self.rows.keys().filter(|key| key.dimm == dimm.id);
-            offline.pages = of_module.flat_map(|key| self.pages(key, |page| page.lost > 0)).collect();
+            let keys: Vec<RowKey> = places.into_iter().map(key).collect();
+            offline.pages = self.pages(keys.iter(), |_| true);
         }
+        // Pages that lost bits are worth taking out in any case; those with many errors, unless more fails than pages cover.
+        let covers_no_part =
+            matches!(dimm.fault_mode, FaultMode::Column | FaultMode::Bank | FaultMode::Banks | FaultMode::Rank);
+        let of_module = self.rows.keys().filter(|key| key.dimm == dimm.id);
+        let others = self.pages(of_module, |page| page.lost_count > 0 || (page.is_over_rate && !covers_no_part));
+        let listed: BTreeSet<u64> = offline.pages.iter().map(|page| page.address).collect();
+        offline.pages.extend(others.into_iter().filter(|page| !listed.contains(&page.address)));
+        offline.pages.sort_by_key(|page| page.address);
         offline.is_advised = action != MemoryAction::Watch;
         offline.unknown = self.unknown(dimm, &offline, is_covered);
         offline
     }
 
-    fn pages(&self, key: &RowKey, wanted: impl Fn(&Page) -> bool) -> Vec<BadPage> {
-        let pages = self.rows.get(key).into_iter().flatten().filter(|(_, page)| wanted(page));
-        pages.map(|(&address, page)| BadPage { address, error_count: page.errors, lost_count: page.lost }).collect()
+    /// The pages of these rows that are wanted, each once: it may hold parts of several rows.
+    fn pages<'a>(&self, keys: impl Iterator<Item = &'a RowKey>, is_wanted: impl Fn(&BadPage) -> bool) -> Vec<BadPage> {
+        let mut together: BTreeMap<u64, Page> = BTreeMap::new();
+        for (&address, page) in keys.filter_map(|key| self.rows.get(key)).flatten() {
+            let one = together.entry(address).or_default();
+            one.errors = one.errors.saturating_add(page.errors);
+            one.lost = one.lost.saturating_add(page.lost);
+            one.last_realtime_ns = one.last_realtime_ns.max(page.last_realtime_ns);
+            for (&second, &count) in &page.moments {
+                let moment = one.moments.entry(second).or_default();
+                *moment = moment.saturating_add(count);
+            }
+        }
+        let pages = together.into_iter().map(|(address, page)| {
+            let worst_count = page.worst(self.rate.within_ns);
+            BadPage {
+                address,
+                error_count: page.errors,
+                lost_count: page.lost,
+                last_realtime_ns: page.last_realtime_ns,
+                worst_count,
+                is_over_rate: worst_count >= self.rate.count,
+            }
+        });
+        pages.filter(is_wanted).collect()
     }
 
     fn unknown(&self, dimm: &Dimm, offline: &Offline, is_covered: bool) -> Vec<String> {
         let mut unknown = Vec::new();
-        if !offline.is_advised && offline.pages.iter().any(|page| page.lost_count == 0) {
+        if !offline.is_advised && offline.pages.iter().any(|page| !offline.is_wanted(page)) {
             unknown.push(
                 "no command is shown for pages that lost no bits, because the advice is to do nothing yet".to_owned(),
             );
@@ -212,14 +292,24 @@ fn near(cells: &[surefoot_model::ErrorCell], (rank, bank, row): RowPlace) -> Vec
     rows.into_iter().map(|row| (rank, bank, row)).collect()
 }
 
+impl Offline {
+    /// Whether a page is to be taken out: the verdict says so of its row or cell, it had errors above the rate, or it lost bits.
+    pub fn is_wanted(&self, page: &BadPage) -> bool {
+        self.is_advised || page.lost_count > 0 || page.is_over_rate
+    }
+}
+
 /// The command that takes a page out of use (`Documentation/ABI/testing/sysfs-memory-page-offline`): soft offlining copies the contents to
 /// another page and kills no process. The contents of a page that lost bits cannot be copied; hard offlining drops them without reading
 /// them. `None` if no action is needed yet.
 pub fn command(offline: &Offline, page: &BadPage) -> Option<String> {
-    let is_lost = page.lost_count > 0;
-    let how = if is_lost { "hard" } else { "soft" };
-    let is_wanted = offline.is_advised || is_lost;
-    is_wanted.then(|| format!("echo {:#x} > /sys/devices/system/memory/{how}_offline_page", page.address))
+    let file = how(page).file();
+    offline.is_wanted(page).then(|| format!("echo {:#x} > /sys/devices/system/memory/{file}", page.address))
+}
+
+/// How a page is taken out.
+pub fn how(page: &BadPage) -> Offlining {
+    if page.lost_count > 0 { Offlining::Hard } else { Offlining::Soft }
 }
 
 #[cfg(test)]
@@ -313,7 +403,37 @@ mod tests {
         assert_eq!(offline(&reports).pages, []);
         reports[3].severity = ErrorSeverity::Uncorrected;
         let found = offline(&reports);
-        assert_eq!(found.pages, [BadPage { address: 0x40_0000, error_count: 1, lost_count: 1 }]);
+        assert_eq!(
+            found.pages.iter().map(|page| (page.address, page.lost_count)).collect::<Vec<_>>(),
+            [(0x40_0000, 1)]
+        );
         assert!(found.unknown[0].contains("does not help"), "{:?}", found.unknown);
+    }
+
+    #[test]
+    fn a_page_above_the_rate_is_taken_out_before_its_fault_is_known_to_stay() {
+        let bare = |second: u64, count: u32| {
+            let mut report = report(77, 8, 0x10_0040);
+            (report.location.bank, report.location.row, report.location.column) = (None, None, None);
+            (report.at_realtime_ns, report.count) = (second * SECOND_NS, count);
+            report
+        };
+        const DAY_S: u64 = 24 * 3600;
+        let wanted = Some("echo 0x100000 > /sys/devices/system/memory/soft_offline_page".to_owned());
+        // 25 and 24 in a day, 25 a day later: never 50 within 24 hours, in any order.
+        let mut reports = [bare(1, 25), bare(DAY_S, 24), bare(DAY_S + 1, 25)];
+        reports.reverse();
+        let found = offline(&reports);
+        assert_eq!(found.pages, [], "it was not seen to come back after more than a day");
+        let found = offline(&[bare(1, 25), bare(DAY_S, 25)]);
+        assert_eq!((found.pages[0].worst_count, found.pages[0].is_over_rate), (50, true));
+        assert_eq!(command(&found, &found.pages[0]), wanted, "{:?}", found.unknown);
+        // Without times nothing is known of a rate.
+        assert_eq!(offline(&[bare(0, 500)]).pages, []);
+        // A bank that fails has more pages than could be taken out.
+        let mut many: Vec<ErrorReport> =
+            (0..9).map(|at| report(at * 100, at * 8, u64::from(at + 1) * 0x10_0000)).collect();
+        many.iter_mut().for_each(|report| (report.at_realtime_ns, report.count) = (SECOND_NS, 60));
+        assert_eq!(offline(&many).pages, []);
     }
 }
