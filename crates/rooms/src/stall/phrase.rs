@@ -324,9 +324,8 @@ pub fn length(duration_ns: u64) -> String {
 }
 
 fn clipped(name: &str) -> String {
-    // A name from the machine may hold anything; a sentence stays one line.
-    let clean = |character: char| if character.is_control() { '?' } else { character };
-    let clipped: String = name.chars().take(NAME_CHARACTERS_MAX).map(clean).collect();
+    // A name from the machine may hold anything, marks that turn the direction of writing too; a sentence stays one line as it was written.
+    let clipped = surefoot_model::clipped(name, NAME_CHARACTERS_MAX);
     if name.chars().count() > NAME_CHARACTERS_MAX { format!("{clipped}…") } else { clipped }
 }
 
@@ -334,6 +333,12 @@ fn clipped(name: &str) -> String {
 mod tests {
     use super::*;
     use surefoot_model::{CoreLedger, Lost, SelfCost, Window};
+
+    #[test]
+    fn a_name_of_a_stranger_turns_no_sentence_around() {
+        assert_eq!(clipped("a\u{202e}b\nc"), surefoot_model::one_line("a\u{202e}b\nc"));
+        assert!(!clipped("a\u{202e}b").contains('\u{202e}') && clipped(&"x".repeat(500)).ends_with('…'));
+    }
 
     #[test]
     fn lengths_and_shares_round_without_leaving_their_unit() {
