@@ -1,7 +1,8 @@
 //! How often the mode of a fault is found, on made-up modules whose fault is known, by a generator that shares nothing with the classifier
 //! (`tests/suite/field.rs`): tables of truth and judgement, and healthy modules that must be left alone.
 //!
-//! `cargo bench -p surefoot-memory --bench modes`; SEED=number for other modules, MODULES=number for more or fewer of each kind.
+//! `cargo bench -p surefoot-memory --bench modes`; SEED=number for other modules, MODULES=number for more or fewer of each kind. The
+//! classifier was mended by looking at modules of other seeds than the default, and at none of these.
 #![allow(missing_docs)]
 
 #[path = "../tests/suite/field.rs"]
@@ -113,11 +114,7 @@ fn equal(
     for mode in &MODES[..7] {
         for _ in 0..modules {
             let host = host(random);
-            let t0 = Instant::now();
-            let m = module(&[(*mode, true)], count, flips, &host, random);
-            let t1 = Instant::now();
-            matrix.add(*mode, &m);
-            if t0.elapsed().as_secs_f64() > 0.3 { eprintln!("{mode:?} {host:?} {} reports: made {:?}, judged {:?}", m.reports.len(), t1-t0, t1.elapsed()); }
+            matrix.add(*mode, &module(&[(*mode, true)], count, flips, &host, random));
         }
     }
     matrix
@@ -246,7 +243,7 @@ fn healthy(years: u32, random: &mut Random) {
 }
 
 fn main() {
-    let (seed, modules) = (number("SEED", 20_261_130), number("MODULES", 200));
+    let (seed, modules) = (number("SEED", 20_261_201), number("MODULES", 200));
     let begun = Instant::now();
     let mut random = Random::new(seed);
     singles(modules, &mut random);

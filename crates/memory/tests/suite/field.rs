@@ -221,7 +221,8 @@ impl Part {
             _ => {}
         }
         if mode != FaultMode::Cell {
-            let cells = part.ranks.len() as f64 * part.banks.len() as f64 * f64::from(part.rows.1) * f64::from(part.bursts.1);
+            let cells =
+                part.ranks.len() as f64 * part.banks.len() as f64 * f64::from(part.rows.1) * f64::from(part.bursts.1);
             part.weak = log_uniform(0.02, 1.0, random).max(12.0 / cells);
         }
         part
