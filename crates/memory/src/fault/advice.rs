@@ -88,7 +88,7 @@ pub(super) fn of(found: &Found, persistence: Persistence, lost_count: u64) -> Ad
         (FaultMode::Row | FaultMode::Rows | FaultMode::Column | FaultMode::Bank, _) => advice(
             Watch,
             Severity::Notice,
-            "Nothing yet: it was not seen to come back. Where it does after a day, it stays, and the advice changes.",
+            "Nothing yet: it was not seen to come back. Once it is seen over more than three days, it is permanent and the advice changes.",
         ),
         _ => advice(
             Watch,

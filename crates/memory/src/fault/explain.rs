@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::FaultMode;
 
 /// Failures in 10^9 hours of one DRAM device, transient and permanent together: Sridharan and Liberty, "A Study of DRAM Failures in the
-/// Field" (SC 2012), recalled and not checked against the paper. What counts here is their ratio.
+/// Field" (SC 2012), as the source of FaultSim (Nair et al., TACO 2016) has them but for ranks. What counts here is their ratio.
 const RATES: [(Kind, f64); 7] = [
     (Kind::Cell, 34.5),
     // That one row fault in seven reaches rows near it is assumed: the study does not tell them apart.

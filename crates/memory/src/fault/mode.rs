@@ -135,7 +135,7 @@ fn words_of(explained: &Explained, fault: &Fault) -> String {
     match fault.kind {
         Kind::Cell | Kind::Strays if cells == 1 => format!("{} at one cell of {bank}", errors(errors_of)),
         Kind::Cell | Kind::Strays => format!(
-            "{cells} separate cells in {}, each seen for a day at most",
+            "{cells} separate cells in {}, each seen for three days at most",
             banks_words(banks_of(explained, fault).len())
         ),
         Kind::Row | Kind::Rows => format!("{cells} cells of {} in {bank}", rows()),
