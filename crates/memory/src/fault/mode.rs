@@ -87,8 +87,11 @@ fn of_explained(explained: &Explained, evidence: &Evidence) -> Found {
     let is_placed = worst.cells.iter().all(|&cell| places[cell].bank.rank.is_some());
     let is_sure = *probability >= CERTAIN && is_enough && is_placed;
     let certainty = if is_sure { Certainty::Certain } else { Certainty::Probable };
-    // Two flips of healthy memory may share a column, weeks apart: that the second came is no sign that the first stays.
-    let are_flips = cells < CERTAIN_CELLS_MIN && worst.cells.iter().all(|&cell| places[cell].may_be_a_flip());
+    // Two flips of healthy memory may share a column, weeks apart: that the second came is no sign that the first stays. That they share a
+    // row is no chance.
+    let are_flips = cells < CERTAIN_CELLS_MIN
+        && !matches!(worst.kind, Kind::Strays | Kind::Cell | Kind::Row | Kind::Rows)
+        && worst.cells.iter().all(|&cell| places[cell].may_be_a_flip());
     let newest = worst.cells.iter().map(|&cell| places[cell].seen).max_by_key(|seen| seen.last_ns).unwrap_or_default();
     let seen = match worst.kind {
         // Each is a fault of its own, and that another one came says nothing of whether the first stays.
@@ -98,7 +101,7 @@ fn of_explained(explained: &Explained, evidence: &Evidence) -> Found {
     };
     let doubt = if *probability >= CERTAIN { String::new() } else { format!(": {}", odds_words()) };
     let said = found(*mode, certainty, format!("{words}{}{doubt}", beside(explained, others)), seen);
-    Found { odds, has_place: said.has_place && (worst.kind == Kind::Strays || !are_flips || cells == 1), ..said }
+    Found { odds, has_place: said.has_place && !are_flips, ..said }
 }
 
 /// What there is beside the worst fault.
