@@ -289,6 +289,7 @@ fn the_services_are_contained() {
     for (name, exposure_max) in [
         ("surefoot.service", "30"),
         ("surefoot-drives.service", "21"),
+        ("surefoot-interfaces.service", "33"),
         ("surefoot-retention@.service", "25"),
         ("surefoot-remedy.service", "27"),
         ("surefoot-remedy-agent.service", "26"),

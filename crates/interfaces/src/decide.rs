@@ -3,10 +3,12 @@
 //! From what disturbs least to what disturbs most: the driver is asked to recover by the reporter that reports the fault; the link
 //! is switched off and on; the PCI function is reset. The next is tried where the one before was, and the interface hangs still.
 
+use crate::judge;
+use crate::reporter::can_recover;
 use std::collections::BTreeSet;
 use surefoot_model::{
     Actor, Carried, Certainty, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, HealthReporter, Interface,
-    InterfaceState, ReporterState, Room, Subject, SubjectKind, Withheld,
+    InterfaceState, Room, Subject, SubjectKind, Withheld,
 };
 
 /// Steps of an hour count against the limit.
@@ -23,7 +25,7 @@ pub struct Policy {
     pub escalates_ns: u64,
     /// Also an interface that carries a route beyond its own network or an SSH session.
     pub even_in_use: bool,
-    /// Also where only unanswered probes say that it hangs, so that the neighbour may be what hangs.
+    /// Also where only unanswered probes or a health reporter say that it hangs, so that it may be the neighbour, or not hang at all.
     pub even_if_probable: bool,
 }
 
@@ -68,8 +70,15 @@ pub fn decide(
         // One dated in the future, by a clock that was set back since, counts as just done.
         .filter(|deed| now_ns.saturating_sub(deed.begun_realtime_ns) < HOUR_NS)
         .collect();
+    let grace_ns = interface.reporters.iter().find(|one| can_recover(one)).and_then(|one| one.grace_period_ms);
+    let grace_ns = grace_ns.map_or(0, |ms| ms.saturating_mul(1_000_000));
     let recent = |action| {
-        let is_recent = |deed: &&&Deed| now_ns.saturating_sub(deed.begun_realtime_ns) < policy.escalates_ns;
+        // The driver's own time between two recoveries of a reporter holds for ours.
+        let within_ns = match action {
+            DeedAction::ReporterRecover => policy.escalates_ns.max(grace_ns),
+            _ => policy.escalates_ns,
+        };
+        let is_recent = |deed: &&&Deed| now_ns.saturating_sub(deed.begun_realtime_ns) < within_ns;
         done.iter().filter(is_recent).any(|deed| deed.action == action)
     };
     let mut steps = candidates(interface, device.can_reset);
@@ -113,15 +122,15 @@ pub fn is_of(deed: &Deed, interface: &str) -> bool {
     is_step && deed.subject.kind == SubjectKind::Interface && deed.subject.name == interface
 }
 
-fn can_recover(one: &&HealthReporter) -> bool {
-    one.state == ReporterState::Error && one.grace_period_ms.is_some()
-}
-
 /// What can be done for it, from what disturbs least.
 fn candidates(interface: &Interface, can_reset: bool) -> Vec<(DeedAction, DeedTarget)> {
     let mut steps = Vec::new();
-    if let Some(one) = interface.reporters.iter().find(can_recover) {
+    if let Some(one) = interface.reporters.iter().find(|one| can_recover(one)) {
         steps.push((DeedAction::ReporterRecover, DeedTarget::Part { name: target_of(one) }));
+    }
+    // What a reporter alone says is for its driver to mend: no link goes down for it, and no function is reset.
+    if interface.certainty != Some(Certainty::Certain) && !judge::is_silent(interface) {
+        return steps;
     }
     // A device without an interface here has no link.
     if interface.is_up && !interface.name.contains('/') {
@@ -143,7 +152,7 @@ pub fn target_of(reporter: &HealthReporter) -> String {
 
 /// Why a step is withheld that goes beyond the interface, to others of its device.
 fn of_others(interface: &Interface, action: DeedAction, device: &Device, policy: &Policy) -> Option<Withheld> {
-    let is_of_port = || interface.reporters.iter().find(can_recover).is_some_and(|one| one.port.is_some());
+    let is_of_port = || interface.reporters.iter().find(|one| can_recover(one)).is_some_and(|one| one.port.is_some());
     let is_alone = match action {
         DeedAction::LinkCycle => true,
         DeedAction::ReporterRecover => is_of_port(),

@@ -2,7 +2,7 @@
 use super::*;
 use DeedAction::{FunctionReset, LinkCycle, ReporterRecover};
 use DeedOutcome::{Begun, Planned};
-use surefoot_model::{CarriedKind, Observed};
+use surefoot_model::{CarriedKind, InterfaceProbe, Observed, ProbeKind, ReporterState};
 
 const DONE: DeedOutcome = DeedOutcome::Done { observed: Observed::Accepted };
 const ROOT: Actor = Actor::Command { uid: 0 };
@@ -138,7 +138,20 @@ fn what_carries_work_is_touched_only_when_asked_twice() {
 
 #[test]
 fn a_hang_that_may_be_the_neighbours_is_left_alone() {
-    let probed = Interface { certainty: Some(Certainty::Probable), reporters: Vec::new(), ..hung() };
+    let probe = InterfaceProbe {
+        peer: "peer".into(),
+        kind: ProbeKind::Packet,
+        sent_count: 20,
+        refused_count: 0,
+        answered_count: 0,
+        wait_ns: SECOND,
+        round_trips: None,
+        baseline: None,
+        has_answered: true,
+        other_version_count: 0,
+    };
+    let probed =
+        Interface { certainty: Some(Certainty::Probable), reporters: Vec::new(), probe: Some(probe), ..hung() };
     assert_eq!(decided(&probed, &[], &Policy::default()).1, withheld(Withheld::OnlyProbable));
     let allowed = decided(&probed, &[], &Policy { even_if_probable: true, ..Policy::default() });
     assert_eq!(allowed, (LinkCycle, Planned));
@@ -204,4 +217,42 @@ fn steps_dated_in_the_future_count_against_the_limits() {
     assert_eq!(decided(&hung(), &[ahead(86_400)], &Policy::default()), (LinkCycle, waits));
     let three = [ahead(1), ahead(7_200), ahead(86_400)];
     assert_eq!(decided(&hung(), &three, &Policy::default()).1, withheld(Withheld::HourLimit { tried: 3, limit: 3 }));
+}
+
+/// Whatever is asked for: a driver that reports a hot chip, or an error of firmware with nothing else against it, loses no link and no
+/// function for it.
+#[test]
+fn a_reporter_alone_leads_to_no_link_cycle_and_no_reset() {
+    let all =
+        Policy { even_in_use: true, even_if_probable: true, grace_ns: 0, escalates_ns: 600 * SECOND, per_hour: 60 };
+    let probable = Interface { certainty: Some(Certainty::Probable), ..hung() };
+    assert_eq!(decided(&probable, &[], &all).0, ReporterRecover);
+    assert_eq!(decided(&probable, &[], &Policy::default()).1, withheld(Withheld::OnlyProbable));
+    let tried = [step(ReporterRecover, 100, failed())];
+    let (action, outcome) = decided(&probable, &tried, &all);
+    assert_eq!((action, outcome), (ReporterRecover, withheld(Withheld::Exhausted)));
+    let with_name = |name: &str| {
+        let mut one = probable.clone();
+        one.reporters[0].name = name.into();
+        one
+    };
+    for name in ["hw", "thermal", "nvm", "vnic"] {
+        assert_eq!(decide(&with_name(name), &[], NOW, &can_reset(), &all), None, "{name}");
+    }
+    // A hung interface beside a hot chip is recovered, and not by the reporter of the chip.
+    let certain = Interface { certainty: Some(Certainty::Certain), ..with_name("hw") };
+    assert_eq!(decided(&certain, &[], &all).0, LinkCycle);
+}
+
+/// The time that the driver wants between two recoveries of its reporter holds for ours.
+#[test]
+fn a_reporter_is_not_asked_again_within_its_own_grace_period() {
+    let mut one = hung();
+    one.reporters[0].grace_period_ms = Some(1_200_000);
+    let policy = Policy { escalates_ns: 600 * SECOND, ..Policy::default() };
+    let tried = |ago_s| [step(ReporterRecover, ago_s, DONE)];
+    assert_eq!(decided(&one, &tried(700), &policy).0, LinkCycle);
+    assert_eq!(decided(&one, &tried(1_300), &policy).0, ReporterRecover);
+    one.reporters[0].grace_period_ms = Some(500);
+    assert_eq!(decided(&one, &tried(700), &policy).0, ReporterRecover);
 }

@@ -2,17 +2,18 @@
 //!
 //! | seen | state | certainty |
 //! |---|---|---|
-//! | a health reporter is in the state *error* | hung | certain |
+//! | a health reporter is in the state *error* | see [`crate::reporter`]; alone never certainly hung | |
+//! | the same of a queue or firmware, no packets since, and no probe answered that used to be | hung | certain |
 //! | the kernel found a send queue stuck | hung | certain |
 //! | a neighbour that answered before answers no probe, or the interface takes none | hung | probable |
 //! | a neighbour that never answered answers no probe | unknown | |
-//! | a health reporter saw errors and got over them | losing | certain |
 //! | packets are damaged or missed; the link comes and goes | losing | certain |
 //! | some probes are not answered | losing | probable |
 //! | probes take much longer than they used to, or than they may | slow | probable, certain |
 //! | the interface is down, or has no link | unknown | |
 
-use surefoot_model::{Certainty, HealthReporter, Interface, InterfaceProbe, InterfaceState, ReporterState};
+use crate::reporter::{self, Watches};
+use surefoot_model::{Certainty, Interface, InterfaceProbe, InterfaceState, ReporterState};
 
 /// What is borne.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,19 +50,24 @@ impl Default for Limits {
 
 /// What one rule says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Claim {
-    state: InterfaceState,
-    certainty: Certainty,
-    why: String,
+pub struct Claim {
+    /// The state.
+    pub state: InterfaceState,
+    /// How sure.
+    pub certainty: Certainty,
+    /// Why.
+    pub why: String,
 }
 
 fn claim(state: InterfaceState, certainty: Certainty, why: String) -> Option<Claim> {
     Some(Claim { state, certainty, why })
 }
 
-/// Sets state, certainty and evidence of `now`. `before` is the interface of an earlier look, and how long ago that was.
-pub fn judge(now: &mut Interface, before: Option<(&Interface, u64)>, limits: &Limits) {
-    let mut claims: Vec<Claim> = now.reporters.iter().filter_map(|one| reporter(one, before)).collect();
+/// Sets state, certainty and evidence of `now`. `looks` are the interface at earlier looks, oldest first, and how long ago each was.
+pub fn judge(now: &mut Interface, looks: &[(&Interface, u64)], limits: &Limits) {
+    let before = looks.first().copied();
+    let mut claims: Vec<Claim> = now.reporters.iter().filter_map(|one| reporter::claim(one, now, looks)).collect();
+    let is_reported = is_reported_hung(now, &claims);
     if let Some((before, ago_ns)) = before {
         let ago = ago_of(ago_ns);
         claims.extend(stuck(now, before, &ago));
@@ -72,7 +78,12 @@ pub fn judge(now: &mut Interface, before: Option<(&Interface, u64)>, limits: &Li
     let unknown = unknown_counters(now, before.map(|(before, _)| before), &ago);
     // Where nothing can pass, silence says nothing more.
     let probe = now.probe.as_ref().filter(|_| closed(now).is_none());
-    claims.extend(probe.and_then(|probe| probed(probe, limits)));
+    let mut probed = probe.and_then(|probe| probed(probe, limits));
+    // The driver and the neighbour, who know nothing of each other, say the same.
+    if let Some(claim) = probed.as_mut().filter(|claim| is_reported && claim.state == InterfaceState::Hung) {
+        claim.certainty = Certainty::Certain;
+    }
+    claims.extend(probed);
     claims.extend(now.self_test.as_ref().filter(|test| test.why_not.is_none() && !test.has_passed).map(|test| Claim {
         state: InterfaceState::Losing,
         certainty: Certainty::Probable,
@@ -80,10 +91,12 @@ pub fn judge(now: &mut Interface, before: Option<(&Interface, u64)>, limits: &Li
     }));
     claims.sort_by_key(|claim| (std::cmp::Reverse(claim.state), claim.certainty));
     now.evidence = claims.iter().map(|claim| claim.why.clone()).collect();
+    // What the driver says of its health is not understood, or not yet.
+    let is_unclear = claims.iter().any(|claim| claim.state == InterfaceState::Unknown);
     let worst = claims.first().filter(|claim| claim.state > InterfaceState::Ok);
     (now.state, now.certainty) = match worst {
         Some(worst) => (worst.state, Some(worst.certainty)),
-        None => quiet(now, unknown),
+        None => quiet(now, unknown, is_unclear),
     };
 }
 
@@ -102,8 +115,9 @@ fn closed(now: &Interface) -> Option<&'static str> {
     }
 }
 
-/// The state where nothing speaks against it; `unknown` is what its counters do not tell.
-fn quiet(now: &mut Interface, unknown: Option<String>) -> (InterfaceState, Option<Certainty>) {
+/// The state where nothing speaks against it; `unknown` is what its counters do not tell, `is_unclear` whether a health reporter leaves it
+/// open.
+fn quiet(now: &mut Interface, unknown: Option<String>, is_unclear: bool) -> (InterfaceState, Option<Certainty>) {
     if let Some(why) = closed(now) {
         now.evidence.push(why.to_owned());
         return (InterfaceState::Unknown, None);
@@ -118,42 +132,35 @@ fn quiet(now: &mut Interface, unknown: Option<String>) -> (InterfaceState, Optio
             now.evidence.push("probes are answered; there is no baseline for the round trip yet".to_owned());
             (InterfaceState::Ok, Some(Certainty::Probable))
         }
-        // What the driver says of its health is not understood, and nothing else was asked.
-        None if now.reporters.iter().any(|one| one.state == ReporterState::Unknown) => {
-            (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere))
-        }
+        None if is_unclear => (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere)),
         None if unknown.is_some() => {
             now.evidence.extend(unknown);
             (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere))
         }
         None => {
             // Counters alone do not see an interface that is alive and moves nothing.
-            now.evidence.push("no errors in counters or health reporters; not probed".to_owned());
+            let has_error = now.reporters.iter().any(|one| one.state == ReporterState::Error);
+            let silent = if has_error { "no errors in counters" } else { "no errors in counters or health reporters" };
+            now.evidence.push(format!("{silent}; not probed"));
             (InterfaceState::Ok, Some(Certainty::Probable))
         }
     }
 }
 
-fn reporter(one: &HealthReporter, before: Option<(&Interface, u64)>) -> Option<Claim> {
-    let name = format!("health reporter {} of {}", one.name, one.device);
-    let dump = if one.has_dump { ", dump available" } else { "" };
-    let counts = format!(
-        "{}, {}{dump}",
-        counted(one.error_count, "error", "errors"),
-        counted(one.recover_count, "recovery", "recoveries")
-    );
-    if one.state == ReporterState::Error {
-        return claim(InterfaceState::Hung, Certainty::Certain, format!("{name}: error; {counts}"));
-    }
-    if one.state == ReporterState::Unknown {
-        let why = format!("{name}: the driver reports a state that Surefoot does not know; {counts}");
-        return claim(InterfaceState::Unknown, Certainty::CannotTellApartHere, why);
-    }
-    let is_it = |then: &&HealthReporter| (&then.device, then.port, &then.name) == (&one.device, one.port, &one.name);
-    let then = before?.0.reporters.iter().find(is_it)?;
-    let rise = one.error_count.checked_sub(then.error_count).filter(|rise| *rise > 0)?;
-    let why = format!("{name}: {}, recovered; {counts}", counted(rise, "new error", "new errors"));
-    claim(InterfaceState::Losing, Certainty::Certain, why)
+/// Whether a reporter of a queue or of the firmware says that it hangs.
+fn is_reported_hung(now: &Interface, claims: &[Claim]) -> bool {
+    let is_hung = claims.iter().any(|claim| claim.state == InterfaceState::Hung);
+    let of_packets = [Watches::Sending, Watches::Receiving, Watches::Firmware];
+    let is_watched = |one: &surefoot_model::HealthReporter| {
+        one.state == ReporterState::Error && of_packets.contains(&reporter::watches(one))
+    };
+    is_hung && now.reporters.iter().any(is_watched)
+}
+
+/// Whether probes alone say that it hangs.
+pub(crate) fn is_silent(one: &Interface) -> bool {
+    let hung = one.probe.as_ref().and_then(|probe| probed(probe, &Limits::default()));
+    hung.is_some_and(|claim| claim.state == InterfaceState::Hung)
 }
 
 fn stuck(now: &Interface, before: &Interface, ago: &str) -> Option<Claim> {
@@ -256,7 +263,7 @@ fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
     (now.p50_ns > most).then(|| claim(InterfaceState::Slow, Certainty::Probable, why)).flatten()
 }
 
-fn counted(count: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

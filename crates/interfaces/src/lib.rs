@@ -31,6 +31,7 @@ pub mod presence;
 pub mod probe;
 pub mod read;
 pub mod recover;
+pub mod reporter;
 pub mod self_test;
 
 pub use error::Error;

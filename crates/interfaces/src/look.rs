@@ -166,8 +166,8 @@ impl Looker {
             self.before.pop_front();
         }
         for one in interfaces.iter_mut() {
-            let then = self.before.iter().find_map(|(then_ns, all)| Some((all.get(&one.name)?, at_ns - then_ns)));
-            judge(one, then, &self.limits);
+            let then = self.before.iter().filter_map(|(then_ns, all)| Some((all.get(&one.name)?, at_ns - then_ns)));
+            judge(one, &then.collect::<Vec<_>>(), &self.limits);
         }
         if self.before.len() == LOOKS_MAX {
             // The first goes back the furthest; of the others a younger one tells the same.

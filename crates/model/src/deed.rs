@@ -583,7 +583,7 @@ impl fmt::Display for Withheld {
                 write!(f, "its device carries {}; --even-in-use allows it", traffic(carries))
             }
             Withheld::OnlyProbable => f.write_str(
-                "only unanswered probes say that it hangs, and the neighbour may be at fault; --even-if-probable allows it",
+                "it is not certain that the interface is hung (see its evidence); --even-if-probable allows the step",
             ),
             Withheld::HourLimit { tried, limit } => write!(f, "{tried} steps in the last hour; the limit is {limit}"),
             Withheld::TooEarly { since_s, grace_s } => {

@@ -15,6 +15,8 @@ insmod /netdevsim.ko || exit 9
 echo "10 1" >/sys/bus/netdevsim/new_device
 tries=0
 while [ ! -e /sys/class/net/eth0 ] && [ $tries -lt 600 ]; do sleep 0.1; tries=$((tries + 1)); done
+# The kernel sends packets of its own over IPv6.
+echo 1 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6
 ip link set eth0 up
 health=/sys/kernel/debug/netdevsim/netdevsim10/health
 look() { echo "== $1"; shift; /surefoot nic health --json --over 10ms "$@"; echo "code $?"; }
@@ -25,11 +27,21 @@ echo 1 >$health/fail_recover
 echo again >$health/break_health
 [ ! -x /record_devlink ] || /record_devlink | sed "s/^/recorded /"
 look broken
-look dry --recover
-look failing --recover --yes
+look doubted --recover
+look dry --recover --even-if-probable
+look failing --recover --yes --even-if-probable
 echo 0 >$health/fail_recover
-look limited --recover --yes
-look repaired --recover --yes --grace 1ns --journal /other
+look limited --recover --yes --even-if-probable
+echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6
+ip addr add 192.0.2.1/24 dev eth0
+( i=0; while [ $i -lt 400 ]; do ping -c 1 -W 1 192.0.2.9; arping -c 1 -w 1 -I eth0 192.0.2.9; i=$((i + 1)); done ) >/dev/null 2>&1 &
+sent=/sys/class/net/eth0/statistics/tx_packets
+before=$(cat $sent)
+tries=0
+while [ "$(cat $sent)" = "$before" ] && [ $tries -lt 600 ]; do sleep 0.1; tries=$((tries + 1)); done
+/surefoot nic health --json --over 5s >/flowing; echo "== flowing"; cat /flowing; echo "code 0"
+kill $!
+look repaired --recover --yes --even-if-probable --grace 1ns --journal /other
 look after
 echo "== devlink"
 /devlink -j health show netdevsim/netdevsim10 reporter dummy
@@ -138,20 +150,27 @@ fn a_health_reporter_is_counted_judged_and_asked_to_recover() {
     let broken = below(&ran, "broken");
     let (interface, reporter) = dummy(broken);
     assert_eq!((counts(&reporter), &reporter["state"]), ([2, 1], &"error".into()), "{reporter}");
-    assert_eq!((&interface["state"], &interface["certainty"], code(broken)), (&"hung".into(), &"certain".into(), "1"));
+    // Nothing is known of this reporter but its name, and no packet went since: a reporter alone is never certain.
+    assert_eq!((&interface["state"], &interface["certainty"], code(broken)), (&"hung".into(), &"probable".into(), "1"));
 
     let step = |heading: &str| line(below(&ran, heading), "deed");
+    let doubted = step("doubted");
+    assert_eq!(doubted["outcome"]["why"]["kind"], "only_probable", "{doubted}");
     let dry = step("dry");
     assert_eq!((&dry["action"], &dry["outcome"]["kind"]), (&"reporter_recover".into(), &"planned".into()), "{dry}");
     let failing = step("failing");
     assert_eq!(failing["outcome"]["kind"], "failed", "the driver refuses: {failing}");
     let limited = step("limited");
+    // No link is taken down for what a reporter alone says.
     assert_eq!(
         (&limited["action"], &limited["outcome"]["kind"]),
-        (&"link_cycle".into(), &"withheld".into()),
+        (&"reporter_recover".into(), &"withheld".into()),
         "{limited}"
     );
     assert_eq!(limited["outcome"]["why"]["kind"], "too_early", "{limited}");
+    // Packets that go out are asked of the counters, and the interface is called hung no longer.
+    let (interface, reporter) = dummy(below(&ran, "flowing"));
+    assert_eq!((&interface["state"], &reporter["state"]), (&"ok".into(), &"error".into()), "{interface}");
     let repaired = step("repaired");
     assert_eq!(
         (&repaired["action"], &repaired["outcome"]["kind"]),

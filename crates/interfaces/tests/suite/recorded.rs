@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use surefoot_interfaces::devlink::Devlink;
 use surefoot_interfaces::{judge, look};
-use surefoot_model::{Interface, InterfaceState, ReporterState};
+use surefoot_model::{Certainty, Interface, InterfaceCounters, InterfaceState, ReporterState};
 use surefoot_sys::netlink::Transport;
 
 /// A record of what passed; another question than the recorded one is refused.
@@ -52,7 +52,7 @@ fn eth0() -> Interface {
 }
 
 #[test]
-fn a_broken_reporter_of_a_real_kernel_makes_its_interface_hung() {
+fn a_broken_reporter_of_a_real_kernel_makes_its_interface_probably_hung() {
     let mut devlink = Devlink::over(Recorded::of(BROKEN)).unwrap();
     let mut interfaces = vec![eth0(), Interface { name: "eth9".into(), ..Interface::default() }];
     look::add_reported(&mut interfaces, &mut devlink).unwrap();
@@ -66,8 +66,14 @@ fn a_broken_reporter_of_a_real_kernel_makes_its_interface_hung() {
     assert!(dummy.has_dump && dummy.dump_realtime_ns.is_some_and(|at| at > 1_600_000_000_000_000_000), "{dummy:?}");
     assert_eq!((dummy.auto_recover, dummy.grace_period_ms), (Some(true), Some(0)));
     assert_eq!(one.reporters[0].auto_recover, None, "a reporter that cannot recover");
-    judge::judge(one, None, &judge::Limits::default());
-    assert_eq!(one.state, InterfaceState::Hung);
+    let then = one.clone();
+    judge::judge(one, &[], &judge::Limits::default());
+    assert_eq!(one.state, InterfaceState::Unknown, "of one look alone");
+    // The tree has no counters; with them, and no packet since:
+    let idle = InterfaceCounters { rx_packets: Some(1), tx_packets: Some(1), ..InterfaceCounters::default() };
+    let (mut now, then) = (Interface { counters: idle, ..then.clone() }, Interface { counters: idle, ..then });
+    judge::judge(&mut now, &[(&then, 1_000_000_000)], &judge::Limits::default());
+    assert_eq!((now.state, now.certainty), (InterfaceState::Hung, Some(Certainty::Probable)), "{:?}", now.evidence);
 }
 
 #[test]

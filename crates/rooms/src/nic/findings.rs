@@ -2,7 +2,10 @@
 
 use super::rules;
 use super::state::State;
-use surefoot_model::{Certainty, Finding, Interface, InterfaceLook, InterfaceState, Severity, Subject, SubjectKind};
+use surefoot_model::{
+    Certainty, Finding, HealthReporter, Interface, InterfaceLook, InterfaceState, ReporterState, Severity, Subject,
+    SubjectKind,
+};
 
 /// Problems that one finding names.
 const PROBLEMS_MAX: usize = 10;
@@ -11,6 +14,7 @@ const PROBLEMS_MAX: usize = 10;
 pub fn of(state: &State) -> Vec<Finding> {
     let Some(look) = state.look_if_supported() else { return Vec::new() };
     let mut findings: Vec<Finding> = look.interfaces.iter().filter_map(of_interface).collect();
+    findings.extend(look.interfaces.iter().flat_map(of_reporters));
     findings.extend(problems(look));
     if findings.is_empty() {
         findings.push(well(look));
@@ -56,6 +60,38 @@ fn of_interface(one: &Interface) -> Option<Finding> {
     Some(rule.finding(subject, severity, sentence).with_certainty(certainty).with_evidence(one.evidence.clone()))
 }
 
+/// Health reporters in error that are not told with a state.
+fn of_reporters(one: &Interface) -> Vec<Finding> {
+    if !matches!(one.state, InterfaceState::Ok | InterfaceState::Unknown) {
+        return Vec::new();
+    }
+    let bad: Vec<&HealthReporter> = one.reporters.iter().filter(|one| one.state != ReporterState::Healthy).collect();
+    let worst = bad.iter().find(|one| one.state == ReporterState::Error).or(bad.first());
+    let Some(worst) = worst else { return Vec::new() };
+    let (severity, state) = match worst.state {
+        ReporterState::Error => (Severity::Warning, "in the state error"),
+        _ => (Severity::Notice, "in a state that Surefoot does not know"),
+    };
+    let errors = counted(worst.error_count as usize, "error", "errors");
+    let others = match bad.iter().filter(|one| one.state == worst.state).count() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let sentence = format!(
+        "Health reporter {}{others} of network interface {} is {state}, {errors} since its driver loaded.",
+        worst.name, one.name
+    );
+    let subject = Subject::new(SubjectKind::Interface, &one.name);
+    let certainty =
+        if worst.state == ReporterState::Error { Certainty::Certain } else { Certainty::CannotTellApartHere };
+    vec![
+        rules::REPORTER
+            .finding(subject, severity, sentence)
+            .with_certainty(certainty)
+            .with_evidence(one.evidence.clone()),
+    ]
+}
+
 fn problems(look: &InterfaceLook) -> Option<Finding> {
     let lines = look.problems.iter().take(PROBLEMS_MAX).map(|problem| format!("{}: {}", problem.path, problem.why));
     let sentence = match look.problems_left_out.saturating_add(look.problems.len() as u64) {
@@ -78,10 +114,16 @@ fn well(look: &InterfaceLook) -> Finding {
         Certainty::Certain => format!("{ok} passed a probe"),
         _ => format!("No problems found on {ok}"),
     };
-    match in_state(InterfaceState::Unknown).count() {
+    let is_off = |one: &&Interface| !one.is_up || one.has_carrier == Some(false);
+    let (off, unclear): (Vec<&Interface>, Vec<&Interface>) = in_state(InterfaceState::Unknown).partition(is_off);
+    match off.len() {
         0 => {}
         1 => sentence += "; 1 is down or has no link",
-        unknown => sentence += &format!("; {unknown} are down or have no link"),
+        off => sentence += &format!("; {off} are down or have no link"),
+    }
+    match unclear.len() {
+        0 => {}
+        unclear => sentence += &format!("; the state of {unclear} is unknown"),
     }
     rules::INTERFACES.finding(Subject::host(), Severity::Ok, sentence + ".").with_certainty(certainty)
 }
@@ -142,5 +184,59 @@ mod tests {
         let findings = found(vec![eth("eth0", InterfaceState::Ok)], vec![problem]);
         assert_eq!((findings[0].severity, findings[0].evidence[0].as_str()), (Severity::Notice, "devlink: no"));
         assert!(of(&State::default()).is_empty());
+    }
+
+    fn reporter(name: &str, state: ReporterState) -> HealthReporter {
+        HealthReporter {
+            device: "pci/0000:01:00.0".into(),
+            port: None,
+            name: name.into(),
+            state,
+            error_count: 2,
+            recover_count: 0,
+            has_dump: false,
+            dump_realtime_ns: None,
+            auto_recover: None,
+            grace_period_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_reporter_in_error_is_told_where_the_state_of_its_interface_does_not() {
+        use ReporterState::{Error, Healthy, Unknown};
+        let with = |state, reporters| found(vec![Interface { reporters, ..eth("eth0", state) }], Vec::new());
+        let hot = || vec![reporter("fw", Healthy), reporter("odd", Unknown), reporter("hw", Error)];
+        for state in [InterfaceState::Ok, InterfaceState::Unknown] {
+            let findings = with(state, hot());
+            assert_eq!(
+                (findings.len(), findings[0].severity, &*findings[0].key),
+                (1, Severity::Warning, "nic/reporter/interface/eth0")
+            );
+            assert_eq!(
+                findings[0].sentence,
+                "Health reporter hw of network interface eth0 is in the state error, 2 errors since its driver loaded."
+            );
+        }
+        let findings = with(InterfaceState::Ok, vec![reporter("hw", Error), reporter("fw", Error)]);
+        assert!(findings[0].sentence.starts_with("Health reporter hw (and 1 more) of"), "{}", findings[0].sentence);
+        let findings = with(InterfaceState::Ok, vec![reporter("odd", Unknown)]);
+        assert_eq!((findings[0].severity, findings[0].certainty), (Severity::Notice, Certainty::CannotTellApartHere));
+        assert_eq!(with(InterfaceState::Hung, hot()).len(), 1, "its evidence has them");
+        assert_eq!(with(InterfaceState::Ok, vec![reporter("fw", Healthy)])[0].severity, Severity::Ok);
+    }
+
+    #[test]
+    fn an_interface_whose_state_is_unknown_is_not_called_down() {
+        let up = |name: &str, has_carrier| Interface { is_up: true, has_carrier, ..eth(name, InterfaceState::Unknown) };
+        let all = vec![
+            eth("eth0", InterfaceState::Ok),
+            eth("eth1", InterfaceState::Unknown),
+            up("eth2", Some(false)),
+            up("eth3", Some(true)),
+        ];
+        assert_eq!(
+            found(all, Vec::new())[0].sentence,
+            "No problems found on 1 network interface; 2 are down or have no link; the state of 1 is unknown."
+        );
     }
 }

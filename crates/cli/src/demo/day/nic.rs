@@ -76,7 +76,7 @@ fn look(day_ns: u64, before: Option<&InterfaceLook>) -> InterfaceLook {
             let former = before.interfaces.iter().find(|former| former.name == one.name)?;
             Some((former, at(day_ns) - before.at_ns))
         });
-        judge::judge(one, former, &Limits::default());
+        judge::judge(one, former.as_slice(), &Limits::default());
     }
     InterfaceLook {
         at_ns: at(day_ns),

@@ -67,7 +67,7 @@ pub struct HealthOptions {
     /// Also recover an interface that carries a route beyond its own network or an SSH session, and allow an offline self-test of one that is up
     #[arg(long)]
     pub even_in_use: bool,
-    /// Also recover if unanswered probes are the only evidence
+    /// Also recover an interface that is hung only probably: by unanswered probes, or by a health reporter alone
     #[arg(long, requires = "recover")]
     even_if_probable: bool,
     /// Recovery steps per interface, up to 60/h [default: 3/h]
@@ -129,6 +129,12 @@ impl HealthOptions {
                 self.over.is_some(),
                 !self.watch,
                 "it is of one look, and --watch compares with a minute before",
+            ),
+            (
+                "--over",
+                self.over.is_some(),
+                self.host_root.is_none(),
+                "a recorded tree does not change, so there is nothing to compare over a time",
             ),
             (
                 "--answer-delay",
@@ -220,5 +226,8 @@ mod tests {
         }
         let late = Command::try_parse_from(["health", "--answer", "lo", "--answer-delay", most]).unwrap();
         assert!(super::super::run(&late.options).unwrap_err().to_string().starts_with("--answer-delay"));
+        let recorded = Command::try_parse_from(["health", "--host-root", "/", "--over", "2s"]).unwrap();
+        let error = super::super::run(&recorded.options).unwrap_err().to_string();
+        assert!(error.starts_with("--over: a recorded tree does not change"), "{error}");
     }
 }
