@@ -1,7 +1,7 @@
 //! Made-up modules from the published field studies alone: geometry of real devices, faults of one chip, and the accesses that find them.
 //!
-//! This generator shares no number, no geometry and no code with the classifier (`surefoot_memory::fault`) and was written before its source
-//! was read. It exists to find where the classifier's own picture of memory is wrong; `synthetic.rs` has that picture.
+//! This generator shares no geometry and no code with the classifier (`surefoot_memory::fault`) and was written before its source was read;
+//! of its numbers only the rates of Jaguar, which both take from the study. It exists to find where the classifier's own picture of memory is wrong; `synthetic.rs` has that picture.
 //!
 //! # From studies
 //!
