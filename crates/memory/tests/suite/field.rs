@@ -385,9 +385,12 @@ fn report(error: &Error, geometry: &Geometry) -> ErrorReport {
     }
 }
 
+/// Coordinates of a report that are told apart together.
+type Place = (Option<u32>, Option<u32>, Option<u32>);
+
 /// What a study calls reports with these places. Rows are near where at most four in a block of eight have errors.
 pub fn footprint(reports: &[ErrorReport]) -> FaultMode {
-    let places = |of: fn(&DramLocation) -> (Option<u32>, Option<u32>, Option<u32>)| {
+    let places = |of: fn(&DramLocation) -> Place| {
         let mut all: Vec<_> = reports.iter().map(|report| of(&report.location)).collect();
         all.sort_unstable();
         all.dedup();
@@ -397,7 +400,7 @@ pub fn footprint(reports: &[ErrorReport]) -> FaultMode {
     let ranks = places(|at| (at.rank, None, None));
     let rows = places(|at| (at.row, None, None));
     let columns = places(|at| (at.column, None, None));
-    let span = |all: &[(Option<u32>, Option<u32>, Option<u32>)]| match (all.first(), all.last()) {
+    let span = |all: &[Place]| match (all.first(), all.last()) {
         (Some(first), Some(last)) => last.0.unwrap_or(0) - first.0.unwrap_or(0),
         _ => 0,
     };
