@@ -6,6 +6,8 @@ mod suite {
     mod closing;
     mod doctor;
     mod fault_modes;
+    #[allow(dead_code)]
+    pub mod field;
     mod flood;
     mod hostile;
     mod layouts;

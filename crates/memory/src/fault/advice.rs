@@ -17,7 +17,7 @@
 //! each bank group of DDR4 (JEDEC), and the hard kind cannot be undone.
 
 use super::mode::Found;
-use surefoot_model::{DimmFault, FaultMode, MemoryAction, Persistence, Severity};
+use surefoot_model::{Certainty, DimmFault, FaultMode, MemoryAction, Persistence, Severity};
 
 /// How to find the module where the errors tell their place at best.
 pub const FIND_MODULE: &str = "Find the module in the event log of the management controller (`ipmitool -v sel list`), or register the \
@@ -84,11 +84,11 @@ pub(super) fn of(found: &Found, persistence: Persistence, lost_count: u64) -> Ad
             "Replace the module within days: the code corrects these errors until a second fault meets them in one word. Where \
              firmware offers bank sparing (ADDDC on Intel), let it bridge the time.",
         ),
-        (FaultMode::Banks | FaultMode::Rank, _) => several(persistence),
+        (FaultMode::Banks | FaultMode::Rank, _) => several(persistence, found.certainty),
         (FaultMode::Row | FaultMode::Rows | FaultMode::Column | FaultMode::Bank, _) => advice(
             Watch,
             Severity::Notice,
-            "Nothing yet: it was not seen to come back. Where it does after a day, it stays, and the advice changes.",
+            "Nothing yet: it was not seen to come back. Once it is seen over more than three days, it is permanent and the advice changes.",
         ),
         _ => advice(
             Watch,
@@ -126,11 +126,19 @@ fn lost(mode: FaultMode) -> Advice {
     Advice { action: MemoryAction::Replace, urgency: Severity::Critical, text }
 }
 
-fn several(persistence: Persistence) -> Advice {
-    let (action, urgency, first) = match persistence {
-        Persistence::Permanent => (MemoryAction::Replace, Severity::Critical, "Replace the module now."),
-        Persistence::Undetermined => (MemoryAction::Replace, Severity::Warning, "Replace the module if it goes on."),
-        Persistence::Transient => (MemoryAction::Watch, Severity::Warning, "Nothing yet: it has not come back."),
+fn several(persistence: Persistence, certainty: Certainty) -> Advice {
+    let (action, urgency, first) = match (persistence, certainty) {
+        (Persistence::Permanent, _) => (MemoryAction::Replace, Severity::Critical, "Replace the module now."),
+        (Persistence::Undetermined, Certainty::Certain) => {
+            (MemoryAction::Replace, Severity::Warning, "Replace the module if it goes on.")
+        }
+        // Ten flips of a healthy module may lie as those of a rank would.
+        (Persistence::Undetermined, _) => (
+            MemoryAction::Watch,
+            Severity::Warning,
+            "Nothing yet: wait for more errors to tell a lost rank from stray flips.",
+        ),
+        (Persistence::Transient, _) => (MemoryAction::Watch, Severity::Warning, "Nothing yet: it has not come back."),
     };
     let text = format!(
         "{first} The channel, the connector or the controller look the same from here: where the other modules of the channel \

@@ -15,11 +15,12 @@
 //! belong are tried one bank at a time until none is better.
 
 use super::evidence::{BankKey, Cell, Evidence, Seen};
+use super::persistence::SCRUB_NS;
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::FaultMode;
 
 /// Failures in 10^9 hours of one DRAM device, transient and permanent together: Sridharan and Liberty, "A Study of DRAM Failures in the
-/// Field" (SC 2012), recalled and not checked against the paper. What counts here is their ratio.
+/// Field" (SC 2012), as the source of FaultSim (Nair et al., TACO 2016) has them but for ranks. What counts here is their ratio.
 const RATES: [(Kind, f64); 7] = [
     (Kind::Cell, 34.5),
     // That one row fault in seven reaches rows near it is assumed: the study does not tell them apart.
@@ -36,13 +37,12 @@ const FLIPS: f64 = 15.6;
 /// The devices of a module, and how long it is watched: two ranks of eighteen, two months.
 const DEVICE_HOURS: f64 = 36.0 * 60.0 * 24.0;
 /// The part of all modules whose flips come at no rate that is known.
-const NOISY: f64 = 0.1;
+const NOISY: f64 = 0.2;
+/// Of the flips so many have one beside them, of the same particle: a few in a hundred, by irradiation.
+const NEIGHBOUR_FLIPS: f64 = 0.03;
 /// And the most that are believed of them in a day.
 const FLIPS_PER_DAY: f64 = 0.2;
-/// A flip is gone after this time: a patrol scrubber rewrites every word in about a day.
-const SCRUB_NS: u64 = 24 * 3600 * 1_000_000_000;
-/// Reports of one cell beyond this say nothing of how even a fault is: what is read most reports most.
-const EVEN_REPORTS: u64 = 5;
+const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
 /// Rows that share a driver are this near.
 pub(crate) const PAIR_ROWS: u32 = 8;
 /// Cells of one bank that are explained.
@@ -101,8 +101,14 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// What its reports weigh. Programs read some cells thousands of times as often as others, so that a thousand reports of one cell say
+    /// little more than a dozen.
+    fn weight(&self) -> f64 {
+        1.0 + (self.seen.reports.max(1) as f64).ln()
+    }
+
     /// Whether one flip that was read until it was scrubbed explains it.
-    fn may_be_a_flip(&self) -> bool {
+    pub(super) fn may_be_a_flip(&self) -> bool {
         self.seen.last_ns - self.seen.first_ns <= SCRUB_NS && (self.seen.first_ns != 0 || self.seen.reports <= 2)
     }
 }
@@ -138,7 +144,7 @@ pub(super) fn best(evidence: &Evidence) -> Option<Explained> {
     let mut best: BTreeMap<FaultMode, (f64, Vec<Fault>)> = BTreeMap::new();
     for faults in world.candidates() {
         let cost = world.cost(&faults);
-        let mode = mode_of(&faults);
+        let mode = world.mode_of(&faults);
         if best.get(&mode).is_none_or(|known| cost < known.0) {
             best.insert(mode, (cost, faults));
         }
@@ -153,10 +159,6 @@ pub(super) fn best(evidence: &Evidence) -> Option<Explained> {
     let reports = |fault: &Fault| fault.cells.iter().map(|&cell| world.places[cell].seen.reports).sum::<u64>();
     faults.sort_by_key(|fault| std::cmp::Reverse((fault.kind, reports(fault))));
     Some(Explained { places: world.places, faults, mode, probability, next: ranked.get(1).copied() })
-}
-
-fn mode_of(faults: &[Fault]) -> FaultMode {
-    faults.iter().map(|fault| fault.kind).max().map_or(FaultMode::None, Kind::mode)
 }
 
 /// What the cells of a bank may be, with what of its cost does not depend on other banks.
@@ -180,6 +182,8 @@ struct World {
     banks_of_rank: f64,
     rows: f64,
     columns: f64,
+    /// Whether all columns are the first ones of bursts of eight.
+    in_bursts: bool,
     days: f64,
 }
 
@@ -200,11 +204,15 @@ impl World {
         }
         let times = || places.iter().flat_map(|place| [place.seen.first_ns, place.seen.last_ns]).filter(|ns| *ns != 0);
         let span_ns = times().max().unwrap_or(0) - times().min().unwrap_or(0);
+        // Chips of DDR3 have eight banks: six and none beyond the eighth are seldom those of one with sixteen.
+        let seen: BTreeSet<u32> = banks.keys().map(|bank| bank.bank).collect();
+        let banks_least = if seen.len() >= 6 { 8 } else { 16 };
         World {
             ranks: most(&|place| place.bank.rank.unwrap_or(0), 2),
-            banks_of_rank: most(&|place| place.bank.bank, 16),
+            banks_of_rank: most(&|place| place.bank.bank, banks_least),
             rows: most(&|place| place.cell.0, 1 << 16),
             columns,
+            in_bursts,
             days: span_ns as f64 / 86_400e9,
             banks,
             places,
@@ -239,7 +247,7 @@ impl World {
                 let mut by_gain: Vec<usize> = (0..options.len()).collect();
                 let gain = |at: usize| {
                     let own = &options[at][cheapest[at]];
-                    own.cells as f64 * (self.rows + self.columns) - own.cost - self.strays_cost(own.strays.len())
+                    own.cells as f64 * (self.rows + self.columns) - own.cost - self.strays_cost(&own.strays)
                 };
                 by_gain.sort_by(|&one, &two| gain(two).total_cmp(&gain(one)));
                 for alone in [1, 2, 4, 8, options.len() / 4, options.len() / 2] {
@@ -305,8 +313,8 @@ impl World {
 
     fn cheapest(&self, options: &[Way]) -> usize {
         let cost = |way: &Way| {
-            let strays = way.strays.iter().map(|&cell| self.places[cell].seen.reports as f64).sum::<f64>();
-            way.cost + self.strays_cost(way.strays.len()) + xlnx(way.reports + strays) - way.known - xlnx(strays)
+            let strays = way.strays.iter().map(|&cell| self.places[cell].weight()).sum::<f64>();
+            way.cost + self.strays_cost(&way.strays) + xlnx(way.reports + strays) - way.known - xlnx(strays)
         };
         let costs = options.iter().map(cost);
         costs.enumerate().min_by(|one, two| one.1.total_cmp(&two.1)).map_or(0, |(at, _)| at)
@@ -314,23 +322,24 @@ impl World {
 
     /// As [`World::cost`] of what [`World::merged`] gives.
     fn cost_of_ways(&self, kind: Option<Kind>, options: &[Vec<Way>], chosen: &[usize]) -> f64 {
-        let reports = |cells: &[usize]| cells.iter().map(|&cell| self.places[cell].seen.reports as f64).sum::<f64>();
-        let (mut cost, mut all, mut known, mut strays, mut of_strays) = (0.0, 0.0, 0.0, 0, 0.0);
-        let mut wide = Vec::new();
+        let reports = |cells: &[usize]| cells.iter().map(|&cell| self.places[cell].weight()).sum::<f64>();
+        let (mut cost, mut all, mut known) = (0.0, 0.0, 0.0);
+        let (mut wide, mut strays) = (Vec::new(), Vec::new());
         for ((cells, options), &at) in self.banks.values().zip(options).zip(chosen) {
             let Some(way) = options.get(at) else {
                 wide.extend_from_slice(cells);
                 continue;
             };
             (cost, all, known) = (cost + way.cost, all + way.reports, known + way.known);
-            (strays, of_strays) = (strays + way.strays.len(), of_strays + reports(&way.strays));
+            strays.extend_from_slice(&way.strays);
         }
         if let Some(kind) = kind.filter(|_| !wide.is_empty()) {
             let of_wide = reports(&wide);
             (all, known) = (all + of_wide, known + xlnx(of_wide));
             cost += self.cost_of(&Fault { kind, cells: wide });
         }
-        cost + self.strays_cost(strays) + xlnx(all + of_strays) - known - xlnx(of_strays)
+        let of_strays = reports(&strays);
+        cost + self.strays_cost(&strays) + xlnx(all + of_strays) - known - xlnx(of_strays)
     }
 
     /// The chosen options together: all strays are one group, and the wide fault has the cells of all banks that chose it.
@@ -357,8 +366,7 @@ impl World {
     }
 
     fn way(&self, faults: Vec<Fault>) -> Way {
-        let reports =
-            |fault: &Fault| fault.cells.iter().map(|&cell| self.places[cell].seen.reports as f64).sum::<f64>();
+        let reports = |fault: &Fault| fault.cells.iter().map(|&cell| self.places[cell].weight()).sum::<f64>();
         let (strays, faults): (Vec<Fault>, Vec<Fault>) =
             faults.into_iter().partition(|fault| fault.kind == Kind::Strays);
         Way {
@@ -437,6 +445,22 @@ impl World {
         faults
     }
 
+    /// The mode of all of these together: that of the largest. Two whole banks are several banks, whether one fault took them or two.
+    fn mode_of(&self, faults: &[Fault]) -> FaultMode {
+        let banks: BTreeSet<BankKey> = faults
+            .iter()
+            .filter(|fault| matches!(fault.kind, Kind::Bank | Kind::Banks))
+            .flat_map(|fault| fault.cells.iter().map(|&cell| self.places[cell].bank))
+            .collect();
+        let ranks: BTreeSet<Option<u32>> = banks.iter().map(|bank| bank.rank).collect();
+        let whole = match (ranks.len(), banks.len()) {
+            (0 | 1, 0 | 1) => FaultMode::None,
+            (1, some) if some as f64 <= self.banks_of_rank.exp() / 2.0 => FaultMode::Banks,
+            _ => FaultMode::Rank,
+        };
+        faults.iter().map(|fault| fault.kind).max().map_or(FaultMode::None, Kind::mode).max(whole)
+    }
+
     /// Cells of one row, of rows near each other, or of a column.
     fn line_fault(&self, is_row: bool, cells: Vec<usize>) -> Fault {
         let kind = match is_row {
@@ -483,8 +507,7 @@ impl World {
 
     /// What it takes to tell the reports by these faults.
     fn cost(&self, faults: &[Fault]) -> f64 {
-        let reports =
-            |fault: &Fault| fault.cells.iter().map(|&cell| self.places[cell].seen.reports as f64).sum::<f64>();
+        let reports = |fault: &Fault| fault.cells.iter().map(|&cell| self.places[cell].weight()).sum::<f64>();
         let all: f64 = faults.iter().map(reports).sum();
         let which = xlnx(all) - faults.iter().map(|fault| xlnx(reports(fault))).sum::<f64>();
         let has_strays = faults.iter().any(|fault| fault.kind == Kind::Strays);
@@ -497,7 +520,7 @@ impl World {
         let anywhere = self.ranks + self.banks_of_rank + self.rows + self.columns;
         let rate = RATES.iter().find(|(kind, _)| *kind == fault.kind).map_or(0.0, |(_, rate)| rate_cost(*rate));
         match fault.kind {
-            Kind::Strays => self.strays_cost(fault.cells.len()),
+            Kind::Strays => self.strays_cost(&fault.cells),
             Kind::Cell => rate + anywhere,
             Kind::Row => {
                 let place = self.ranks + self.banks_of_rank + self.rows;
@@ -539,60 +562,92 @@ impl World {
                         // Not a part any more; the more it has, the farther off.
                         return 1e6 * some;
                     }
-                    self.ranks + (of_rank / 2.0).ln() + ln_choose(of_rank, some) + count * some.ln()
+                    self.ranks + (of_rank / 2.0).ln() + ln_choose(of_rank, some) + self.in_banks(fault, some)
                 } else if ranks.len() > 1 {
-                    count * (self.ranks + self.banks_of_rank)
+                    self.in_banks(fault, (self.ranks + self.banks_of_rank).exp())
                 } else {
-                    self.ranks + count * self.banks_of_rank
+                    self.ranks + self.in_banks(fault, of_rank)
                 };
-                let uneven = self.uneven(fault, banks.len());
-                rate + place + uneven + self.within(fault) + self.repeats(fault, &[64.0, 1024.0, 65536.0])
+                rate + place + self.within(fault) + self.repeats(fault, &[64.0, 1024.0, 65536.0])
             }
         }
     }
 
     /// Rows and columns of a large fault: new ones, and such as came before.
     fn within(&self, fault: &Fault) -> f64 {
-        // A bank that fails shows eight rows and four columns at least.
+        // A bank that fails shows sixteen rows and eight columns at least.
         let rows = self.lines_of(fault, true, self.rows, &[16.0, 64.0, 1e6]);
         rows + self.columns_of(fault)
     }
 
     fn columns_of(&self, fault: &Fault) -> f64 {
-        self.lines_of(fault, false, self.columns, &[4.0, 64.0, 1e6])
+        self.lines_of(fault, false, self.columns, &[8.0, 64.0, 1e6])
     }
 
     fn lines_of(&self, fault: &Fault, is_row: bool, each: f64, about: &[f64]) -> f64 {
-        let mut counts: BTreeMap<u32, f64> = BTreeMap::new();
+        // A row is one of its bank, a column may be one of all banks.
+        let mut counts: BTreeMap<(Option<BankKey>, u32), f64> = BTreeMap::new();
         for &cell in &fault.cells {
-            let (row, column) = self.places[cell].cell;
-            *counts.entry(if is_row { row } else { column }).or_default() += 1.0;
+            let Place { bank, cell: (row, column), .. } = self.places[cell];
+            *counts.entry(if is_row { (Some(bank), row) } else { (None, column) }).or_default() += 1.0;
         }
         counts.len() as f64 * each + again(counts.values().copied(), about)
     }
 
-    /// A fault of several banks shows in all of them: what it takes to tell that one has most of it.
-    fn uneven(&self, fault: &Fault, banks: usize) -> f64 {
+    /// Which of so many banks each row of a wide fault is in. Programs read some banks far more than others, so that one bank may have
+    /// nearly all of it; the more even they are, the cheaper.
+    fn in_banks(&self, fault: &Fault, banks: f64) -> f64 {
+        let rows: BTreeSet<(BankKey, u32)> =
+            fault.cells.iter().map(|&cell| (self.places[cell].bank, self.places[cell].cell.0)).collect();
         let mut by: BTreeMap<BankKey, f64> = BTreeMap::new();
-        for &cell in &fault.cells {
-            let place = &self.places[cell];
-            *by.entry(place.bank).or_default() += place.seen.reports.min(EVEN_REPORTS) as f64;
-        }
-        let (all, banks) = (by.values().sum::<f64>(), banks as f64);
-        let apart: f64 = by.values().map(|one| one * (one * banks / all).ln()).sum();
-        // Chance alone makes about this much.
-        (apart - (banks - 1.0) / 2.0).max(0.0)
+        rows.iter().for_each(|(bank, _)| *by.entry(*bank).or_default() += 1.0);
+        let all = rows.len() as f64;
+        // A Dirichlet distribution of the banks' shares, with this many rows in each to begin with.
+        let of = |(each, part): &(f64, f64)| {
+            let known: f64 = by.values().map(|count| ln_gamma(count + each) - ln_gamma(*each)).sum();
+            ln_gamma(all + banks * each) - ln_gamma(banks * each) - known - part.ln()
+        };
+        [(1e4, 0.5), (16.0, 0.5)].iter().map(of).fold(f64::INFINITY, f64::min)
     }
 
     /// Reports of cells that came before, for a fault that has about so many.
     fn repeats(&self, fault: &Fault, about: &[f64]) -> f64 {
-        again(fault.cells.iter().map(|&cell| self.places[cell].seen.reports as f64), about)
+        again(fault.cells.iter().map(|&cell| self.places[cell].weight()), about)
     }
 
-    /// So many flips, and where they are.
-    fn strays_cost(&self, count: usize) -> f64 {
+    /// These flips, and where they are. Cells of a row follow each other in the order of their columns.
+    fn strays_cost(&self, cells: &[usize]) -> f64 {
         let anywhere = self.ranks + self.banks_of_rank + self.rows + self.columns;
-        self.strays(count) + count as f64 * anywhere
+        // Two at most: three in a row are no particle's.
+        let (mut with, mut lead) = (0, None);
+        for &cell in cells {
+            if lead.is_some_and(|lead| self.is_flipped_with(cell, lead)) {
+                (with, lead) = (with + 1, None);
+            } else {
+                lead = Some(cell);
+            }
+        }
+        let count = cells.len() - with;
+        self.strays(count) + self.crowded(cells) + count as f64 * anywhere + with as f64 * -(NEIGHBOUR_FLIPS / 2.0).ln()
+    }
+
+    /// What it takes that flips came in so few of the days: each comes for itself.
+    fn crowded(&self, cells: &[usize]) -> f64 {
+        let mut by: BTreeMap<u64, f64> = BTreeMap::new();
+        let times = cells.iter().map(|&cell| self.places[cell].seen.first_ns).filter(|ns| *ns != 0);
+        times.for_each(|ns| *by.entry(ns / DAY_NS).or_default() += 1.0);
+        let (all, days) = (by.values().sum::<f64>(), self.days.max(1.0));
+        let uneven: f64 = by.values().map(|count| count * (count * days / all).ln()).sum();
+        // Two come on one day by chance as well.
+        let by_chance = std::f64::consts::LN_2 * all * (all - 1.0) / days;
+        (uneven - all * (days / all).max(1.0).ln() - 2.0 * by_chance).max(0.0)
+    }
+
+    /// Whether one particle may have flipped both: they are neighbours on a word line.
+    fn is_flipped_with(&self, cell: usize, before: usize) -> bool {
+        let (one, other) = (&self.places[cell], &self.places[before]);
+        let burst = if self.in_bursts { 8 } else { 1 };
+        one.bank == other.bank && one.cell.0 == other.cell.0 && other.cell.1.checked_add(burst) == Some(one.cell.1)
     }
 
     /// So many flips, wherever.

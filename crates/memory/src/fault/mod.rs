@@ -7,7 +7,8 @@
 //!
 //! 1. Explanations of the cells that were seen are tried: each bank by itself (cells, a row, a column, two of them, the whole bank), several
 //!    banks or ranks together, and stray flips beside any of these. Each has a cost, from the rates of such faults in the field, from where
-//!    the cells lie and from how often each reported (`explain.rs`). The cheapest of each mode are held against each other.
+//!    the cells lie and, damped, from how often each reported (`explain.rs`): programs read a few pages most of the time. The cheapest of each
+//!    mode are held against each other.
 //! 2. A mode that is not at least nine times as probable as all others together is not named: *undetermined*, with the two best
 //!    (`mode.rs`). It is *certain* only with a margin of a hundred to one and enough cells or reports. Two faults of a module are two, and the
 //!    larger one is its mode.

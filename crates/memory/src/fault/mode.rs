@@ -12,6 +12,9 @@ const THIN_BANKS_MIN: usize = 4;
 const RANK_BANKS_MIN: usize = 10;
 /// Below this the mode is not named.
 const PROBABLE: f64 = 0.9;
+/// Nothing but flips, of so many cells, takes more: a rank begins to fail like that, and flips ask for nothing.
+const PROBABLE_FLIPS: f64 = 0.985;
+const MANY_FLIPS_MIN: usize = 4;
 /// It is certain from this on, where it also rests on enough: so many cells of a large fault, so many reports of one cell.
 const CERTAIN: f64 = 0.99;
 const CERTAIN_CELLS_MIN: usize = 4;
@@ -70,7 +73,8 @@ fn of_explained(explained: &Explained, evidence: &Evidence) -> Found {
         let next = next.map_or(String::new(), |(mode, part)| format!(", {} {}", words_of_mode(mode), percent(part)));
         format!("{} {}{next}", words_of_mode(*mode), percent(*probability))
     };
-    if *probability < PROBABLE {
+    let are_many_flips = worst.kind == Kind::Strays && cells >= MANY_FLIPS_MIN;
+    if *probability < if are_many_flips { PROBABLE_FLIPS } else { PROBABLE } {
         let all = faults.iter().map(seen_of).fold(beyond, Seen::and);
         let words = format!("{words}{}: {}", beside(explained, others), odds_words());
         return Found { odds, ..found(FaultMode::Undetermined, Certainty::CannotTellApartHere, words, all) };
@@ -83,6 +87,11 @@ fn of_explained(explained: &Explained, evidence: &Evidence) -> Found {
     let is_placed = worst.cells.iter().all(|&cell| places[cell].bank.rank.is_some());
     let is_sure = *probability >= CERTAIN && is_enough && is_placed;
     let certainty = if is_sure { Certainty::Certain } else { Certainty::Probable };
+    // Two flips of healthy memory may share a column, weeks apart: that the second came is no sign that the first stays. That they share a
+    // row is no chance.
+    let are_flips = cells < CERTAIN_CELLS_MIN
+        && !matches!(worst.kind, Kind::Strays | Kind::Cell | Kind::Row | Kind::Rows)
+        && worst.cells.iter().all(|&cell| places[cell].may_be_a_flip());
     let newest = worst.cells.iter().map(|&cell| places[cell].seen).max_by_key(|seen| seen.last_ns).unwrap_or_default();
     let seen = match worst.kind {
         // Each is a fault of its own, and that another one came says nothing of whether the first stays.
@@ -91,7 +100,8 @@ fn of_explained(explained: &Explained, evidence: &Evidence) -> Found {
         _ => seen_of(worst).and(beyond),
     };
     let doubt = if *probability >= CERTAIN { String::new() } else { format!(": {}", odds_words()) };
-    Found { odds, ..found(*mode, certainty, format!("{words}{}{doubt}", beside(explained, others)), seen) }
+    let said = found(*mode, certainty, format!("{words}{}{doubt}", beside(explained, others)), seen);
+    Found { odds, has_place: said.has_place && !are_flips, ..said }
 }
 
 /// What there is beside the worst fault.
@@ -128,7 +138,7 @@ fn words_of(explained: &Explained, fault: &Fault) -> String {
     match fault.kind {
         Kind::Cell | Kind::Strays if cells == 1 => format!("{} at one cell of {bank}", errors(errors_of)),
         Kind::Cell | Kind::Strays => format!(
-            "{cells} separate cells in {}, each seen for a day at most",
+            "{cells} separate cells in {}, each seen for three days at most",
             banks_words(banks_of(explained, fault).len())
         ),
         Kind::Row | Kind::Rows => format!("{cells} cells of {} in {bank}", rows()),

@@ -359,9 +359,9 @@ mod tests {
         let wanted = Some("echo 0x100000 > /sys/devices/system/memory/soft_offline_page".to_owned());
         let hard = "echo 0x100000 > /sys/devices/system/memory/hard_offline_page";
         assert_eq!(command(&found, &BadPage { lost_count: 1, ..found.pages[0] }).as_deref(), Some(hard));
-        // The same row after two days stays.
+        // The same row after four days stays.
         reports[0].at_realtime_ns = 1;
-        reports[1].at_realtime_ns = 2 * 86_400_000_000_000;
+        reports[1].at_realtime_ns = 4 * 86_400_000_000_000;
         let stays = offline(&reports);
         assert_eq!(command(&stays, &stays.pages[0]), wanted, "{:?}", stays.unknown);
     }
@@ -389,7 +389,7 @@ mod tests {
             report.at_realtime_ns = 1 + day * 86_400_000_000_000;
             report
         };
-        let found = offline(&[bare(0), bare(2)]);
+        let found = offline(&[bare(0), bare(4)]);
         assert!(found.rows.is_empty());
         let wanted = Some("echo 0x100000 > /sys/devices/system/memory/soft_offline_page".to_owned());
         assert_eq!(command(&found, &found.pages[0]), wanted, "{:?}", found.unknown);

@@ -1,6 +1,7 @@
 //! Fault modes against modules whose fault is known. The seeds are others than those of the benchmark, by which the rules were
 //! chosen.
 
+use super::field;
 use super::synthetic::{Noise, Random, by_rates, module, stray};
 use surefoot_memory::fault::Evidence;
 use surefoot_model::{FaultMode, MemoryAction, Persistence};
@@ -195,5 +196,40 @@ fn no_healthy_module_is_condemned() {
     for flips in [2, 3, 5, 10] {
         let bad = (0..500).filter(|_| condemned(flips, &mut random).is_some()).count();
         assert!(bad <= 2, "{bad} of 500 healthy modules with {flips} flips");
+    }
+}
+
+/// Modules by a generator that shares nothing with the classifier: hot pages, scrubs, intermittent faults, lost records.
+#[test]
+fn faults_of_an_independent_generator_are_named_from_thirty_reports_on() {
+    for (flips, least) in [(0, 0.95), (1, 0.92), (3, 0.90), (10, 0.82)] {
+        let mut random = surefoot_random::Random::new(SEED + 800 + u64::from(flips));
+        let (mut right, mut all) = (0, 0);
+        for mode in MODES {
+            for _ in 0..12 {
+                let host = field::Host::drawn(&mut random);
+                let module = field::module(&[(mode, true)], (30, 300), flips, &host, &mut random);
+                let mut evidence = Evidence::default();
+                module.reports.iter().for_each(|report| evidence.add(report));
+                right += u32::from(evidence.judge_at(module.until_ns).1.mode == mode);
+                all += 1;
+            }
+        }
+        assert!(f64::from(right) >= least * f64::from(all), "{right} of {all} with {flips} flips");
+    }
+}
+
+/// Flips that wait three days for a slow scrubber, are read hundreds of times, or take a neighbour with them.
+#[test]
+fn flips_of_an_independent_generator_condemn_no_module() {
+    let mut random = surefoot_random::Random::new(SEED + 900);
+    for number in 0..2000 {
+        let (geometry, host) = (field::geometry(&mut random), field::Host::drawn(&mut random));
+        let mut reports: Vec<_> = (0..=number % 3).flat_map(|_| field::flip(&geometry, &host, &mut random)).collect();
+        reports.sort_by_key(|report| report.at_realtime_ns);
+        let mut evidence = Evidence::default();
+        reports.iter().for_each(|report| evidence.add(report));
+        let fault = evidence.judge_at(field::UNTIL_NS).1;
+        assert_eq!(fault.action, MemoryAction::Watch, "{fault:?}");
     }
 }
