@@ -162,6 +162,6 @@ fn a_host_without_a_page_keeps_its_history_and_its_health() {
     running.finish().expect_code(0);
     assert!(!health.exists(), "nobody believes in it after the end");
     let kept = surefoot_store::history::History::open(&history, Default::default()).unwrap();
-    let windows = kept.windows(0..i64::MAX, surefoot_store::history::Resolution::Second).unwrap();
+    let windows = kept.open_view().unwrap().windows(0..i64::MAX, surefoot_store::history::Resolution::Second).unwrap();
     assert!(!windows.is_empty());
 }

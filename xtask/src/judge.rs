@@ -85,9 +85,9 @@ const READERS: &[(&str, usize, &str)] = &[
     ("crates/remedy/src/act/drain/slurm.rs", 3, "Slurm's answers"),
     ("crates/remedy/src/act/ipmi.rs", 2, "ipmitool's answers"),
     ("crates/remedy/src/act/stress.rs", 2, "stressapptest's summary"),
-    ("crates/stall/src/who/advice/evidence.rs", 2, CAUSE),
-    ("crates/stall/src/who/advice/tasks.rs", 2, CAUSE),
-    ("crates/stall/src/who/advice/timers.rs", 1, "the kernel's lines about an interrupt, as the report keeps them"),
+    ("crates/who/src/advice/evidence.rs", 2, CAUSE),
+    ("crates/who/src/advice/tasks.rs", 2, CAUSE),
+    ("crates/who/src/advice/timers.rs", 1, "the kernel's lines about an interrupt, as the report keeps them"),
     ("crates/store/src/history/write.rs", 1, "the name of a row of the history"),
 ];
 

@@ -151,11 +151,13 @@ const LAYERS: &[Layer] = &[
         silent_on: READERS,
     },
     Layer { folder: "crates/probes", uses: &["foreign", "model"], externals: LIBRARY, silent_on: QUIET },
+    // What reports of raisers say: of `hostfs` it has lists of cores.
+    Layer { folder: "crates/who", uses: &["hostfs", "model"], externals: Externals::Only(&[]), silent_on: PURE },
     Layer { folder: "crates/inloop", uses: &["foreign"], externals: Externals::Only(&["libc"]), silent_on: QUIET },
     // Of ours also `inloop`, whose rings hold the gaps that polling threads note themselves; it uses nothing of ours.
     Layer {
         folder: "crates/stall",
-        uses: &["foreign", "model", "hostfs", "sys", "probes", "inloop"],
+        uses: &["foreign", "model", "hostfs", "sys", "probes", "inloop", "who"],
         externals: LIBRARY,
         silent_on: READERS,
     },
@@ -219,7 +221,7 @@ const LAYERS: &[Layer] = &[
     // What is known, found and said of a host. Of ours also the features whose words it has. Who looks at a machine or serves a page is elsewhere.
     Layer {
         folder: "crates/rooms",
-        uses: &["model", "settings", "memory", "nic", "stall"],
+        uses: &["model", "settings", "memory", "nic", "who"],
         externals: Externals::Only(&["ring", "schemars", "serde", "serde_json", "thiserror", "time"]),
         silent_on: &[PRINTING, ASYNC_CODE, WORLD, SERVING],
     },
@@ -235,6 +237,7 @@ const LAYERS: &[Layer] = &[
             "outside",
             "probes",
             "stall",
+            "who",
             "memory",
             "interfaces",
             "disturb",
@@ -284,6 +287,7 @@ const LAYERS: &[Layer] = &[
             "outside",
             "probes",
             "stall",
+            "who",
             "memory",
             "interfaces",
             "disturb",
@@ -332,6 +336,7 @@ const TOOLS: &[&str] = &[
     "probes",
     "inloop",
     "stall",
+    "who",
     "memory",
     "interfaces",
     "disturb",
@@ -348,10 +353,15 @@ const TOOLS: &[&str] = &[
     "testkit",
 ];
 
+/// Crates that are used where no kernel program can be loaded: they reach libbpf through no other crate, either.
+const WITHOUT_PROBES: &[&str] = &["who", "rooms"];
+const LIBBPF: &[&str] = &["libbpf-rs", "libbpf-sys"];
+
 /// Checks the manifests and sources of the workspace against the table.
 pub fn check(workspace: &Workspace) -> Result<Checked, String> {
     let members = workspace.members()?;
     let mut faults = faults_in_manifests(&members, &workspace.root);
+    faults.extend(faults_in_reach(&members));
     let Some(files) = workspace.files() else {
         return Ok(Checked::NotRun("this is not a git checkout, and the sources are listed by git".into()));
     };
@@ -399,6 +409,23 @@ fn faults_in_manifests(members: &[Package], root: &Path) -> Vec<String> {
         }
     }
     faults
+}
+
+fn faults_in_reach(members: &[Package]) -> Vec<String> {
+    let chains = WITHOUT_PROBES.iter().filter_map(|short| chain_to(LIBBPF, &format!("surefoot-{short}"), members));
+    chains.map(|chain| format!("{} must not reach libbpf: {}", chain[0], chain.join(" uses "))).collect()
+}
+
+/// A chain of dependencies, those of tests aside, from a package to one of these.
+fn chain_to(ends: &[&str], from: &str, members: &[Package]) -> Option<Vec<String>> {
+    if ends.contains(&from) {
+        return Some(vec![from.to_owned()]);
+    }
+    let package = members.iter().find(|member| member.name == from)?;
+    let mut used = package.dependencies.iter().filter(|dependency| !dependency.development);
+    let mut rest = used.find_map(|dependency| chain_to(ends, &dependency.name, members))?;
+    rest.insert(0, from.to_owned());
+    Some(rest)
 }
 
 impl Externals {
@@ -498,6 +525,34 @@ mod tests {
             assert_eq!(faults("crates/rooms", "surefoot-rooms", &[(user, None)]).len(), 1, "{user}");
         }
         assert!(faults("crates/rooms", "surefoot-rooms", &[("surefoot-memory", None)]).is_empty());
+    }
+
+    #[test]
+    fn rooms_reach_no_kernel_program_through_another_crate() {
+        let package = |name: &str, used: &[(&str, bool)]| Package {
+            name: format!("surefoot-{name}"),
+            version: String::new(),
+            licence: None,
+            folder: "".into(),
+            dependencies: used
+                .iter()
+                .map(|&(name, development)| crate::workspace::Dependency { name: name.into(), development })
+                .collect(),
+        };
+        let through = |memory: (&str, bool)| {
+            let probes = package("probes", &[("libbpf-rs", false)]);
+            let rooms = package("rooms", &[("surefoot-model", false), ("surefoot-memory", false)]);
+            faults_in_reach(&[rooms, package("memory", &[memory]), package("who", &[]), probes])
+        };
+        let found = through(("surefoot-probes", false));
+        assert_eq!(
+            found,
+            [
+                "surefoot-rooms must not reach libbpf: surefoot-rooms uses surefoot-memory uses surefoot-probes uses libbpf-rs"
+            ]
+        );
+        assert_eq!(through(("surefoot-probes", true)), [""; 0], "a dependency of tests");
+        assert_eq!(through(("surefoot-hostfs", false)), [""; 0]);
     }
 
     #[test]

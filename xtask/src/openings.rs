@@ -94,8 +94,8 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/remedy/src/act/own.rs", 1, KERNEL),
     ("crates/remedy/src/act/ticket.rs", 1, NEW),
     ("crates/stall/src/spin/run_delay.rs", 1, KERNEL),
-    ("crates/stall/src/victim.rs", 2, KERNEL),
-    ("crates/stall/src/who/advice/host.rs", 1, KERNEL),
+    ("crates/stall/src/victim.rs", 3, KERNEL),
+    ("crates/stall/src/who/host_facts.rs", 1, KERNEL),
     (
         "crates/store/src/database/in_place.rs",
         1,

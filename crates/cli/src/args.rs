@@ -605,13 +605,13 @@ mod tests {
     #[test]
     fn cores_that_are_named_have_a_workload_unless_another_or_none_is() {
         #[derive(clap::Parser)]
-        struct Line {
+        struct TestArguments {
             #[command(flatten)]
             what: What,
         }
         let workload = |words: &str| {
             let words = ["surefoot"].into_iter().chain(words.split_whitespace());
-            Line::try_parse_from(words).map(|line| line.what.workload()).map_err(|error| error.kind())
+            TestArguments::try_parse_from(words).map(|line| line.what.workload()).map_err(|error| error.kind())
         };
         for (words, wanted) in [
             ("", Workload::None),

@@ -35,7 +35,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("memory doctor", ""),
     ("memory import", "/var/log/mcelog /var/lib/rasdaemon/ras-mc_event.db --host n17"),
     ("memory owner", "0x2f4a31000"),
-    ("memory page-offline", "--yes"),
+    ("memory page-offline", "/var/lib/rasdaemon/ras-mc_event.db"),
     ("memory repaired", "DIMM_C1 --reason 'post-package repair at boot' --yes"),
     ("memory replaced", "DIMM_C1 --reason 'ticket 4711' --yes"),
     ("memory simulate", "--json"),

@@ -1,7 +1,7 @@
 //! What no command does in namespaces where it would take one thing for another. docs/guide/namespaces.md has each command.
 
 use crate::args::Command;
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_sys::peer;
@@ -25,12 +25,12 @@ pub fn check(command: &Command) -> Result<(), Unsupported> {
 }
 
 fn refusal(namespaces: &Namespaces, is_unknown_user: bool) -> Result<(), Unsupported> {
-    if matches!(namespaces.place(Kind::Pid), Place::Other(_)) && !namespaces.proc_is_ours() {
+    if matches!(namespaces.place(Kind::Pid), Namespace::Other(_)) && !namespaces.proc_is_ours() {
         let why = "unsupported: this process is in a PID namespace, and /proc shows the numbers of another one; mount a /proc of \
                    this namespace (unshare --mount-proc), or start Surefoot in the PID namespace of the host (--pid=host)";
         return Err(Unsupported::new(why, ""));
     }
-    if matches!(namespaces.place(Kind::User), Place::Other(_)) && is_unknown_user {
+    if matches!(namespaces.place(Kind::User), Namespace::Other(_)) && is_unknown_user {
         let why = "unsupported: this process runs as the user (65534) as whom this user namespace shows all users that it does not \
                    know, so their files would look like its own; run Surefoot as another user of the namespace (unshare --map-root-user)";
         return Err(Unsupported::new(why, ""));
@@ -49,7 +49,7 @@ pub fn check_orders(namespaces: &Namespaces) -> Result<(), Unsupported> {
         (Kind::User, "run the agent outside the user namespace"),
     ] {
         let place = namespaces.place(kind);
-        if place != Place::Initial {
+        if place != Namespace::Initial {
             let kind = kind.label();
             let why = format!(
                 "unsupported: --orders: the {kind} namespace of this process is {place}, and orders are for the host; {remedy}, or leave \

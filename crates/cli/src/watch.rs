@@ -460,7 +460,7 @@ mod tests {
             .file("proc/self/uid_map", "         0          0 4294967295\n");
         let root = Root::at(root_of_all.path());
         let places = |words: &[&str]| {
-            let options = Line::try_parse_from(["watch"].iter().chain(words)).unwrap().options;
+            let options = TestArguments::try_parse_from(["watch"].iter().chain(words)).unwrap().options;
             let Places { history, run_directory } = Places::of(&options, true, &root);
             (history, run_directory)
         };
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct TestArguments {
         #[command(flatten)]
         options: WatchOptions,
     }

@@ -16,7 +16,7 @@ use surefoot_console::{output, words};
 use surefoot_daemon::running;
 use surefoot_daemon::why::{Unwatched, Why};
 use surefoot_daemon::{Config, Server};
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces};
 use surefoot_hostfs::{Root, clock, cpus};
 use surefoot_model::{Event, Finding, HostDescription, Lost, Report, one_line};
 use surefoot_rooms::rules::Next;
@@ -302,8 +302,11 @@ fn of_process(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow
         what = What { source: Source::Counters, pid: None, ..what };
     }
     let allowed = allowed_cores(root, &pids);
-    // Without processes there is nothing to count: threads of one name come and go.
-    let counts = || (!pids.is_empty()).then(|| Counts::read(root, &pids));
+    let comm = options.what.comm.as_deref().filter(|_| pids.is_empty());
+    let counts = || match comm {
+        Some(comm) => Some(Counts::read_named(root, comm)),
+        None => (!pids.is_empty()).then(|| Counts::read(root, &pids)),
+    };
     let mut looks: Option<(io::Result<Course>, Instant)> = None;
     let mut sum = Summary::default();
     let mut counted = Duration::ZERO;
@@ -492,7 +495,7 @@ struct Here {
 
 impl Here {
     fn of(namespaces: &Namespaces) -> Here {
-        Here { is_in_pid_namespace: namespaces.place(Kind::Pid) != Place::Initial }
+        Here { is_in_pid_namespace: namespaces.place(Kind::Pid) != Namespace::Initial }
     }
 
     fn runs(self, command: &str) -> bool {

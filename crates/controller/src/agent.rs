@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use surefoot_model::{Finding, Health, HostFacts, MachineId, Room, RoomHealth, Severity};
-use surefoot_remedy::act::Found;
+use surefoot_remedy::act::PriorAttempt;
 use surefoot_remedy::{Act, Order, Outcome};
 
 /// Orders that are remembered after their answer: the newest.
@@ -342,9 +342,11 @@ fn done(act: &dyn Act, body: &str, host: &str, is_in_doubt: bool, stop: &AtomicB
     };
     if is_in_doubt {
         match act.find(&order) {
-            Found::Effect { observed, memo } => return Outcome::done(observed, memo),
-            Found::Unknown { why } => return failed(format!("the agent was ended while it did it: {why}"), order.memo),
-            Found::MayRepeat => {}
+            PriorAttempt::Effect { observed, memo } => return Outcome::done(observed, memo),
+            PriorAttempt::Unknown { why } => {
+                return failed(format!("the agent was ended while it did it: {why}"), order.memo);
+            }
+            PriorAttempt::MayRepeat => {}
         }
     }
     act.run(&order, stop)

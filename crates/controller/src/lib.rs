@@ -55,7 +55,7 @@ pub use lines::{
     Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Protocol, Reason, Trail, UnreadLine,
 };
 pub use notifier::Notifier;
-pub use place::{Place, Unmet, word};
+pub use place::{CaseAccess, Unmet, word};
 pub use recorded::Recorded;
 pub use role::Role;
 pub use server::{Config, Fleet};

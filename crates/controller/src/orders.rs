@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_http::lock;
 use surefoot_model::{Case, MachineId};
-use surefoot_remedy::act::{ANOTHER_MACHINE, Found, Hands, HandsConfig};
+use surefoot_remedy::act::{ANOTHER_MACHINE, Hands, HandsConfig, PriorAttempt};
 use surefoot_remedy::{Act, Order, Outcome, Step};
 use surefoot_store::cases::{KeptOrder, OrderState};
 
@@ -292,7 +292,7 @@ impl Act for Dispatch {
         }
     }
 
-    fn find(&self, order: &Order) -> Found {
+    fn find(&self, order: &Order) -> PriorAttempt {
         if !self.is_afar(order) {
             // Looking changes nothing: without the store it is done by the name alone.
             return self.recorded.find(&self.with_machine(order).unwrap_or_else(|_| order.clone()));
@@ -300,24 +300,26 @@ impl Act for Dispatch {
         let mut book = lock(&self.book);
         let kept = book.with(|store| store.order_of(&order.token));
         match kept {
-            Err(error) => Found::Unknown { why: error.to_string() },
+            Err(error) => PriorAttempt::Unknown { why: error.to_string() },
             // Nobody was told.
-            Ok(None) => Found::MayRepeat,
+            Ok(None) => PriorAttempt::MayRepeat,
             Ok(Some(kept)) => match kept.state {
-                OrderState::Withdrawn | OrderState::Displaced => Found::MayRepeat,
-                OrderState::DisplacedFetched => {
-                    Found::Unknown { why: format!("{ANOTHER_MACHINE}, and the one that fetched it did not answer") }
-                }
+                OrderState::Withdrawn | OrderState::Displaced => PriorAttempt::MayRepeat,
+                OrderState::DisplacedFetched => PriorAttempt::Unknown {
+                    why: format!("{ANOTHER_MACHINE}, and the one that fetched it did not answer"),
+                },
                 OrderState::Waiting => match book.with(|store| store.withdraw(&order.token)) {
-                    Ok(true) => Found::MayRepeat,
-                    Ok(false) => Found::Unknown { why: format!("the agent of {} has just fetched it", order.host) },
-                    Err(error) => Found::Unknown { why: error.to_string() },
+                    Ok(true) => PriorAttempt::MayRepeat,
+                    Ok(false) => {
+                        PriorAttempt::Unknown { why: format!("the agent of {} has just fetched it", order.host) }
+                    }
+                    Err(error) => PriorAttempt::Unknown { why: error.to_string() },
                 },
                 // The next attempt waits for the answer to this one, and gives no order of its own.
-                OrderState::Fetched => Found::MayRepeat,
+                OrderState::Fetched => PriorAttempt::MayRepeat,
                 OrderState::Answered | OrderState::Consumed => match answered(&kept, order) {
-                    Outcome::Done { observed, memo, .. } => Found::Effect { observed, memo },
-                    _ => Found::MayRepeat,
+                    Outcome::Done { observed, memo, .. } => PriorAttempt::Effect { observed, memo },
+                    _ => PriorAttempt::MayRepeat,
                 },
             },
         }
@@ -346,9 +348,9 @@ mod tests {
                 self.0.fetch_add(1, Ordering::Relaxed);
                 Outcome::NotNeeded { detail: String::new() }
             }
-            fn find(&self, _: &Order) -> Found {
+            fn find(&self, _: &Order) -> PriorAttempt {
                 self.0.fetch_add(1, Ordering::Relaxed);
-                Found::MayRepeat
+                PriorAttempt::MayRepeat
             }
         }
         let counted = Arc::new(Counted::default());
@@ -393,8 +395,8 @@ mod tests {
             fn run(&self, order: &Order, _: &AtomicBool) -> Outcome {
                 Outcome::done(Observed::Effect { evidence: format!("{:?}", order.machine) }, "")
             }
-            fn find(&self, _: &Order) -> Found {
-                Found::MayRepeat
+            fn find(&self, _: &Order) -> PriorAttempt {
+                PriorAttempt::MayRepeat
             }
         }
         let cluster = surefoot_remedy::act::Drainer::Kubernetes(Default::default());
@@ -445,8 +447,8 @@ mod tests {
             fn run(&self, _: &Order, _: &AtomicBool) -> Outcome {
                 Outcome::done(Observed::Effect { evidence: "done".into() }, "")
             }
-            fn find(&self, _: &Order) -> Found {
-                Found::MayRepeat
+            fn find(&self, _: &Order) -> PriorAttempt {
+                PriorAttempt::MayRepeat
             }
         }
         let home = tempfile::tempdir().unwrap();

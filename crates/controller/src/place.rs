@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// Where the cases are.
-pub enum Place {
+pub enum CaseAccess {
     /// At a server.
     Server(Server),
     /// In a store.
@@ -33,14 +33,14 @@ pub enum Unmet {
     Refused(String),
 }
 
-impl Place {
+impl CaseAccess {
     /// A page of cases.
     ///
     /// # Errors
     /// When the server or the store does not answer, or refuses.
     pub fn cases(&mut self, query: &CaseQuery) -> Result<CaseList, Unmet> {
         match self {
-            Place::Server(server) => {
+            CaseAccess::Server(server) => {
                 let state = if query.open_only { "open" } else { "all" };
                 let mut path = format!("/api/v1/cases?state={state}&limit={}", query.limit);
                 if let Some(host) = &query.host {
@@ -53,7 +53,7 @@ impl Place {
                 }
                 Ok(server.get(&path)?)
             }
-            Place::Store(book) => {
+            CaseAccess::Store(book) => {
                 let page = book.with(|store| store.page(query))?;
                 Ok(CaseList::of(&page, query.open_only, &book.with(|store| store.counts())?))
             }
@@ -66,7 +66,7 @@ impl Place {
     /// When the server or the store does not answer, or refuses.
     pub fn hosts(&mut self, query: &HostQuery) -> Result<HostList, Unmet> {
         match self {
-            Place::Server(server) => {
+            CaseAccess::Server(server) => {
                 let mut path = format!("/api/v1/hosts?limit={}", query.limit);
                 let room = query.room.map(|room| room.as_str().to_owned());
                 let order = (query.order != HostOrder::Worst).then(|| query.order.to_string());
@@ -77,7 +77,7 @@ impl Place {
                 }
                 Ok(server.get(&path)?)
             }
-            Place::Store(book) => Ok(HostList::of(&book.with(|store| store.fleet())?, query)),
+            CaseAccess::Store(book) => Ok(HostList::of(&book.with(|store| store.fleet())?, query)),
         }
     }
 
@@ -87,8 +87,8 @@ impl Place {
     /// When the server or the store does not answer, or refuses.
     pub fn story(&mut self, id: u64) -> Result<CaseStory, Unmet> {
         match self {
-            Place::Server(server) => Ok(server.get(&format!("/api/v1/cases/{id}"))?),
-            Place::Store(book) => Ok(CaseStory::read(book.as_mut(), id)?),
+            CaseAccess::Server(server) => Ok(server.get(&format!("/api/v1/cases/{id}"))?),
+            CaseAccess::Store(book) => Ok(CaseStory::read(book.as_mut(), id)?),
         }
     }
 
@@ -98,12 +98,12 @@ impl Place {
     /// When the server or the store does not answer, or refuses.
     pub fn trail(&mut self, limit: usize) -> Result<Vec<AuditEntry>, Unmet> {
         match self {
-            Place::Server(server) => {
+            CaseAccess::Server(server) => {
                 let mut trail = server.get::<Trail>("/api/v1/trail")?.trail;
                 trail.drain(..trail.len().saturating_sub(limit));
                 Ok(trail)
             }
-            Place::Store(book) => Ok(book.trail(0, limit)?),
+            CaseAccess::Store(book) => Ok(book.trail(0, limit)?),
         }
     }
 
@@ -113,8 +113,8 @@ impl Place {
     /// When the server or the store does not answer, or refuses.
     pub fn request(&mut self, id: u64, asked: Request, said: &Reason) -> Result<CaseLine, Unmet> {
         match self {
-            Place::Server(server) => Ok(server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), said)?),
-            Place::Store(book) => {
+            CaseAccess::Server(server) => Ok(server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), said)?),
+            CaseAccess::Store(book) => {
                 meet(book, id, asked, &actor(), said).map(|case| CaseLine::of(&case)).map_err(|problem| match problem {
                     Problem::Store(error) => Unmet::Store(error),
                     refused => Unmet::Refused(refused.to_string()),
@@ -133,11 +133,11 @@ impl Place {
             outcome: String,
         }
         match self {
-            Place::Server(server) => {
+            CaseAccess::Server(server) => {
                 let path = format!("/api/v1/hosts/{host}/release");
                 Ok(server.post::<Released>(&path, &said(reason))?.outcome)
             }
-            Place::Store(book) => Ok(release(book, host, &actor(), reason)?),
+            CaseAccess::Store(book) => Ok(release(book, host, &actor(), reason)?),
         }
     }
 
@@ -147,11 +147,11 @@ impl Place {
     /// When the server or the store does not answer, or refuses.
     pub fn pause(&mut self, is_paused: bool, reason: &str) -> Result<(), Unmet> {
         match self {
-            Place::Server(server) => {
+            CaseAccess::Server(server) => {
                 let path = if is_paused { "/api/v1/pause" } else { "/api/v1/resume" };
                 Ok(server.post::<serde_json::Value>(path, &said(reason)).map(drop)?)
             }
-            Place::Store(book) => Ok(pause(book, is_paused, &actor(), reason)?),
+            CaseAccess::Store(book) => Ok(pause(book, is_paused, &actor(), reason)?),
         }
     }
 }

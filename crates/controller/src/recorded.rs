@@ -7,7 +7,7 @@ use surefoot_hostfs::clock;
 use surefoot_http::lock;
 use surefoot_journal::deeds::Record;
 use surefoot_model::{Actor, Deed, DeedOutcome};
-use surefoot_remedy::act::Found;
+use surefoot_remedy::act::PriorAttempt;
 use surefoot_remedy::{Act, Order, Outcome};
 
 /// Attempts under way that are told apart; one that is forgotten is recorded as begun again.
@@ -121,7 +121,7 @@ impl Act for Recorded {
         outcome
     }
 
-    fn find(&self, order: &Order) -> Found {
+    fn find(&self, order: &Order) -> PriorAttempt {
         let found = self.act.find(order);
         if let Some(outcome) = found.as_deed() {
             self.end(order, outcome);
@@ -148,8 +148,8 @@ mod tests {
             lock(&self.0).pop_front().expect("it is asked no more often than the script says")
         }
 
-        fn find(&self, _: &Order) -> Found {
-            Found::Unknown { why: "the host was restarted".into() }
+        fn find(&self, _: &Order) -> PriorAttempt {
+            PriorAttempt::Unknown { why: "the host was restarted".into() }
         }
     }
 
@@ -255,8 +255,8 @@ mod tests {
             done()
         }
 
-        fn find(&self, _: &Order) -> Found {
-            Found::Unknown { why: "it is not asked".into() }
+        fn find(&self, _: &Order) -> PriorAttempt {
+            PriorAttempt::Unknown { why: "it is not asked".into() }
         }
     }
 

@@ -238,7 +238,7 @@ impl Served {
         headers: &HeaderMap,
         body: Body,
         bytes_max: usize,
-    ) -> Told<(Vec<u8>, bodies::Room)> {
+    ) -> Told<(Vec<u8>, bodies::Reservation)> {
         let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         let bytes = match said {
             Some(bytes) if bytes > bytes_max as u64 => return Err(bodies::too_long(bytes_max)),

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_http::lock;
-use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, one_line};
+use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, clipped, one_line};
 use surefoot_outside::host_name::is_same_host;
 use surefoot_remedy::alerts::alert_name;
 use surefoot_remedy::policy::HostNames;
@@ -172,7 +172,7 @@ pub(super) fn read(text: &str) -> Result<(Vec<Silence>, u64), String> {
 }
 
 fn silence(told: Told) -> Option<Silence> {
-    let cut = |text: &str| one_line(&text.chars().take(200).collect::<String>());
+    let cut = |text: &str| clipped(text, 200);
     let ends = OffsetDateTime::parse(&told.ends_at, &Rfc3339).ok();
     let ends_realtime_ns = ends.and_then(|ends| u64::try_from(ends.unix_timestamp_nanos()).ok());
     let matchers: Vec<Matcher> = told.matchers.into_iter().map(Matcher::of).collect();
@@ -227,7 +227,7 @@ pub struct Silences {
 }
 
 /// By host, key and service, and by severity.
-type Found = HashMap<([String; 3], Severity), Option<usize>>;
+type SilencedBy = HashMap<([String; 3], Severity), Option<usize>>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -240,7 +240,7 @@ struct State {
     /// The names of machines that the policy file has.
     hosts: HostNames,
     /// Which of `known` silences an alert, so that each decision looks at what is new alone: a decision locks all others.
-    found: Found,
+    found: SilencedBy,
 }
 
 impl Silences {
@@ -322,7 +322,7 @@ impl Silences {
 
 fn silence_of<'a>(
     known: &'a [Silence],
-    found: &mut Found,
+    found: &mut SilencedBy,
     hosts: &HostNames,
     alert: &Alert,
     now_realtime_ns: u64,

@@ -41,7 +41,7 @@ pub fn announcement(address: SocketAddr, who: &[CpuId]) -> String {
 }
 
 /// The answer of a running watch about raisers.
-pub struct Found {
+pub struct WatchAnswer {
     /// The address of its page.
     pub address: SocketAddrV4,
     /// Its newest report, limited to the cores that were asked for.
@@ -104,7 +104,7 @@ pub fn raisers(
     cpus: &[CpuId],
     last: Option<Duration>,
     root: &Root,
-) -> Option<Result<Found, Unanswered>> {
+) -> Option<Result<WatchAnswer, Unanswered>> {
     let own = Privilege::read(root).effective_uid;
     let (address, followed) = address(directory, own)?;
     let asked = ask(directory, address, (cpus, last), &followed, own, root);
@@ -217,7 +217,7 @@ fn ask(
     followed: &[CpuId],
     own: Option<u32>,
     root: &Root,
-) -> Result<Found, String> {
+) -> Result<WatchAnswer, String> {
     let missing: Vec<String> = cpus.iter().filter(|cpu| !followed.contains(cpu)).map(CpuId::to_string).collect();
     // First whether there is a watch at all: the file may be left over from one that ended.
     let connected = socket(directory, own).stream();
@@ -247,7 +247,7 @@ fn ask(
         serde_json::from_value(who).map_err(|error| format!("it is of another version: {error}"))?;
     report.interrupts.retain(|interrupt| cpus.contains(&interrupt.cpu));
     report.loop_gaps.retain(|gap| gap.cpu.is_none_or(|cpu| cpus.contains(&cpu)));
-    Ok(Found { address, report })
+    Ok(WatchAnswer { address, report })
 }
 
 /// What is at the name of the socket in this directory.

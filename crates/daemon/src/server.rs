@@ -9,7 +9,6 @@ use crate::keep::queue::{Popped, Queue};
 use crate::keep::run_directory::{Readers, RunDirectory};
 use crate::keep::seldom::Seldom;
 use crate::keep::shared::Shared;
-use crate::rooms::stall;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -24,6 +23,7 @@ use surefoot_http::listen::{self, Door, Listen};
 use surefoot_http::serving::{self, spawn};
 use surefoot_http::socket::{SOCKET_NAME, SocketFile};
 use surefoot_model::{Event, Finding, Headline, Health, Notice};
+use surefoot_rooms::stall::who::fitted;
 use surefoot_rooms::watch::settings;
 use surefoot_settings::{Effective, Reload};
 use surefoot_store::history::View;
@@ -238,7 +238,7 @@ impl Server {
     /// Takes an event in. Waits at most 50 ms (5 s in a replay) when the server cannot keep up, then
     /// drops the event; what is dropped is counted and shown.
     pub fn publish(&self, event: Event) {
-        let event = stall::fitted(event);
+        let event = fitted(event);
         let bytes = event.held_bytes();
         if !self.queue.push(event, bytes, self.patience) {
             self.shared.queue_was_full();

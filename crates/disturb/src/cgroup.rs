@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::mounts::Mounts;
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces};
 use surefoot_hostfs::{Error, Root};
 use surefoot_model::Digits;
 use surefoot_sys::children::{self, Signal};
@@ -128,9 +128,9 @@ pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
 fn own_name(namespaces: &Namespaces) -> String {
     let pid = std::process::id();
     match namespaces.place(Kind::Pid) {
-        Place::Initial => format!("{PREFIX}{pid}"),
-        Place::Other(inode) => format!("{PREFIX}{pid}-in-{inode}"),
-        Place::Unknown => format!("{PREFIX}{pid}-in-unknown"),
+        Namespace::Initial => format!("{PREFIX}{pid}"),
+        Namespace::Other(inode) => format!("{PREFIX}{pid}-in-{inode}"),
+        Namespace::Unknown => format!("{PREFIX}{pid}-in-unknown"),
     }
 }
 
@@ -140,9 +140,9 @@ fn owner(name: &str, namespaces: &Namespaces) -> Option<u32> {
     let number = name.strip_prefix(PREFIX)?;
     match namespaces.place(Kind::Pid) {
         _ if !namespaces.proc_is_ours() => None,
-        Place::Initial => number.digits(),
-        Place::Other(inode) => number.strip_suffix(&format!("-in-{inode}"))?.digits(),
-        Place::Unknown => None,
+        Namespace::Initial => number.digits(),
+        Namespace::Other(inode) => number.strip_suffix(&format!("-in-{inode}"))?.digits(),
+        Namespace::Unknown => None,
     }
 }
 

@@ -6,9 +6,6 @@
 /// The field's polynomial, bit i being the coefficient of x^i.
 pub const POLYNOMIAL: u16 = 0x11D;
 
-/// The primitive element whose powers the codes use as roots and locators.
-pub const ALPHA: u8 = 2;
-
 /// The number of non-zero elements, which is the order of α.
 pub const ORDER: usize = 255;
 

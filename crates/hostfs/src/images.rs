@@ -118,14 +118,14 @@ impl FileKey {
 
 /// A plain file of a process, found and not opened yet.
 #[derive(Debug)]
-pub struct Found {
+pub struct UnopenedFile {
     /// The file itself, held without being open for reading.
     held: Regular,
     /// Which it is.
     pub key: FileKey,
 }
 
-impl Found {
+impl UnopenedFile {
     /// What another process holds and has sent.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Found {
     pub fn of(held: OwnedFd) -> io::Result<Self> {
         let held = Held::of(held)?.regular()?;
         let key = FileKey::of(held.about());
-        Ok(Found { held, key })
+        Ok(UnopenedFile { held, key })
     }
 
     /// Opens it for reading. Nothing can have taken its place, and nobody's lease on it is waited for.
@@ -145,7 +145,7 @@ impl Found {
     }
 }
 
-impl AsFd for Found {
+impl AsFd for UnopenedFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.held.as_fd()
     }
@@ -155,7 +155,7 @@ impl AsFd for Found {
 ///
 /// # Errors
 /// As [`find`]; also where this process may not follow those links.
-pub fn find_by_kernel(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Found> {
+pub fn find_by_kernel(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<UnopenedFile> {
     let Mapping { start, end, .. } = mapping;
     let found = hold_link(&root.proc(format!("{pid}/map_files/{start:x}-{end:x}"))).or_else(|error| {
         match hold_link(&root.proc(format!("{pid}/exe"))) {
@@ -165,7 +165,7 @@ pub fn find_by_kernel(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Fo
     });
     let held = found?.regular()?;
     let key = FileKey::of(held.about());
-    Ok(Found { held, key })
+    Ok(UnopenedFile { held, key })
 }
 
 fn is_out_of_files(error: &io::Error) -> bool {
@@ -177,14 +177,14 @@ fn is_out_of_files(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// What the kernel says; [`io::ErrorKind::InvalidInput`] when it is no plain file.
-pub fn find(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Found> {
+pub fn find(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<UnopenedFile> {
     match find_by_kernel(root, pid, mapping) {
         // Without the capability to follow such links the path must do, if it leads to the file that is mapped.
         Err(error) if !is_out_of_files(&error) && error.kind() != io::ErrorKind::InvalidInput => {
             let path = mapping.name.strip_suffix(" (deleted)").unwrap_or(&mapping.name);
             let held = hold_beneath(root_of(root, pid)?, Path::new(path))?.regular()?;
             let key = FileKey::of(held.about());
-            if key.inode == mapping.inode { Ok(Found { held, key }) } else { Err(error) }
+            if key.inode == mapping.inode { Ok(UnopenedFile { held, key }) } else { Err(error) }
         }
         found => found,
     }

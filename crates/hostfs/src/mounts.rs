@@ -18,6 +18,7 @@ use std::io::{Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use surefoot_model::unescape_octal;
 
 /// The most mounts that are kept; the kernel's own limit is 100,000, and hosts of many containers have thousands.
 const MOUNTS_MAX: usize = 16_384;
@@ -93,7 +94,7 @@ impl Mount {
         let (place, what) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(2);
         let number = place.next()?.parse::<DeviceNumber>().ok()?;
-        let path = |word: &str| PathBuf::from(OsString::from_vec(unescape(word)));
+        let path = |word: &str| PathBuf::from(OsString::from_vec(unescape_octal(word.as_bytes())));
         let (root, point) = (path(place.next()?), path(place.next()?));
         let own_options = place.next().unwrap_or_default().to_owned();
         let mut what = what.split(' ');
@@ -115,7 +116,7 @@ impl Mount {
     /// The value of an option of the file system.
     pub fn option(&self, name: &str) -> Option<OsString> {
         let value = self.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))?;
-        Some(OsString::from_vec(unescape(value)))
+        Some(OsString::from_vec(unescape_octal(value.as_bytes())))
     }
 
     /// Whether the file system takes no writes although this mount asks for them: the kernel itself turned it read-only, for an error.
@@ -176,11 +177,6 @@ impl Mounts {
         // Of several that are equally deep this takes the last.
         above.max_by_key(|mount| mount.point.components().count())
     }
-
-    /// The newest mount of a file system.
-    pub fn with_number(&self, number: DeviceNumber) -> Option<&Mount> {
-        self.list.iter().rev().find(|mount| mount.number == number)
-    }
 }
 
 /// The mounts whose file system may not answer. They are read again when the kernel says that a mount came or went.
@@ -230,27 +226,7 @@ impl Foreign {
 }
 
 fn text(escaped: &str) -> String {
-    String::from_utf8_lossy(&unescape(escaped)).into_owned()
-}
-
-/// The kernel writes blanks, tabs, line ends, backslashes and number signs as a backslash and three octal digits; file
-/// systems write so what would end an option. Any other backslash is one.
-fn unescape(escaped: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(escaped.len());
-    let mut rest = escaped.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        rest = match (first, after) {
-            (b'\\', [high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7', after @ ..]) => {
-                bytes.push((high - b'0') << 6 | (middle - b'0') << 3 | (low - b'0'));
-                after
-            }
-            _ => {
-                bytes.push(first);
-                after
-            }
-        };
-    }
-    bytes
+    String::from_utf8_lossy(&unescape_octal(escaped.as_bytes())).into_owned()
 }
 
 #[cfg(test)]
@@ -291,9 +267,6 @@ nonsense
             assert_eq!((mount.kind.as_str(), mount.is_in_memory(), mount.is_shared()), (kind, is_in_memory, is_shared));
         }
         assert_eq!(Mounts::parse("").on(Path::new("/")), None);
-        let tmpfs = mounts.with_number("0:22".parse().unwrap()).unwrap();
-        assert_eq!(tmpfs.point, Path::new("/bound"), "the newest");
-        assert_eq!(mounts.with_number("9:9".parse().unwrap()), None);
     }
 
     #[test]
@@ -310,7 +283,7 @@ nonsense
             ("\\400", b"\\400"),
             ("\\303\\244", b"\xc3\xa4"),
         ] {
-            assert_eq!(unescape(escaped), plain, "{escaped}");
+            assert_eq!(unescape_octal(escaped.as_bytes()), plain, "{escaped}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Namespaces: which part of the machine this process sees, and how far its clocks are from the machine's.
 //!
 //! The kernel's own numbers (of eBPF programs, trace events and the kernel's log) are those of the initial namespaces; what a user
-//! types and what /proc shows are those of this process's. A kind that cannot be told is [`Place::Unknown`], never the initial one.
+//! types and what /proc shows are those of this process's. A kind that cannot be told is [`Namespace::Unknown`], never the initial one.
 
 use crate::settings::TEXT_LIMIT_BYTES;
 use crate::tasks::TaskStat;
@@ -75,7 +75,7 @@ const ALL_FIXED: (u32, u32) = (6, 18);
 
 /// In which namespace of a kind this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Namespace {
     /// The machine's own.
     Initial,
     /// Another one, with its number.
@@ -87,8 +87,8 @@ pub enum Place {
 /// What this process sees of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Namespaces {
-    places: [Place; 6],
-    proc: Place,
+    places: [Namespace; 6],
+    proc: Namespace,
     offsets: Option<Offsets>,
 }
 
@@ -107,9 +107,9 @@ impl Namespaces {
         let proc = place_of_proc(root);
         let places = Kind::ALL.map(|kind| place(root, kind, proc));
         let offsets = match places[0] {
-            Place::Initial => Some(Offsets::default()),
-            Place::Other(_) => read_offsets(root),
-            Place::Unknown => None,
+            Namespace::Initial => Some(Offsets::default()),
+            Namespace::Other(_) => read_offsets(root),
+            Namespace::Unknown => None,
         };
         Namespaces { places, proc, offsets }
     }
@@ -121,24 +121,24 @@ impl Namespaces {
     }
 
     /// Where this process is.
-    pub fn place(&self, kind: Kind) -> Place {
+    pub fn place(&self, kind: Kind) -> Namespace {
         let at = Kind::ALL.iter().position(|each| *each == kind).unwrap_or(0);
         self.places[at]
     }
 
     /// The PID namespace whose numbers /proc shows; it need not be the one of this process.
-    pub fn proc(&self) -> Place {
+    pub fn proc(&self) -> Namespace {
         self.proc
     }
 
     /// Whether numbers in /proc are the kernel's own.
     pub fn pids_are_the_kernels(&self) -> bool {
-        self.proc == Place::Initial
+        self.proc == Namespace::Initial
     }
 
     /// Whether /proc shows the numbers of this process's own PID namespace, so that what it calls its own number is there.
     pub fn proc_is_ours(&self) -> bool {
-        self.proc != Place::Unknown && self.proc == self.place(Kind::Pid)
+        self.proc != Namespace::Unknown && self.proc == self.place(Kind::Pid)
     }
 
     /// How far the clocks are ahead of the machine's.
@@ -147,11 +147,11 @@ impl Namespaces {
     /// When that cannot be told.
     pub fn offsets(&self) -> Result<Offsets, Unsupported> {
         self.offsets.ok_or_else(|| match self.place(Kind::Time) {
-            Place::Unknown => Unsupported::new(
+            Namespace::Unknown => Unsupported::new(
                 "whether this process is in a time namespace is unknown, because /proc/self/ns/time cannot be read",
                 "mount /proc, and start Surefoot as a user who may read /proc/self/ns",
             ),
-            Place::Initial | Place::Other(_) => Unsupported::new(
+            Namespace::Initial | Namespace::Other(_) => Unsupported::new(
                 "this process is in a time namespace, and /proc/self/timens_offsets does not tell how far its clocks are from the \
                  machine's",
                 "start Surefoot outside the time namespace, or as a process that was started in it with its own /proc mounted",
@@ -160,36 +160,36 @@ impl Namespaces {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Namespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Initial => f.write_str("the initial one"),
-            Place::Other(inode) => write!(f, "not the host's ({inode})"),
-            Place::Unknown => f.write_str("unknown"),
+            Namespace::Initial => f.write_str("the initial one"),
+            Namespace::Other(inode) => write!(f, "not the host's ({inode})"),
+            Namespace::Unknown => f.write_str("unknown"),
         }
     }
 }
 
-fn place(root: &Root, kind: Kind, proc: Place) -> Place {
+fn place(root: &Root, kind: Kind, proc: Namespace) -> Namespace {
     let folder = root.proc("self/ns");
     let inode = match number(root, "self", kind) {
         Some(inode) => inode,
         // A kernel without namespaces of this kind has the machine's own alone.
         None if folder.is_dir() && folder.join(kind.file()).symlink_metadata().is_err_and(is_absent) => {
-            return Place::Initial;
+            return Namespace::Initial;
         }
-        None => return Place::Unknown,
+        None => return Namespace::Unknown,
     };
     let (initial, is_fixed) = kind.initial();
     if inode == initial {
-        return Place::Initial;
+        return Namespace::Initial;
     }
     // Where the number says nothing, the kernel's own threads do: process 2 starts them all.
-    match number(root, "2", kind).filter(|_| proc == Place::Initial) {
-        _ if is_fixed || release(root) >= Some(ALL_FIXED) => Place::Other(inode),
-        Some(machines) if machines == inode => Place::Initial,
-        Some(_) => Place::Other(inode),
-        None => Place::Unknown,
+    match number(root, "2", kind).filter(|_| proc == Namespace::Initial) {
+        _ if is_fixed || release(root) >= Some(ALL_FIXED) => Namespace::Other(inode),
+        Some(machines) if machines == inode => Namespace::Initial,
+        Some(_) => Namespace::Other(inode),
+        None => Namespace::Unknown,
     }
 }
 
@@ -212,19 +212,19 @@ fn number(root: &Root, process: &str, kind: Kind) -> Option<u64> {
 }
 
 /// Whose numbers /proc shows.
-fn place_of_proc(root: &Root) -> Place {
+fn place_of_proc(root: &Root) -> Namespace {
     // A /proc of a namespace that this process is not seen in has no `self`.
-    let Ok(status) = root.read_up_to(root.proc("self/status"), TEXT_LIMIT_BYTES) else { return Place::Unknown };
-    let own = place(root, Kind::Pid, Place::Unknown);
+    let Ok(status) = root.read_up_to(root.proc("self/status"), TEXT_LIMIT_BYTES) else { return Namespace::Unknown };
+    let own = place(root, Kind::Pid, Namespace::Unknown);
     // This process's numbers, from the namespace of this /proc down to its own; kernels before 4.1 do not tell them.
     let numbers =
         status.lines().find_map(|line| line.strip_prefix("NSpid:")).map(|line| line.split_whitespace().count());
     match (own, numbers) {
-        (Place::Initial, None | Some(1)) => Place::Initial,
+        (Namespace::Initial, None | Some(1)) => Namespace::Initial,
         (_, Some(1)) => own,
         // Threads of the kernel are in the initial namespace alone.
-        (_, Some(_)) if TaskStat::of_process(root, 2).is_some_and(|stat| stat.is_kernel_thread()) => Place::Initial,
-        _ => Place::Unknown,
+        (_, Some(_)) if TaskStat::of_process(root, 2).is_some_and(|stat| stat.is_kernel_thread()) => Namespace::Initial,
+        _ => Namespace::Unknown,
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn the_kernels_own_numbers_are_the_initial_namespaces() {
         let found = of(&machine());
-        assert!(Kind::ALL.iter().all(|kind| found.place(*kind) == Place::Initial), "{found:?}");
+        assert!(Kind::ALL.iter().all(|kind| found.place(*kind) == Namespace::Initial), "{found:?}");
         assert!(found.pids_are_the_kernels() && found.proc_is_ours());
         assert_eq!(found.offsets(), Ok(Offsets::default()));
     }
@@ -312,39 +312,42 @@ mod tests {
     #[test]
     fn an_older_kernels_network_is_compared_with_that_of_its_own_threads_or_is_unknown() {
         let older = moved(machine(), "net", "net:[4026531992]");
-        assert_eq!(of(&older).place(Kind::Network), Place::Unknown);
+        assert_eq!(of(&older).place(Kind::Network), Namespace::Unknown);
         let older = older.file("proc/sys/kernel/osrelease", "6.17.9-1-amd64\n");
-        assert_eq!(of(&older).place(Kind::Network), Place::Unknown);
+        assert_eq!(of(&older).place(Kind::Network), Namespace::Unknown);
         let newer = moved(machine(), "net", "net:[4026531992]").file("proc/sys/kernel/osrelease", "6.18.44-fc-v657\n");
-        assert_eq!(of(&newer).place(Kind::Network), Place::Other(4_026_531_992));
+        assert_eq!(of(&newer).place(Kind::Network), Namespace::Other(4_026_531_992));
         let same = older.link("proc/2/ns/net", "net:[4026531992]");
-        assert_eq!(of(&same).place(Kind::Network), Place::Initial);
+        assert_eq!(of(&same).place(Kind::Network), Namespace::Initial);
         let other = same.without("proc/2/ns/net").link("proc/2/ns/net", "net:[4026531993]");
-        assert_eq!(of(&other).place(Kind::Network), Place::Other(4_026_531_992));
+        assert_eq!(of(&other).place(Kind::Network), Namespace::Other(4_026_531_992));
     }
 
     #[test]
     fn what_proc_shows_is_told_from_where_this_process_is() {
         let inside = moved(machine(), "pid", "pid:[4026532300]");
         let found = of(&inside);
-        assert_eq!((found.place(Kind::Pid), found.proc()), (Place::Other(4_026_532_300), Place::Other(4_026_532_300)));
+        assert_eq!(
+            (found.place(Kind::Pid), found.proc()),
+            (Namespace::Other(4_026_532_300), Namespace::Other(4_026_532_300))
+        );
         assert!(!found.pids_are_the_kernels() && found.proc_is_ours());
         // The /proc of the machine, as `unshare --pid` leaves it without a mount.
         let above = inside.file("proc/self/status", "NSpid:\t812\t1\n");
-        assert_eq!(of(&above).proc(), Place::Unknown, "of whichever namespace above");
+        assert_eq!(of(&above).proc(), Namespace::Unknown, "of whichever namespace above");
         let above = above.file("proc/2/stat", KTHREADD);
         let found = of(&above);
         assert!(found.pids_are_the_kernels() && !found.proc_is_ours(), "{found:?}");
         let hidden = above.without("proc/self/status");
-        assert_eq!(of(&hidden).proc(), Place::Unknown);
+        assert_eq!(of(&hidden).proc(), Namespace::Unknown);
     }
 
     #[test]
     fn a_kind_that_the_kernel_does_not_have_is_the_machines_own_and_no_proc_is_unknown() {
         let before_5_6 = machine().without("proc/self/ns/time").without("proc/self/ns/time_for_children");
-        assert_eq!(of(&before_5_6).place(Kind::Time), Place::Initial);
+        assert_eq!(of(&before_5_6).place(Kind::Time), Namespace::Initial);
         let none = of(&HostTree::new());
-        assert!(Kind::ALL.iter().all(|kind| none.place(*kind) == Place::Unknown), "{none:?}");
+        assert!(Kind::ALL.iter().all(|kind| none.place(*kind) == Namespace::Unknown), "{none:?}");
         assert!(none.offsets().is_err());
     }
 

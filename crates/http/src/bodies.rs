@@ -25,7 +25,7 @@ pub struct Bodies {
 }
 
 /// Room for one body, until it is dropped.
-pub struct Room {
+pub struct Reservation {
     taken: Taken,
     name: String,
     bytes: usize,
@@ -33,7 +33,7 @@ pub struct Room {
 
 impl Bodies {
     /// Room for a body of so many bytes, if there is any left for this one.
-    pub fn room(&self, name: &str, bytes: usize) -> Option<Room> {
+    pub fn room(&self, name: &str, bytes: usize) -> Option<Reservation> {
         let bytes = bytes.max(BYTES_MIN);
         let mut taken = lock(&self.taken);
         let (own, all) = (taken.get(name).copied().unwrap_or(0), taken.values().sum::<usize>());
@@ -41,11 +41,11 @@ impl Bodies {
             return None;
         }
         taken.insert(name.to_owned(), own + bytes);
-        Some(Room { taken: Arc::clone(&self.taken), name: name.to_owned(), bytes })
+        Some(Reservation { taken: Arc::clone(&self.taken), name: name.to_owned(), bytes })
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
         match taken.get_mut(&self.name) {
@@ -80,15 +80,15 @@ mod tests {
     #[test]
     fn one_who_sends_much_leaves_room_for_others_and_gives_back_what_he_took() {
         let bodies = Bodies::default();
-        let slow: Vec<Room> = std::iter::from_fn(|| bodies.room("agent n1", 1 << 20)).collect();
+        let slow: Vec<Reservation> = std::iter::from_fn(|| bodies.room("agent n1", 1 << 20)).collect();
         assert_eq!(slow.len(), 16);
         assert!(bodies.room("agent n1", 0).is_none());
         // A connection each of as many as one user has on this machine.
-        let short: Vec<Room> = (0..512).map_while(|_| bodies.room("user 0", 300)).collect();
+        let short: Vec<Reservation> = (0..512).map_while(|_| bodies.room("user 0", 300)).collect();
         assert_eq!(short.len(), 512);
         drop(short);
         let other = bodies.room("user alertmanager", 16 << 20).unwrap();
-        let rest: Vec<Room> = (2..9).flat_map(|host| bodies.room(&format!("agent n{host}"), 16 << 20)).collect();
+        let rest: Vec<Reservation> = (2..9).flat_map(|host| bodies.room(&format!("agent n{host}"), 16 << 20)).collect();
         assert_eq!(rest.len(), 2, "64 MiB in all");
         drop((slow, other, rest));
         assert!(lock(&bodies.taken).is_empty());

@@ -1,6 +1,6 @@
 //! The listener on 127.0.0.1, and connections with a limit in time.
 
-use crate::shares::{Limits, Place, Shares};
+use crate::shares::{ClientSlot, Limits, Shares};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use std::future::{Future, poll_fn};
@@ -231,7 +231,7 @@ impl Head {
 }
 
 /// One client, on whichever way, who has a place for as long as it lasts.
-pub struct Connection<S = Client, P = Place> {
+pub struct Connection<S = Client, P = ClientSlot> {
     stream: S,
     times: Times,
     head: Head,

@@ -153,13 +153,13 @@ impl AsyncWrite for Stream {
 type Taken = Arc<Mutex<HashMap<IpAddr, usize>>>;
 
 /// The place of a connection, until it is dropped.
-pub struct Place {
+pub struct ConnectionSlot {
     _held: Held,
 }
 
 enum Held {
     /// One of this machine's users.
-    Near { _of_user: shares::Place },
+    Near { _of_user: shares::ClientSlot },
     /// One of the network.
     Far { _of_address: OfAddress },
 }
@@ -228,21 +228,26 @@ impl Places {
     }
 
     /// A place for one more of this user; `None` is somebody on this machine whom the kernel does not know.
-    fn near(&self, uid: Option<u32>) -> Option<Place> {
-        self.near.place(uid).map(|of_user| Place { _held: Held::Near { _of_user: of_user } })
+    fn near(&self, uid: Option<u32>) -> Option<ConnectionSlot> {
+        self.near.place(uid).map(|of_user| ConnectionSlot { _held: Held::Near { _of_user: of_user } })
     }
 
     /// A place for one more handshake: of this user on this machine, of this address elsewhere.
-    fn handshake(&self, is_near: bool, uid: Option<u32>, address: IpAddr) -> Option<Place> {
+    fn handshake(&self, is_near: bool, uid: Option<u32>, address: IpAddr) -> Option<ConnectionSlot> {
         if is_near {
-            return self.near_handshakes.place(uid).map(|of_user| Place { _held: Held::Near { _of_user: of_user } });
+            return self
+                .near_handshakes
+                .place(uid)
+                .map(|of_user| ConnectionSlot { _held: Held::Near { _of_user: of_user } });
         }
-        self.far_handshakes.place(address).map(|of_address| Place { _held: Held::Far { _of_address: of_address } })
+        self.far_handshakes
+            .place(address)
+            .map(|of_address| ConnectionSlot { _held: Held::Far { _of_address: of_address } })
     }
 
     /// A place for one more of this address.
-    fn far(&self, address: IpAddr) -> Option<Place> {
-        self.far.place(address).map(|of_address| Place { _held: Held::Far { _of_address: of_address } })
+    fn far(&self, address: IpAddr) -> Option<ConnectionSlot> {
+        self.far.place(address).map(|of_address| ConnectionSlot { _held: Held::Far { _of_address: of_address } })
     }
 }
 
@@ -255,7 +260,7 @@ fn one_of(address: IpAddr) -> IpAddr {
 }
 
 /// A client with its place.
-pub type Client = Connection<Stream, Place>;
+pub type Client = Connection<Stream, ConnectionSlot>;
 
 /// All places at which the server listens, as one.
 pub struct Doors {
@@ -526,27 +531,27 @@ mod tests {
     #[test]
     fn no_user_and_no_address_takes_the_places_of_others() {
         let places = Places::new();
-        let one: Vec<Place> = std::iter::from_fn(|| places.near(Some(1000))).collect();
-        let unknown: Vec<Place> = std::iter::from_fn(|| places.near(None)).collect();
+        let one: Vec<ConnectionSlot> = std::iter::from_fn(|| places.near(Some(1000))).collect();
+        let unknown: Vec<ConnectionSlot> = std::iter::from_fn(|| places.near(None)).collect();
         assert_eq!((one.len(), unknown.len()), (512, 512));
         assert!(
             places.near(Some(1000)).is_none() && places.near(Some(1001)).is_some() && places.near(Some(0)).is_some()
         );
         // One machine may have each address of an IPv6 network.
         let six = |last: u128| IpAddr::V6((0x2001_0db8_u128 << 96 | last).into());
-        let far: Vec<Place> = (1..100).map_while(|last| places.far(six(last))).collect();
+        let far: Vec<ConnectionSlot> = (1..100).map_while(|last| places.far(six(last))).collect();
         assert_eq!(far.len(), CONNECTIONS_OF_ADDRESS_MAX);
         assert!(places.far(six(1 << 64)).is_some() && places.far("192.0.2.7".parse().unwrap()).is_some());
         drop((one, far));
         assert!(places.near(Some(1000)).is_some() && places.far(six(1)).is_some());
         assert!(lock(&places.far.taken).is_empty());
         // Nor does one that shakes no hands.
-        let shaking: Vec<Place> = std::iter::from_fn(|| places.handshake(false, None, six(1))).collect();
+        let shaking: Vec<ConnectionSlot> = std::iter::from_fn(|| places.handshake(false, None, six(1))).collect();
         assert_eq!(shaking.len(), HANDSHAKES_OF_ADDRESS_MAX);
         assert!(places.handshake(false, None, six(1 << 64)).is_some());
         // On this machine all have one address, and one user holds up nobody else.
         let own = |uid| places.handshake(true, Some(uid), IpAddr::from([127, 0, 0, 1]));
-        let shaking: Vec<Place> = std::iter::from_fn(|| own(1000)).collect();
+        let shaking: Vec<ConnectionSlot> = std::iter::from_fn(|| own(1000)).collect();
         assert_eq!(shaking.len(), HANDSHAKES_OF_ADDRESS_MAX);
         assert!(own(0).is_some() && own(1001).is_some());
     }

@@ -39,12 +39,12 @@ impl Shares {
     }
 
     /// A place for one more of this user, if there is one; `None` are those whom the kernel does not know.
-    pub fn place(&self, uid: Option<u32>) -> Option<Place> {
+    pub fn place(&self, uid: Option<u32>) -> Option<ClientSlot> {
         self.place_of(Holder::of(&self.root, uid))
     }
 
     /// A place for one more of this holder, if there is one.
-    pub fn place_of(&self, holder: Holder) -> Option<Place> {
+    pub fn place_of(&self, holder: Holder) -> Option<ClientSlot> {
         let Limits { all: all_max, of_user, kept } = self.limits;
         let mut holders = lock(&self.holders);
         let all: usize = holders.values().sum();
@@ -54,7 +54,7 @@ impl Shares {
         let has_roots = own == 0 && holder == Holder::User(0) && all < all_max + kept + KEPT_FOR_ROOT;
         (has_room || has_kept || has_roots).then(|| {
             *holders.entry(holder).or_default() += 1;
-            Place { holder, shares: self.clone() }
+            ClientSlot { holder, shares: self.clone() }
         })
     }
 
@@ -66,12 +66,12 @@ impl Shares {
 }
 
 /// A place, until it is dropped.
-pub struct Place {
+pub struct ClientSlot {
     holder: Holder,
     shares: Shares,
 }
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         let mut holders = lock(&self.shares.holders);
         if let Some(count) = holders.get_mut(&self.holder) {
@@ -92,7 +92,7 @@ mod tests {
     fn one_user_does_not_take_the_last_places_and_all_together_leave_one_to_root() {
         let tree = HostTree::new();
         let shares = Shares::at(Root::at(tree.path()), Limits { all: 64, of_user: 48, kept: 16 });
-        let of = |uid| -> Vec<Place> { std::iter::from_fn(|| shares.place(uid)).collect() };
+        let of = |uid| -> Vec<ClientSlot> { std::iter::from_fn(|| shares.place(uid)).collect() };
         let one = of(Some(1));
         assert_eq!(one.len(), 48);
         let another = of(Some(2));
@@ -100,7 +100,7 @@ mod tests {
         let third = of(Some(3));
         assert_eq!(third.len(), 1, "one place beyond, for who has none");
         assert_eq!(of(None).len(), 1);
-        let many: Vec<Place> = (10..).map_while(|uid| shares.place(Some(uid))).collect();
+        let many: Vec<ClientSlot> = (10..).map_while(|uid| shares.place(Some(uid))).collect();
         assert_eq!((many.len(), of(Some(0)).len()), (15, 1), "users without end leave one place");
         drop(one);
         assert!(shares.place(Some(3)).is_some());
@@ -117,9 +117,10 @@ mod tests {
             )
             .file("etc/subuid", "mallory:100000:65536\n");
         let shares = Shares::at(Root::at(tree.path()), Limits { all: 64, of_user: 48, kept: 16 });
-        let mallory: Vec<Place> = (100_000..100_500).chain([1000]).filter_map(|uid| shares.place(Some(uid))).collect();
+        let mallory: Vec<ClientSlot> =
+            (100_000..100_500).chain([1000]).filter_map(|uid| shares.place(Some(uid))).collect();
         assert_eq!(mallory.len(), 48, "all of them are one");
-        let strangers: Vec<Place> = (300_000..300_500).filter_map(|uid| shares.place(Some(uid))).collect();
+        let strangers: Vec<ClientSlot> = (300_000..300_500).filter_map(|uid| shares.place(Some(uid))).collect();
         assert_eq!(strangers.len(), 16, "and those of whom nothing is known are one");
         assert!(shares.place(Some(1001)).is_some(), "another user is let in");
         drop((mallory, strangers));

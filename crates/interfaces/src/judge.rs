@@ -13,7 +13,7 @@
 //! | the interface is down, or has no link | unknown | |
 
 use crate::reporter::{self, Watches};
-use surefoot_model::{Certainty, Interface, InterfaceProbe, InterfaceState, ReporterState};
+use surefoot_model::{Certainty, Interface, InterfaceProbe, InterfaceState, ReporterState, counted};
 
 /// What is borne.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -261,10 +261,6 @@ fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
     let most = usual.p50_ns.saturating_mul(limits.slow_factor).saturating_add(limits.slow_margin_ns);
     let why = format!("median round trip to {peer}: {}, usually {}", time(now.p50_ns), time(usual.p50_ns));
     (now.p50_ns > most).then(|| claim(InterfaceState::Slow, Certainty::Probable, why)).flatten()
-}
-
-pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn time(ns: u64) -> String {

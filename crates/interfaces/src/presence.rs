@@ -1,7 +1,7 @@
 //! Whether this host has network interfaces to look at.
 
 use crate::{Error, read};
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place, sys_shows_our_network};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces, sys_shows_our_network};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_model::{Capability, CapabilityState};
 
@@ -30,7 +30,7 @@ pub fn unsupported(root: &Root) -> Option<Unsupported> {
 
 /// Whether the interfaces are those of another network namespace than the host's.
 pub fn of_another(root: &Root) -> bool {
-    root.is_host() && matches!(Namespaces::of_this_process().place(Kind::Network), Place::Other(_))
+    root.is_host() && matches!(Namespaces::of_this_process().place(Kind::Network), Namespace::Other(_))
 }
 
 /// The row of `surefoot status`.

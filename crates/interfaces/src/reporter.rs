@@ -13,8 +13,8 @@
 //! | of hardware, in error | | as without it | |
 //! | of a queue, of firmware, or not known, got over new errors | | losing | certain |
 
-use crate::judge::{Claim, counted};
-use surefoot_model::{Certainty, HealthReporter, Interface, InterfaceState, ReporterState};
+use crate::judge::Claim;
+use surefoot_model::{Certainty, HealthReporter, Interface, InterfaceState, ReporterState, counted};
 
 /// What a reporter watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,9 +159,9 @@ pub fn claim(one: &HealthReporter, now: &Interface, looks: &[(&Interface, u64)])
 /// Whether the kernel recovers what it watches.
 fn recovery(one: &HealthReporter) -> String {
     match (one.auto_recover, one.grace_period_ms) {
-        (Some(true), Some(0) | None) => "the kernel recovers it by itself".to_owned(),
+        (Some(true), Some(0) | None) => "the kernel recovers it automatically".to_owned(),
         (Some(true), Some(ms)) => {
-            format!("the kernel recovers it by itself, at most every {}", seconds(ms * 1_000_000))
+            format!("the kernel recovers it automatically, at most every {}", seconds(ms * 1_000_000))
         }
         (Some(false), _) => "the kernel leaves recovery to the administrator".to_owned(),
         (None, Some(_)) => "it can recover when asked".to_owned(),

@@ -30,7 +30,7 @@ mod tail;
 mod write;
 
 pub use rotating::Rotating;
-pub use tail::{GrowingFile, Line, Newest, Place, newest, read_on};
+pub use tail::{GrowingFile, Newest, Position, RawLine, newest, read_on};
 pub use write::{NotLocked, NotWritten, Writer};
 
 /// How long lines and files may be, bytes.

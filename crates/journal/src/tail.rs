@@ -66,7 +66,7 @@ impl GrowingFile {
 
 /// How far a file is read.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Place {
+pub struct Position {
     /// Behind the last whole line.
     pub bytes: u64,
     /// Lines before.
@@ -76,7 +76,7 @@ pub struct Place {
 }
 
 /// A line, or what is wrong with it.
-pub type Line<'a> = Result<&'a [u8], &'static str>;
+pub type RawLine<'a> = Result<&'a [u8], &'static str>;
 
 /// Hands on the whole lines from a place on, until the file ends or this many bytes of it are read; a last line without its
 /// end waits.
@@ -85,9 +85,9 @@ pub type Line<'a> = Result<&'a [u8], &'static str>;
 /// When the file cannot be read.
 pub fn read_on(
     of: &GrowingFile,
-    place: &mut Place,
+    place: &mut Position,
     bytes_max: u64,
-    mut take: impl FnMut(u64, Line<'_>),
+    mut take: impl FnMut(u64, RawLine<'_>),
 ) -> io::Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
     while place.bytes < bytes_max {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn lines(of: &GrowingFile, place: &mut Place) -> Vec<(u64, Option<usize>)> {
+    fn lines(of: &GrowingFile, place: &mut Position) -> Vec<(u64, Option<usize>)> {
         let mut found = Vec::new();
         read_on(of, place, 1 << 30, |number, line| found.push((number, line.ok().map(<[u8]>::len)))).unwrap();
         found
@@ -165,7 +165,7 @@ mod tests {
     fn a_file_that_grows_is_read_on_and_a_torn_line_waits_for_its_end() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let of = GrowingFile::open(file.path()).unwrap();
-        let mut place = Place::default();
+        let mut place = Position::default();
         assert!(lines(&of, &mut place).is_empty());
         file.write_all(b"one\ntw").unwrap();
         assert_eq!(lines(&of, &mut place), [(1, Some(3))]);
@@ -181,13 +181,13 @@ mod tests {
             file.write_all(&vec![b'x'; long]).unwrap();
             file.write_all(b"\nafter\n").unwrap();
             let of = GrowingFile::open(file.path()).unwrap();
-            assert_eq!(lines(&of, &mut Place::default()), [(1, None), (2, Some(5))], "{long}");
+            assert_eq!(lines(&of, &mut Position::default()), [(1, None), (2, Some(5))], "{long}");
         }
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let just = vec![b'x'; LINE_BYTES_MAX - 1];
         file.write_all(&[&just[..], b"\n"].concat()).unwrap();
         let of = GrowingFile::open(file.path()).unwrap();
-        assert_eq!(lines(&of, &mut Place::default()), [(1, Some(LINE_BYTES_MAX - 1))]);
+        assert_eq!(lines(&of, &mut Position::default()), [(1, Some(LINE_BYTES_MAX - 1))]);
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         // A hole: bytes without end that take no room on the disk.
         file.as_file().set_len(1 << 40).unwrap();
         let of = GrowingFile::open(file.path()).unwrap();
-        let mut place = Place::default();
+        let mut place = Position::default();
         read_on(&of, &mut place, 4 << 20, |_, _| panic!("it has no line")).unwrap();
         assert_eq!(place.bytes, 4 << 20);
     }

@@ -246,6 +246,16 @@ pub fn one_line(text: &str) -> String {
     text.chars().map(|letter| if is_harmful(letter) { '?' } else { letter }).collect()
 }
 
+/// The beginning of such a text, on one line.
+pub fn clipped(text: &str, characters_max: usize) -> String {
+    one_line(&text.chars().take(characters_max).collect::<String>())
+}
+
+/// A count of things, `1 job` or `2 jobs`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Whether a letter commands a terminal (C0, C1), ends a line, turns the direction of writing, or is not seen at all and so
 /// makes two names look like one.
 pub fn is_harmful(letter: char) -> bool {

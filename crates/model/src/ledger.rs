@@ -40,7 +40,7 @@ fn known_or_0<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Erro
 impl Serialize for Lost {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Line<'a> {
+        struct Fields<'a> {
             #[serde(flatten)]
             cause: &'a Cause,
             count: Option<u64>,
@@ -50,7 +50,7 @@ impl Serialize for Lost {
             #[serde(skip_serializing_if = "Option::is_none")]
             histogram: Option<&'a Histogram>,
         }
-        let line = Line {
+        let line = Fields {
             cause: &self.cause,
             count: self.known_count(),
             total_ns: self.total_ns,
@@ -196,11 +196,6 @@ impl CoreLedger {
             unexplained_ns: 0,
             waiting: None,
         }
-    }
-
-    /// The same time without its causes.
-    pub fn without_causes(&self) -> Self {
-        CoreLedger { lost: Vec::new(), ..*self }
     }
 
     /// Adds the times of another window of the same core, but not its causes. Sums stop at the largest number.

@@ -51,6 +51,7 @@ mod memory;
 mod nearest;
 mod number;
 mod observed;
+mod octal;
 mod part;
 pub mod rasdaemon;
 mod remedy;
@@ -77,7 +78,9 @@ pub use disturb::{
 };
 pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Happened, HappenedBody, Notice, Window};
-pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, is_harmful, one_line};
+pub use finding::{
+    Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, clipped, counted, is_harmful, one_line,
+};
 pub use gap::{Certainty, Gap, GapCause, GapCorrection, GapSource, Verdict};
 pub use health::{Health, LostRate, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};
@@ -100,6 +103,7 @@ pub use memory::{
 pub use nearest::{did_you_mean, nearest, slips};
 pub use number::Digits;
 pub use observed::{AlertReading, AlertSource, Observed, RepairLasts, RestartProof};
+pub use octal::unescape_octal;
 pub use part::{Part, PartBook, PartCount, PartStay, is_filler, is_serial};
 pub use remedy::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWait, CaseWorld, KnownMachine, Lease,

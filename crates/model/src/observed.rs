@@ -1,5 +1,6 @@
 //! What was observed of an action that was done: its post-condition as numbers and states that were seen, not what was intended.
 
+use crate::finding::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -261,11 +262,6 @@ impl Observed {
             Observed::Accepted | Observed::Note { .. } | Observed::DryRun { .. } | Observed::Unobserved { .. }
         )
     }
-}
-
-/// A count of things, `1 job` or `2 jobs`.
-fn counted(count: u64, one: &str, more: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { more })
 }
 
 impl fmt::Display for Observed {

@@ -1,6 +1,6 @@
 //! How messages name an address.
 
-use surefoot_model::one_line;
+use surefoot_model::{clipped, one_line};
 
 /// The longest text of an address in a message, characters.
 const SHOWN_MAX: usize = 120;
@@ -23,7 +23,7 @@ pub fn shown(address: &str) -> String {
     let first = end.map_or(if path == "/" { path } else { "" }, |end| &path[..end + 1]);
     let has_more = first.len() < rest.trim_end_matches('/').len();
     let text = format!("{scheme}{host}{first}{}", if has_more { "/..." } else { "" });
-    one_line(&text.chars().take(SHOWN_MAX).collect::<String>())
+    clipped(&text, SHOWN_MAX)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Steps as deeds: what a journal records of an attempt.
 
-use crate::act::{Found, Order, Outcome};
+use crate::act::{Order, Outcome, PriorAttempt};
 use crate::step::Step;
 use surefoot_model::{
     Actor, Deed, DeedAction, DeedOutcome, DeedReason, DeedTarget, Observed, Room, Subject, SubjectKind,
@@ -81,13 +81,13 @@ impl Outcome {
     }
 }
 
-impl Found {
+impl PriorAttempt {
     /// As a journal records it; `None` where the attempt had no effect and is made again.
     pub fn as_deed(&self) -> Option<DeedOutcome> {
         match self {
-            Found::Effect { observed, .. } => Some(DeedOutcome::Done { observed: observed.clone() }),
-            Found::MayRepeat => None,
-            Found::Unknown { why } => Some(DeedOutcome::InDoubt { error: cut(why) }),
+            PriorAttempt::Effect { observed, .. } => Some(DeedOutcome::Done { observed: observed.clone() }),
+            PriorAttempt::MayRepeat => None,
+            PriorAttempt::Unknown { why } => Some(DeedOutcome::InDoubt { error: cut(why) }),
         }
     }
 }

@@ -110,21 +110,6 @@ impl Step {
     pub fn is_for_good(&self) -> bool {
         matches!(self, Step::HardRepair(_))
     }
-
-    /// Whether the step takes nothing away when it is done twice.
-    pub fn is_idempotent(&self) -> bool {
-        !matches!(
-            self,
-            Step::Reboot
-                | Step::Run(_)
-                | Step::Ticket(_)
-                | Step::Debug(_)
-                | Step::SoftRepair(_)
-                | Step::HardRepair(_)
-                | Step::Restart(_)
-                | Step::ResetInterface(_)
-        )
-    }
 }
 
 impl fmt::Display for Step {
@@ -170,7 +155,7 @@ impl FromStr for Step {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Step> {
-        let shown = || surefoot_model::one_line(&text.chars().take(80).collect::<String>());
+        let shown = || surefoot_model::clipped(text, 80);
         let wrong = |why: &str| Error::Step { text: shown(), why: why.to_owned() };
         let (verb, about) = text.split_once(':').map_or((text, None), |(verb, about)| (verb, Some(about)));
         let word = |what: &str| {

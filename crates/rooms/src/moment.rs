@@ -1,5 +1,6 @@
 //! What is true of a host's stream of events at one moment. Rooms are told the time; they have no clock.
 
+use crate::drops::Dropped;
 use crate::viewer::{Private, Viewer};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -106,6 +107,33 @@ impl Moment {
     /// Whether this is a recording, of a host or made up.
     pub fn is_replay(&self) -> bool {
         self.mode != Mode::Live
+    }
+}
+
+/// The findings of a moment, the most urgent first, and their headline.
+#[derive(Debug, Clone)]
+pub struct Findings {
+    /// All of them.
+    pub all: Vec<Finding>,
+    /// The worst in a sentence.
+    pub headline: Headline,
+}
+
+/// The stream, what all rooms find, and what was lost on the way, at one moment.
+pub struct Now {
+    /// The stream.
+    pub moment: Moment,
+    /// What all rooms find.
+    pub findings: Findings,
+    /// What was lost on the way.
+    pub dropped: Dropped,
+}
+
+impl Private for Now {
+    fn seen_by(self, viewer: Viewer) -> Self {
+        let all = viewer.seen(self.findings.all);
+        let moment = self.moment.seen_by(viewer);
+        Now { findings: Findings { headline: moment.mode.headline_of(&all), all }, moment, dropped: self.dropped }
     }
 }
 

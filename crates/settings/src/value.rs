@@ -4,7 +4,7 @@ use crate::Settings;
 use std::path::PathBuf;
 use std::time::Duration;
 use surefoot_model::units::{bytes_text, parse_bytes, parse_duration, time_text};
-use surefoot_model::{Digits, did_you_mean, one_line};
+use surefoot_model::{Digits, clipped, did_you_mean};
 use toml::de::DeValue;
 
 /// Letters of a value that an error repeats.
@@ -323,7 +323,7 @@ pub(crate) fn said(value: &DeValue<'_>) -> String {
 
 /// A text of somebody's as a message may show it.
 pub(crate) fn shown(text: &str) -> String {
-    one_line(&text.chars().take(SHOWN_MAX).collect::<String>())
+    clipped(text, SHOWN_MAX)
 }
 
 /// A text in quotes, as TOML has it.

@@ -7,7 +7,7 @@ use crate::Error;
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Offsets, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces, Offsets};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_model::{Capability, CapabilityState};
 use surefoot_probes::{Flavour, Options, TaskNumbers, TaskNumbersReader, Workload};
@@ -80,8 +80,8 @@ fn numbering() -> &'static Numbering {
 fn numbering_in(namespaces: &Namespaces) -> Numbering {
     let unknown = |why: String| Numbering::Unknown(Unsupported::new(why, REMEDY));
     match namespaces.place(Kind::Pid) {
-        Place::Initial if namespaces.proc_is_ours() => return Numbering::Same,
-        Place::Unknown => return unknown("/proc does not tell in which PID namespace this process is".into()),
+        Namespace::Initial if namespaces.proc_is_ours() => return Numbering::Same,
+        Namespace::Unknown => return unknown("/proc does not tell in which PID namespace this process is".into()),
         _ if !namespaces.proc_is_ours() => {
             let why = "/proc shows the numbers of another PID namespace than this process is in";
             return Numbering::Unknown(Unsupported::new(
@@ -141,7 +141,7 @@ pub(crate) fn in_proc(kernels: u32) -> InProc {
 /// [`Error::Option`] for a process that is not there.
 pub(crate) fn options(wanted: Option<Flavour>, workload: &Workload) -> Result<Options, Error> {
     let namespaces = Namespaces::of_this_process();
-    if let Place::Other(_) = namespaces.place(Kind::User) {
+    if let Namespace::Other(_) = namespaces.place(Kind::User) {
         return Err(refused(&Unsupported::new(
             "this process is in a user namespace, whose root may not load eBPF programs",
             "start Surefoot as root outside the user namespace",
@@ -183,11 +183,11 @@ fn row(namespaces: &Namespaces, kind: Kind) -> Capability {
     use CapabilityState::{Reduced, Unsupported as No, Works};
     let place = namespaces.place(kind);
     let (state, what, remedy) = match (kind, place) {
-        (Kind::Pid, Place::Initial) if !namespaces.proc_is_ours() => {
+        (Kind::Pid, Namespace::Initial) if !namespaces.proc_is_ours() => {
             (Reduced, "; /proc does not show its processes".to_owned(), "mount the host's /proc")
         }
-        (_, Place::Initial) => (Works, String::new(), ""),
-        (Kind::Time, Place::Other(_)) => match namespaces.offsets() {
+        (_, Namespace::Initial) => (Works, String::new(), ""),
+        (Kind::Time, Namespace::Other(_)) => match namespaces.offsets() {
             Ok(Offsets { monotonic_ns, boottime_ns }) => {
                 let ahead = |ns: i64| format!("{:.1} s", ns as f64 / 1e9);
                 let (monotonic, boottime) = (ahead(monotonic_ns), ahead(boottime_ns));
@@ -202,7 +202,7 @@ fn row(namespaces: &Namespaces, kind: Kind) -> Capability {
                 (No, format!("; {}", missing.why), remedy)
             }
         },
-        (Kind::Time, Place::Unknown) => (
+        (Kind::Time, Namespace::Unknown) => (
             No,
             ": times cannot be compared with the kernel's".to_owned(),
             "mount /proc, which tells the time namespace",
@@ -219,11 +219,11 @@ fn row(namespaces: &Namespaces, kind: Kind) -> Capability {
                 "mount a /proc of this namespace (unshare --mount-proc), or use the host's (--pid=host)",
             )
         }
-        (Kind::User, Place::Other(_)) => {
+        (Kind::User, Namespace::Other(_)) => {
             let what = "; its root may not load eBPF programs, read MSRs or the kernel's log";
             (Reduced, what.to_owned(), "start Surefoot as root outside the user namespace")
         }
-        (Kind::Network, Place::Other(_)) => {
+        (Kind::Network, Namespace::Other(_)) => {
             let what = "; interfaces and connections of the host are not seen";
             (
                 Reduced,
@@ -231,14 +231,14 @@ fn row(namespaces: &Namespaces, kind: Kind) -> Capability {
                 "start Surefoot in the network namespace of the host (docker and podman: --network=host)",
             )
         }
-        (Kind::Mount, Place::Other(_)) => {
+        (Kind::Mount, Namespace::Other(_)) => {
             (Works, "; files, disks, /run and /dev/shm are those that are mounted in it".to_owned(), "")
         }
-        (Kind::Cgroup, Place::Other(_)) => (Works, "; paths of control groups begin at its root".to_owned(), ""),
-        (Kind::User, Place::Unknown) => {
+        (Kind::Cgroup, Namespace::Other(_)) => (Works, "; paths of control groups begin at its root".to_owned(), ""),
+        (Kind::User, Namespace::Unknown) => {
             (Reduced, ": whether root here is root of the host is not known".to_owned(), "mount /proc")
         }
-        (_, Place::Unknown) => {
+        (_, Namespace::Unknown) => {
             let what = ": this kernel gives the host's own no fixed number, and its own threads' cannot be read";
             (Reduced, what.to_owned(), "run as root in the PID namespace of the host to know")
         }

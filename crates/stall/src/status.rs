@@ -4,7 +4,7 @@
 use crate::namespaces;
 use surefoot_hostfs::Unsupported;
 use surefoot_hostfs::namespaces::Namespaces;
-use surefoot_hostfs::tracefs::Place;
+use surefoot_hostfs::tracefs::TracefsMount;
 use surefoot_model::{Capability, CapabilityState};
 use surefoot_probes::{Flavour, Missing};
 
@@ -33,7 +33,7 @@ pub struct Facts {
     /// What loading the programs brought.
     pub tracing: Tracing,
     /// Where tracefs is found, or why it is not.
-    pub tracefs: Result<Place, Unsupported>,
+    pub tracefs: Result<TracefsMount, Unsupported>,
     /// Whether the kernel trusts the time-stamp counter.
     pub tsc_trusted: bool,
     /// Why there is no usable counter, if there is none.
@@ -284,7 +284,7 @@ mod tests {
     fn facts(tracing: Tracing) -> Facts {
         Facts {
             tracing,
-            tracefs: Ok(Place::Detached),
+            tracefs: Ok(TracefsMount::Detached),
             tsc_trusted: true,
             tsc_missing: None,
             hypervisor: None,

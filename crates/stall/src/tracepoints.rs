@@ -1,7 +1,7 @@
 //! Where the programs find plain tracepoints on the running host.
 
 use std::sync::Arc;
-use surefoot_hostfs::tracefs::{Place, Tracefs};
+use surefoot_hostfs::tracefs::{Tracefs, TracefsMount};
 use surefoot_hostfs::{Root, Unsupported};
 
 /// Opens tracefs for the programs. They run on this host whatever tree is read, so its tracefs it is.
@@ -13,6 +13,6 @@ pub(crate) fn tracefs() -> surefoot_probes::Tracefs {
 }
 
 /// Where tracefs is found, or why it is not.
-pub(crate) fn place() -> Result<Place, Unsupported> {
+pub(crate) fn place() -> Result<TracefsMount, Unsupported> {
     Tracefs::open(&Root::host()).map(|tracefs| tracefs.place().clone())
 }

@@ -59,15 +59,15 @@ impl Keys {
         while let Some((&first, after)) = rest.split_first() {
             let used = match first {
                 0x1b => match sequence(after) {
-                    Found::Key(key, used) => {
+                    Sequence::Key(key, used) => {
                         keys.extend(key);
                         used + 1
                     }
-                    Found::Begun if rest.len() <= BYTES_MAX => {
+                    Sequence::Begun if rest.len() <= BYTES_MAX => {
                         self.begun = rest.to_vec();
                         return keys;
                     }
-                    Found::Begun => 1,
+                    Sequence::Begun => 1,
                 },
                 ..0x20 | 0x7f => {
                     keys.extend(control(first));
@@ -101,32 +101,32 @@ impl Keys {
     }
 }
 
-enum Found {
+enum Sequence {
     /// A key, or nothing that means anything here, and its bytes after the escape.
     Key(Option<Key>, usize),
     Begun,
 }
 
 /// What follows an escape.
-fn sequence(after: &[u8]) -> Found {
+fn sequence(after: &[u8]) -> Sequence {
     match after {
-        [] => Found::Begun,
+        [] => Sequence::Begun,
         [b'[', rest @ ..] => {
             // Parameters, then the letter that ends it.
             let Some(end) = rest.iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
                 let is_sequence = rest.iter().all(|byte| (0x20..=0x3f).contains(byte));
-                return if is_sequence { Found::Begun } else { Found::Key(None, 1) };
+                return if is_sequence { Sequence::Begun } else { Sequence::Key(None, 1) };
             };
             // Function keys of the Linux console are two letters.
             if (end, rest[end]) == (0, b'[') {
-                return if rest.len() > 1 { Found::Key(None, 3) } else { Found::Begun };
+                return if rest.len() > 1 { Sequence::Key(None, 3) } else { Sequence::Begun };
             }
-            Found::Key(of_csi(&rest[..end], rest[end]), end + 2)
+            Sequence::Key(of_csi(&rest[..end], rest[end]), end + 2)
         }
-        [b'O'] => Found::Begun,
-        [b'O', last, ..] => Found::Key(of_csi(&[], *last), 2),
+        [b'O'] => Sequence::Begun,
+        [b'O', last, ..] => Sequence::Key(of_csi(&[], *last), 2),
         // An escape, and another key after it.
-        _ => Found::Key(Some(Key::Escape), 0),
+        _ => Sequence::Key(Some(Key::Escape), 0),
     }
 }
 

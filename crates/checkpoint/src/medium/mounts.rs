@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use surefoot_model::unescape_octal;
 
 /// A mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Mount {
         let lines = mountinfo.split(|byte| *byte == b'\n');
         let line = lines.into_iter().find(|line| line.split(|byte| *byte == b' ').next() == Some(number.as_bytes()))?;
         let mut after = line.split(|byte| *byte == b' ').skip_while(|word| *word != b"-").skip(1);
-        let (kind, source) = (unescape(after.next()?), unescape(after.next()?));
+        let (kind, source) = (unescape_octal(after.next()?), unescape_octal(after.next()?));
         let options = after.next().unwrap_or_default().to_vec();
         Some(Mount { kind: String::from_utf8_lossy(&kind).into_owned(), source: OsString::from_vec(source), options })
     }
@@ -38,7 +39,7 @@ impl Mount {
     pub(super) fn option(&self, name: &str) -> Option<PathBuf> {
         let mut options = self.options.split(|byte| *byte == b',');
         let value = options.find_map(|option| option.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
-        let mut escaped = unescape(value).into_iter();
+        let mut escaped = unescape_octal(value).into_iter();
         let mut bytes = Vec::new();
         // An overlay keeps its options as they were given: a comma, colon or backslash behind a backslash.
         while let Some(byte) = escaped.next() {
@@ -46,25 +47,6 @@ impl Mount {
         }
         Some(PathBuf::from(OsString::from_vec(bytes)))
     }
-}
-
-/// Blanks and the like are a backslash and three octal digits.
-fn unescape(escaped: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(escaped.len());
-    let mut rest = escaped;
-    while let Some((&first, after)) = rest.split_first() {
-        rest = match (first, after) {
-            (b'\\', [high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7', after @ ..]) => {
-                bytes.push((high - b'0') << 6 | (middle - b'0') << 3 | (low - b'0'));
-                after
-            }
-            _ => {
-                bytes.push(first);
-                after
-            }
-        };
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ type Identity = (u64, u64);
 
 /// One tier of a job.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct TierDirectory<'a> {
     tier: Tier,
     directory: &'a Path,
     allows_memory: bool,
@@ -45,7 +45,7 @@ impl Media {
 
     /// What a user should know of them, a sentence each.
     pub fn notices(&self, config: &Config) -> Vec<String> {
-        let notice = |place: Place<'_>| {
+        let notice = |place: TierDirectory<'_>| {
             let (Medium { kind, said }, shown) = (self.of(place.tier)?, place.directory.display());
             match (place.tier, kind) {
                 (Tier::Memory, Kind::Memory) | (Tier::Durable | Tier::Shared, Kind::Disk) => None,
@@ -112,8 +112,8 @@ impl Config {
 }
 
 /// The tiers that are set.
-fn places(config: &Config) -> impl Iterator<Item = Place<'_>> {
-    let place = |tier, directory, allows_memory| Place { tier, directory, allows_memory };
+fn places(config: &Config) -> impl Iterator<Item = TierDirectory<'_>> {
+    let place = |tier, directory, allows_memory| TierDirectory { tier, directory, allows_memory };
     let memory = config.memory.iter().map(move |of| place(Tier::Memory, &of.directory, true));
     let durable = config.durable.iter().map(move |of| place(Tier::Durable, &of.directory, of.options.allow_memory));
     let shared = config.shared.iter().map(move |of| place(Tier::Shared, &of.directory, of.options.allow_memory));
@@ -121,7 +121,7 @@ fn places(config: &Config) -> impl Iterator<Item = Place<'_>> {
 }
 
 /// Refuses to call durable what is in memory.
-fn expect_kept(place: Place<'_>, directory: &Path, medium: &Medium) -> Result<(), Error> {
+fn expect_kept(place: TierDirectory<'_>, directory: &Path, medium: &Medium) -> Result<(), Error> {
     if medium.kind != Kind::Memory || place.allows_memory {
         return Ok(());
     }
@@ -138,7 +138,7 @@ fn expect_kept(place: Place<'_>, directory: &Path, medium: &Medium) -> Result<()
 /// Refuses two tiers in one directory, or one within what the other keeps of the job: each would take the other's files for its own, and
 /// what is lost with one is lost with both.
 fn expect_apart(config: &Config) -> Result<(), Error> {
-    let all: Vec<Place<'_>> = places(config).collect();
+    let all: Vec<TierDirectory<'_>> = places(config).collect();
     for (number, second) in all.iter().enumerate() {
         for first in &all[..number] {
             let (option, other) = (second.tier.as_str(), first.tier.as_str());

@@ -73,7 +73,7 @@ impl Removed {
 
 /// What a directory in a job's is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum DirectoryKind {
     Slots,
     Generation,
     Files,
@@ -83,7 +83,7 @@ enum Room {
 struct Held {
     name: OsString,
     directory: Directory,
-    room: Room,
+    room: DirectoryKind,
     files: Vec<OsString>,
 }
 
@@ -207,7 +207,7 @@ impl JobDirectory {
         Ok(())
     }
 
-    fn hold(&mut self, name: OsString, room: Room, newest: &mut Option<(u64, bool)>) -> Result<(), Error> {
+    fn hold(&mut self, name: OsString, room: DirectoryKind, newest: &mut Option<(u64, bool)>) -> Result<(), Error> {
         let path = self.path.join(&name);
         let Ok(directory) = self.directory.below(&name) else {
             self.say_strange(Path::new(&name));
@@ -226,17 +226,17 @@ impl JobDirectory {
             }
             let bytes = directory.stored_bytes(&file);
             let sum = match room {
-                Room::Slots => &mut self.occupied.memory_bytes,
-                Room::Generation => &mut self.occupied.durable_bytes,
-                Room::Files => &mut self.occupied.other_bytes,
+                DirectoryKind::Slots => &mut self.occupied.memory_bytes,
+                DirectoryKind::Generation => &mut self.occupied.durable_bytes,
+                DirectoryKind::Files => &mut self.occupied.other_bytes,
             };
             *sum = sum.saturating_add(bytes);
             files.push(file);
         }
         let times = match room {
-            Room::Generation => generation_time(&directory, &name, &files).into_iter().collect(),
-            Room::Slots => slot_times(&directory, &files),
-            Room::Files => Vec::new(),
+            DirectoryKind::Generation => generation_time(&directory, &name, &files).into_iter().collect(),
+            DirectoryKind::Slots => slot_times(&directory, &files),
+            DirectoryKind::Files => Vec::new(),
         };
         *newest = times.into_iter().chain(*newest).max();
         self.held.push(Held { name, directory, room, files });
@@ -256,7 +256,7 @@ impl JobDirectory {
     /// [`Error::Storage`], of kind `WouldBlock` when the job is running.
     pub fn lock(&self, patiently: bool) -> Result<JobLocks, Error> {
         let mut locks = Vec::new();
-        for held in self.held.iter().filter(|held| held.room == Room::Slots) {
+        for held in self.held.iter().filter(|held| held.room == DirectoryKind::Slots) {
             let path = self.path.join(&held.name).join("lock");
             locks.push(self.take(&held.directory, OsStr::new("lock"), &path, patiently)?);
         }
@@ -272,7 +272,7 @@ impl JobDirectory {
             let lock = directory.file(name).map(|(file, _)| file);
             lock.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
         };
-        let of_ranks = self.held.iter().filter(|held| held.room == Room::Slots);
+        let of_ranks = self.held.iter().filter(|held| held.room == DirectoryKind::Slots);
         let mut here = self.files.iter().filter(|name| name.to_str().is_some_and(is_lock));
         of_ranks.into_iter().any(|held| is_held(&held.directory, OsStr::new("lock")))
             || here.any(|name| is_held(&self.directory, name))
@@ -323,14 +323,14 @@ impl JobDirectory {
             gone(beneath::remove(self.directory.as_file(), OsStr::new(NODES)))
                 .map_err(refused(self.path.join(NODES)))?;
         }
-        for held in self.held.iter().filter(|held| held.room != Room::Files) {
+        for held in self.held.iter().filter(|held| held.room != DirectoryKind::Files) {
             let mut marks: Vec<&OsString> = held.files.iter().filter(|name| is_mark(&name.to_string_lossy())).collect();
             // The mark that all ranks' parts are there before what says that one is.
             marks.sort_by_key(|name| *name != "commit" && !name.to_string_lossy().ends_with(".copy"));
             for name in marks {
                 gone(beneath::remove(held.directory.as_file(), name)).map_err(refused(of(held, name)))?;
             }
-            if held.room == Room::Generation {
+            if held.room == DirectoryKind::Generation {
                 let path = self.path.join(&held.name);
                 held.directory.as_file().sync_all().map_err(Error::storage("sync", &path))?;
             }
@@ -340,7 +340,7 @@ impl JobDirectory {
             for name in rest.chain(held.files.iter().filter(|name| *name == "lock")) {
                 gone(beneath::remove(held.directory.as_file(), name)).map_err(refused(of(held, name)))?;
             }
-            if held.room == Room::Slots {
+            if held.room == DirectoryKind::Slots {
                 // Made to be held while this runs, where there was none.
                 gone(beneath::remove(held.directory.as_file(), OsStr::new("lock")))
                     .map_err(refused(of(held, OsStr::new("lock"))))?;
@@ -490,11 +490,16 @@ pub(crate) fn effective_user() -> u32 {
 }
 
 /// What a directory of this name in a job's is.
-fn room_of(name: &str) -> Option<Room> {
+fn room_of(name: &str) -> Option<DirectoryKind> {
     if generation_of(Path::new(name)).is_some() {
-        return Some(Room::Generation);
+        return Some(DirectoryKind::Generation);
     }
-    let rooms = [("rank-", Room::Slots), ("partner-", Room::Slots), ("parity-", Room::Slots), ("files-", Room::Files)];
+    let rooms = [
+        ("rank-", DirectoryKind::Slots),
+        ("partner-", DirectoryKind::Slots),
+        ("parity-", DirectoryKind::Slots),
+        ("files-", DirectoryKind::Files),
+    ];
     rooms.into_iter().find(|(prefix, _)| is_numbered(name, prefix, "")).map(|(_, room)| room)
 }
 
@@ -512,15 +517,15 @@ fn is_lock(name: &str) -> bool {
 }
 
 /// Whether a file of this name in such a directory is the job's.
-fn is_of_room(room: Room, name: &str) -> bool {
-    let name = name.strip_suffix(".new").filter(|_| room == Room::Generation).unwrap_or(name);
+fn is_of_room(room: DirectoryKind, name: &str) -> bool {
+    let name = name.strip_suffix(".new").filter(|_| room == DirectoryKind::Generation).unwrap_or(name);
     match room {
-        Room::Slots => name == "lock" || name.starts_with("slot-") || name == "slot.scrubbed",
-        Room::Generation => {
+        DirectoryKind::Slots => name == "lock" || name.starts_with("slot-") || name == "slot.scrubbed",
+        DirectoryKind::Generation => {
             name == "commit" || is_numbered(name, "rank-", ".manifest") || is_numbered(name, "rank-", ".image")
         }
         // The directory is the library's, and what the program wrote there is its checkpoints'.
-        Room::Files => true,
+        DirectoryKind::Files => true,
     }
 }
 

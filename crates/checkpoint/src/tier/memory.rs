@@ -39,7 +39,7 @@ impl SlotImage {
 
 /// What an image takes of the memory file system. Ranks of one node share what is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct MemorySpace {
     /// Bytes that are still to be taken; 0 where the slot has been used before.
     pub needed_bytes: u64,
     /// Bytes that can be taken; 0 when every slot is being read or holds the only checkpoint.
@@ -193,16 +193,16 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::Storage`] when the file system does not say what it has.
-    pub fn room(&self, geometry: &Geometry, root: &Path) -> Result<Room, Error> {
+    pub fn room(&self, geometry: &Geometry, root: &Path) -> Result<MemorySpace, Error> {
         let image_bytes = geometry.file_bytes() as u64;
         // Before what is free: a slot that is being made ahead takes of it, and must not count twice.
         let slot_bytes = self.all_slot_bytes();
         let free = Disk.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))?;
         let available_bytes = free.min(limits::memory_available_bytes(root).unwrap_or(u64::MAX));
         let Some(slot) = self.next_slot(image_bytes, available_bytes, &slot_bytes) else {
-            return Ok(Room { needed_bytes: image_bytes, available_bytes: 0 });
+            return Ok(MemorySpace { needed_bytes: image_bytes, available_bytes: 0 });
         };
-        Ok(Room { needed_bytes: image_bytes.saturating_sub(slot_bytes[slot.0]), available_bytes })
+        Ok(MemorySpace { needed_bytes: image_bytes.saturating_sub(slot_bytes[slot.0]), available_bytes })
     }
 
     /// The slot for an image of so many bytes, by what is free now.

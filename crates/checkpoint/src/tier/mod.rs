@@ -37,7 +37,7 @@ pub use job::{JobDirectory, JobLocks, Occupied, Removed};
 pub(crate) use job::{effective_user, expect_own, leave_nothing, remove_own};
 pub(crate) use mapping::{FileBytes, FileRoom};
 pub(crate) use memory::{MANIFESTS, PENDING};
-pub use memory::{Memory, Room, SLOTS_MAX, SlotId, SlotImage};
+pub use memory::{Memory, MemorySpace, SLOTS_MAX, SlotId, SlotImage};
 pub(crate) use node::{KeptFor, NodePart, has_complete, parts as node_parts};
 
 use crate::generation::{GenerationId, MANIFEST_LONG_BYTES_MAX, REGIONS_PLAIN_MAX};

@@ -18,7 +18,7 @@ use surefoot_console::output;
 use surefoot_daemon::rooms::nic::campaign::result_file::{Part, Report, ResultFile, open_to_read};
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::trial::Lab;
-use surefoot_nic::campaign::whole::Place;
+use surefoot_nic::campaign::whole::FaultNumber;
 use surefoot_nic::campaign::{Experiment, Preset};
 use surefoot_nic::device::TrapPolicy;
 use surefoot_nic::firmware::Firmware;
@@ -74,8 +74,10 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     if let Some(repeat) = options.repeat {
         experiment.repeat = repeat;
     }
-    let sample = options.sample.or_else(|| Preset::named(&experiment.name).and_then(Preset::sample));
     let golden = golden(&options.choice, &experiment, options.seed)?;
+    let of = experiment.place_count(golden.firmware())? * u64::from(experiment.repeat);
+    let usual = || Preset::named(&experiment.name).and_then(Preset::sample).filter(|usual| *usual < of);
+    let sample = options.sample.or_else(usual);
     let digest = golden.digest();
     let all = experiment.faults(golden.firmware(), golden.window(), sample, options.seed)?;
     let range = options.shard.range(all.len() as u64);
@@ -98,7 +100,7 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     let mut progress = Progress::new(faults.len());
     for (place, fault) in faults.iter().enumerate().skip(done) {
         let number = (range.start + place + 1) as u64;
-        let place_of = Place { number, of: all.len() as u64, experiment: digest };
+        let place_of = FaultNumber { number, of: all.len() as u64, experiment: digest };
         let line = FaultLine::of(&lab.record(fault)?, Some(place_of));
         if let Some(file) = &mut file {
             file.append(&line).context("--output")?;

@@ -4,7 +4,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
-use surefoot_controller::{Book, Place};
+use surefoot_controller::{Book, CaseAccess};
 use surefoot_model::one_line;
 use surefoot_outside::http::Identity;
 use surefoot_outside::own::Server;
@@ -128,20 +128,20 @@ impl PlaceOptions {
     }
 
     /// The place, to change something in it.
-    pub fn open(&self) -> anyhow::Result<Place> {
+    pub fn open(&self) -> anyhow::Result<CaseAccess> {
         // A store that is mistyped is not an empty one.
         self.open_by(Book::existing)
     }
 
     /// The place, only to read: a store in a file stays as it is, with all that lies beside it.
-    pub fn open_to_read(&self) -> anyhow::Result<Place> {
+    pub fn open_to_read(&self) -> anyhow::Result<CaseAccess> {
         self.open_by(Book::to_read)
     }
 
-    fn open_by(&self, book: impl FnOnce(Address, Option<Arc<str>>) -> Book) -> anyhow::Result<Place> {
+    fn open_by(&self, book: impl FnOnce(Address, Option<Arc<str>>) -> Book) -> anyhow::Result<CaseAccess> {
         Ok(match self.store.book_by(book)? {
-            Some(book) => Place::Store(Box::new(book)),
-            None => Place::Server(self.server.server()?),
+            Some(book) => CaseAccess::Store(Box::new(book)),
+            None => CaseAccess::Server(self.server.server()?),
         })
     }
 }

@@ -37,7 +37,7 @@ impl Change {
 
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Line {
+pub enum LogLine {
     /// Of a finding, as it is now, or as it was last.
     Finding { change: Change, finding: Finding, lasted: Duration },
     /// So many lines were left out in the minute before.
@@ -66,17 +66,17 @@ pub struct Changes {
 
 impl Changes {
     /// The lines that these findings ask for, `now` after the start.
-    pub fn of(&mut self, findings: &[Finding], now: Duration) -> Vec<Line> {
+    pub fn of(&mut self, findings: &[Finding], now: Duration) -> Vec<LogLine> {
         let mut lines = Vec::new();
         if now >= self.minute + MINUTE {
             if self.left_out > 0 {
-                lines.push(Line::LeftOut(self.left_out));
+                lines.push(LogLine::LeftOut(self.left_out));
             }
             (self.minute, self.written, self.left_out) = (now, 0, 0);
         }
         for finding in findings.iter().filter(|finding| finding.severity > Severity::Ok) {
             if let Some((change, lasted)) = self.change_of(finding, now) {
-                self.add(&mut lines, Line::Finding { change, finding: finding.clone(), lasted });
+                self.add(&mut lines, LogLine::Finding { change, finding: finding.clone(), lasted });
             }
         }
         let ended: BTreeSet<String> =
@@ -84,7 +84,7 @@ impl Changes {
         for key in ended {
             if let Some(known) = self.known.remove(&key) {
                 let lasted = known.seen.saturating_sub(known.began);
-                self.add(&mut lines, Line::Finding { change: Change::Ended, finding: known.finding, lasted });
+                self.add(&mut lines, LogLine::Finding { change: Change::Ended, finding: known.finding, lasted });
             }
         }
         lines
@@ -118,7 +118,7 @@ impl Changes {
         Some((change, now.saturating_sub(known.began)))
     }
 
-    fn add(&mut self, lines: &mut Vec<Line>, line: Line) {
+    fn add(&mut self, lines: &mut Vec<LogLine>, line: LogLine) {
         if self.written < LINES_MAX {
             self.written += 1;
             lines.push(line);
@@ -138,12 +138,12 @@ mod tests {
         Finding::new(Room::Stall, "lost-time", subject, severity, format!("Core {name} lost time."))
     }
 
-    fn words(lines: &[Line]) -> Vec<String> {
-        let word = |line: &Line| match line {
-            Line::Finding { change, finding, .. } => {
+    fn words(lines: &[LogLine]) -> Vec<String> {
+        let word = |line: &LogLine| match line {
+            LogLine::Finding { change, finding, .. } => {
                 format!("{} {} {}", change.as_str(), finding.subject.name, finding.severity)
             }
-            Line::LeftOut(lines) => format!("{lines} left out"),
+            LogLine::LeftOut(lines) => format!("{lines} left out"),
         };
         lines.iter().map(word).collect()
     }

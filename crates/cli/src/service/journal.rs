@@ -1,7 +1,7 @@
 //! Lines of the systemd journal: by its own protocol, with fields, and with a priority in front on standard output where its socket
 //! is not there.
 
-use super::changes::{Change, Changes, Line};
+use super::changes::{Change, Changes, LogLine};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -65,7 +65,7 @@ impl Journal {
     pub fn findings(&mut self, findings: &[Finding]) -> io::Result<()> {
         let lines = self.changes.of(findings, self.start.elapsed());
         lines.iter().try_for_each(|line| match line {
-            Line::Finding { change, finding, lasted } => {
+            LogLine::Finding { change, finding, lasted } => {
                 let lasted = units::duration(u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX));
                 let (priority, text) = match change {
                     Change::Began => (priority(finding.severity), finding.sentence.clone()),
@@ -77,7 +77,7 @@ impl Journal {
                 };
                 self.write(priority, &text, &fields(*change, finding))
             }
-            Line::LeftOut(lines) => {
+            LogLine::LeftOut(lines) => {
                 let text = format!("{lines} more changes of findings in the last minute; surefoot history shows all.");
                 self.write(NOTICE, &text, &[])
             }

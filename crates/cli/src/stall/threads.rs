@@ -2,7 +2,7 @@
 
 use anyhow::{bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces};
 use surefoot_hostfs::tasks::{Task, Tasks};
 use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{CpuId, one_line};
@@ -16,7 +16,7 @@ const LISTED_MAX: usize = 8;
 /// What is added where numbers and names are those of a PID namespace.
 fn of_namespace() -> &'static str {
     match Namespaces::of_this_process().place(Kind::Pid) {
-        Place::Other(_) => " in this PID namespace, whose numbers are not the host's",
+        Namespace::Other(_) => " in this PID namespace, whose numbers are not the host's",
         _ => "",
     }
 }

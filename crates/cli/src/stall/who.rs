@@ -19,6 +19,7 @@ use surefoot_stall::who::{self, WhoConfig, trace};
 use surefoot_stall::{Config, Question, forewarning};
 use surefoot_store::recording::{Existing, Writer};
 use surefoot_sys::signals;
+use surefoot_who::compare::compare;
 
 /// How long to watch unless it is said.
 const LENGTH: Duration = Duration::from_secs(10);
@@ -224,7 +225,7 @@ fn replay(options: &WhoOptions, path: &Path) -> anyhow::Result<Outcome> {
 }
 
 fn print(options: &WhoOptions, found: &WhoReport, before: Option<&WhoReport>) -> anyhow::Result<Outcome> {
-    let comparison = before.map(|before| who::compare::compare(before, found));
+    let comparison = before.map(|before| compare(before, found));
     let mut out = output::patient();
     if options.json {
         output::stream(&mut out, "stall who")?;

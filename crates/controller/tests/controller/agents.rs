@@ -11,7 +11,7 @@ use surefoot_controller::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFin
 use surefoot_model::{
     Finding, Headline, Health, LostRate, MachineId, Observed, Part, Room, RoomHealth, Severity, Subject, SubjectKind,
 };
-use surefoot_remedy::act::{Act, Found, Order, Outcome};
+use surefoot_remedy::act::{Act, Order, Outcome, PriorAttempt};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -67,9 +67,9 @@ impl Act for Noted {
         Outcome::done(Observed::Effect { evidence: "restarted".into() }, "")
     }
 
-    fn find(&self, _: &Order) -> Found {
+    fn find(&self, _: &Order) -> PriorAttempt {
         self.found.fetch_add(1, Ordering::Relaxed);
-        Found::Effect { observed: Observed::Effect { evidence: "it was restarted".into() }, memo: String::new() }
+        PriorAttempt::Effect { observed: Observed::Effect { evidence: "it was restarted".into() }, memo: String::new() }
     }
 }
 

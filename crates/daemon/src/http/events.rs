@@ -1,6 +1,5 @@
 use super::access::{self, Again};
 use crate::keep::shared::{LIVE_CLIENTS, LiveEvent, News, Shared};
-use crate::rooms::stall::WindowView;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -12,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use surefoot_http::shares::{Limits, Place};
+use surefoot_http::shares::{ClientSlot, Limits};
 use surefoot_http::{ApiError, json};
 use surefoot_model::{ClockChange, Event, Gap, GapCorrection, Headline, Notice};
+use surefoot_rooms::stall::view::WindowView;
 use surefoot_rooms::viewer::Viewer;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;
@@ -78,7 +78,7 @@ struct LiveStream {
     told: u64,
     /// The event after those that were missed.
     waiting: Option<Message>,
-    _place: Place,
+    _place: ClientSlot,
 }
 
 impl Stream for LiveStream {
@@ -213,8 +213,8 @@ fn message(live: LiveEvent) -> Option<Message> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::keep::board::Findings;
     use surefoot_model::{Finding, Room, Severity, Subject};
+    use surefoot_rooms::moment::Findings;
 
     fn always(viewer: Viewer) -> Again {
         Again::new(move || Some(viewer))

@@ -2,8 +2,7 @@
 
 use super::series::{Claim, Series, Value};
 use crate::config::Mode;
-use crate::keep::board::Findings;
-use crate::keep::shared::{Now, Shared};
+use crate::keep::shared::Shared;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use prometheus_client::registry::Registry;
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use surefoot_http::ApiError;
 use surefoot_http::metrics::{self, Label};
 use surefoot_model::{Finding, Room, Severity};
-use surefoot_rooms::moment::Moment;
+use surefoot_rooms::moment::{Findings, Moment, Now};
 use surefoot_rooms::viewer::Private;
 use surefoot_rooms::viewer::Viewer;
 

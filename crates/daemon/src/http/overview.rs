@@ -2,15 +2,16 @@
 
 use super::access::AccessView;
 use crate::config::{Mode, Stop};
-use crate::keep::shared::{Now, Shared};
-use crate::rooms::stall::{Origin, OriginMode};
+use crate::keep::shared::Shared;
 use crate::rooms::{Chart, Room};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
 use surefoot_hostfs::cpus;
 use surefoot_model::{Finding, Headline, HostDescription, SCHEMA, Severity};
+use surefoot_rooms::moment::Now;
 use surefoot_rooms::rules::{self, Next};
+use surefoot_rooms::stall::view::{Origin, OriginMode};
 use surefoot_rooms::viewer::Viewer;
 use surefoot_rooms::viewer::{Public, Seen};
 

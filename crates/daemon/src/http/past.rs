@@ -2,7 +2,6 @@
 
 use crate::config::Mode;
 use crate::keep::shared::Shared;
-use crate::rooms::stall::{PastGapView, PastWindowView};
 use axum::body::Bytes;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
@@ -12,6 +11,7 @@ use std::ops::{ControlFlow, Range};
 use surefoot_hostfs::clock;
 use surefoot_http::{ApiError, json, parameters};
 use surefoot_model::{ClockChange, Finding, Headline, JournalEntry, Room, SCHEMA, Severity, Subject};
+use surefoot_rooms::stall::view::{PastGapView, PastWindowView};
 use surefoot_rooms::viewer::Viewer;
 use surefoot_rooms::viewer::{Confidential, Public, Seen};
 use surefoot_store::history::{GapFilter, KeptClockChange, KeptFinding, KeptRecord, Resolution, View};
@@ -97,7 +97,7 @@ impl Question {
             from_s: self.from_s,
             to_s: self.to_s,
             resolution: self.resolution.into(),
-            gaps: gaps.rows.iter().map(PastGapView::of).collect(),
+            gaps: gaps.rows.iter().map(|kept| PastGapView::of(kept.start_ns, &kept.gap)).collect(),
             notices: newest(&notices, ANSWER_NOTICES_MAX).iter().map(PastNoticeView::of).collect(),
             clock_changes: newest(&clock.rows, ANSWER_NOTICES_MAX).iter().map(PastClockChangeView::of).collect(),
             findings: held.iter().map(PastFindingView::of).collect(),
@@ -124,7 +124,11 @@ impl Question {
                 if !windows.is_empty() {
                     windows.push(',');
                 }
-                match json::to_string(&PastWindowView::of(&window)) {
+                match json::to_string(&PastWindowView::of(
+                    (window.start_ns, window.end_ns),
+                    &window.cores,
+                    &window.faulty,
+                )) {
                     Ok(text) => windows.push_str(&text),
                     Err(error) => whole = Err(unreadable(&error.to_string())),
                 }

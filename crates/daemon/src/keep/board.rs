@@ -1,7 +1,7 @@
 //! The findings that hold now, of all rooms, with when each began.
 
 use std::collections::BTreeMap;
-use surefoot_model::{Finding, Headline, Severity};
+use surefoot_model::{Finding, Severity};
 
 /// Findings that are told of. The worst stay.
 const FINDINGS_MAX: usize = 500;
@@ -48,13 +48,6 @@ impl Board {
         self.told = told;
         has_news
     }
-}
-
-/// The findings of a moment, the most urgent first, and their headline.
-#[derive(Debug, Clone)]
-pub(crate) struct Findings {
-    pub(crate) all: Vec<Finding>,
-    pub(crate) headline: Headline,
 }
 
 #[cfg(test)]

@@ -1,4 +1,3 @@
-use crate::keep::board::Findings;
 use crate::keep::run_directory::{Readers, RunDirectory};
 use crate::rooms::Room;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use surefoot_http::json;
 use surefoot_model::{Finding, Headline, Health, Part, RoomHealth};
-use surefoot_rooms::moment::Moment;
+use surefoot_rooms::moment::{Findings, Moment};
 
 /// The host's health as the findings of a moment say it. Other programs act on it, so that it takes the word of the host
 /// and of users whose word is `trusted`, and nobody else's.

@@ -2,7 +2,7 @@ use crate::alerts::Outbox;
 use crate::config::Config;
 use crate::http::access::Access;
 use crate::http::series::Extent;
-use crate::keep::board::{Board, Findings};
+use crate::keep::board::Board;
 use crate::keep::history::History;
 use crate::keep::seldom::Seldom;
 use crate::keep::stream::Stream;
@@ -17,7 +17,7 @@ use surefoot_http::refused::Refused;
 use surefoot_http::shares::{Limits, Shares};
 use surefoot_model::{Event, Finding, Headline, Notice};
 use surefoot_rooms::drops::{Dropped, Drops};
-use surefoot_rooms::moment::Moment;
+use surefoot_rooms::moment::{Findings, Moment, Now};
 use surefoot_rooms::viewer::Private;
 use surefoot_rooms::viewer::Viewer;
 use surefoot_rooms::{Taken, stall};
@@ -79,21 +79,6 @@ impl Private for LiveEvent {
             other @ (News::Who { .. } | News::Withheld) => other,
         };
         LiveEvent { news, ..self }
-    }
-}
-
-/// The stream, what all rooms find, and what was lost on the way, at one moment.
-pub(crate) struct Now {
-    pub(crate) moment: Moment,
-    pub(crate) findings: Findings,
-    pub(crate) dropped: Dropped,
-}
-
-impl Private for Now {
-    fn seen_by(self, viewer: Viewer) -> Self {
-        let all = viewer.seen(self.findings.all);
-        let moment = self.moment.seen_by(viewer);
-        Now { findings: Findings { headline: moment.mode.headline_of(&all), all }, moment, dropped: self.dropped }
     }
 }
 

@@ -87,7 +87,7 @@ pub(super) enum Question {
 
 /// A line of a child.
 #[derive(Serialize, Deserialize)]
-enum Line<A> {
+enum ChildMessage<A> {
     /// It is about to ask for something in this directory.
     At(usize),
     /// The result of the look.
@@ -142,7 +142,7 @@ pub fn look_apart() -> io::Result<()> {
 }
 
 fn answer<A: Serialize>(mut socket: &UnixStream, look: impl FnOnce(&mut dyn FnMut(usize)) -> A) -> io::Result<()> {
-    let mut say = |line: &Line<A>| -> io::Result<()> {
+    let mut say = |line: &ChildMessage<A>| -> io::Result<()> {
         let mut line = serde_json::to_vec(line)?;
         line.push(b'\n');
         socket.write_all(&line)
@@ -150,11 +150,11 @@ fn answer<A: Serialize>(mut socket: &UnixStream, look: impl FnOnce(&mut dyn FnMu
     let mut failed = Ok(());
     let seen = look(&mut |at| {
         if failed.is_ok() {
-            failed = say(&Line::At(at));
+            failed = say(&ChildMessage::At(at));
         }
     });
     failed?;
-    say(&Line::Seen(Box::new(seen)))
+    say(&ChildMessage::Seen(Box::new(seen)))
 }
 
 /// What ends the wait for a look.
@@ -209,7 +209,7 @@ impl Silent {
 struct Running<A> {
     process: HelperProcess,
     questions: UnixStream,
-    lines: Receiver<Line<A>>,
+    lines: Receiver<ChildMessage<A>>,
 }
 
 /// The outcome of a question.
@@ -328,8 +328,8 @@ impl<A: DeserializeOwned + Send + 'static> Running<A> {
         let begun = Instant::now();
         loop {
             match self.lines.recv_timeout(WAIT) {
-                Ok(Line::Seen(seen)) => return Heard::Seen(seen),
-                Ok(Line::At(now)) => (at, still_since) = (Some(now), Instant::now()),
+                Ok(ChildMessage::Seen(seen)) => return Heard::Seen(seen),
+                Ok(ChildMessage::At(now)) => (at, still_since) = (Some(now), Instant::now()),
                 Err(RecvTimeoutError::Disconnected) => return Heard::Gone,
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -111,7 +111,12 @@ pub(crate) trait Room: Send + Sync {
     }
 
     /// Why it looks at nothing, and what to do; `None` where it does look.
-    fn why_not_watched(&self, _moment: &Moment) -> Option<String> {
+    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        moment.switched_off(self.room()).or_else(|| self.why_unseen(moment))
+    }
+
+    /// Why nothing was seen so far, where it is switched on.
+    fn why_unseen(&self, _moment: &Moment) -> Option<String> {
         None
     }
 }

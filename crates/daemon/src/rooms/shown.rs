@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use surefoot_hostfs::Root;
 use surefoot_hostfs::mounts::Mounts;
 use surefoot_http::lock;
-use surefoot_journal::{GrowingFile, Line, Place};
+use surefoot_journal::{GrowingFile, Position, RawLine};
 
 /// Bytes of a file that a child reads at once.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -20,7 +20,7 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// Where a child reads on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::rooms) struct From {
-    place: Place,
+    place: Position,
     /// Where it stops.
     until: u64,
 }
@@ -31,7 +31,7 @@ pub(in crate::rooms) struct Lines {
     /// Their numbers, and each line or what is wrong with it.
     lines: Vec<(u64, Result<String, String>)>,
     /// How far it is read now.
-    place: Place,
+    place: Position,
     /// The length of the file; `None` where the file system does not answer.
     bytes: Option<u64>,
     /// Why it cannot be read.
@@ -59,7 +59,7 @@ impl Files {
     fn read(
         &mut self,
         path: &Path,
-        place: &mut Place,
+        place: &mut Position,
         until: u64,
         lines: &mut Vec<(u64, Result<String, String>)>,
     ) -> io::Result<u64> {
@@ -119,9 +119,9 @@ impl ShownFile {
     /// Why it cannot be read, or that its file system does not answer.
     pub(super) fn read_on(
         &self,
-        place: &mut Place,
+        place: &mut Position,
         bytes_max: u64,
-        mut take: impl FnMut(u64, Line<'_>),
+        mut take: impl FnMut(u64, RawLine<'_>),
     ) -> Result<u64, NotRead> {
         let failed = |error: io::Error| NotRead::Failed(format!("cannot be read: {error}"));
         match &self.way {

@@ -8,7 +8,7 @@ use surefoot_daemon::rooms::nic::campaign::{CampaignFile, Options};
 use surefoot_daemon::{Config, Server, rooms};
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::trial::Lab;
-use surefoot_nic::campaign::whole::Place;
+use surefoot_nic::campaign::whole::FaultNumber;
 use surefoot_nic::campaign::{Experiment, Preset};
 use surefoot_nic::firmware::{Build, Firmware};
 use surefoot_rooms::nic::campaign::lines::FaultLine;
@@ -21,7 +21,8 @@ fn lines(count: u64) -> Vec<String> {
     let faults = experiment.faults(golden.firmware(), golden.window(), Some(count), 1).unwrap();
     let mut lab = Lab::new(golden);
     let line = |(number, fault)| {
-        let line = FaultLine::of(&lab.record(fault).unwrap(), Some(Place { number, of: count, experiment: digest }));
+        let line =
+            FaultLine::of(&lab.record(fault).unwrap(), Some(FaultNumber { number, of: count, experiment: digest }));
         serde_json::to_string(&line).unwrap() + "\n"
     };
     (1..).zip(&faults).map(line).collect()

@@ -10,7 +10,7 @@
 mod injectors;
 mod outcome;
 
-pub use outcome::{CaseOutcome, Found, How, MeasureOutcome, TreatmentOutcome};
+pub use outcome::{CaseOutcome, How, MeasureOutcome, NoResult, TreatmentOutcome};
 
 use crate::Fault;
 use crate::disturbance::{Chosen, Spec, Stall};
@@ -99,7 +99,7 @@ pub struct Plan {
 
 /// Which run of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct RunId {
     /// The case.
     pub case: usize,
     /// The repetition; none for the run that warms up.
@@ -112,7 +112,7 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
     /// Which one.
-    pub place: Place,
+    pub place: RunId,
     /// The run; its value is that of the first measure.
     pub run: Run,
     /// The numbers.
@@ -196,7 +196,7 @@ impl Plan {
     }
 
     /// The runs in their order. That of cases which cannot be done are not among them.
-    pub fn places(&self) -> Vec<Place> {
+    pub fn places(&self) -> Vec<RunId> {
         let mut random = Random::new(self.seed);
         let mut places = Vec::new();
         for repetition in 0..self.repetitions as u64 {
@@ -210,9 +210,9 @@ impl Plan {
                     continue;
                 }
                 if repetition == 0 && self.warms_up {
-                    places.push(Place { case, repetition: None, treatment: None });
+                    places.push(RunId { case, repetition: None, treatment: None });
                 }
-                places.extend(runs.into_iter().map(|treatment| Place {
+                places.extend(runs.into_iter().map(|treatment| RunId {
                     case,
                     repetition: Some(repetition),
                     treatment,
@@ -305,7 +305,7 @@ impl Plan {
                 Err(fault) if is_of_workload(&fault) => {
                     let why = fault.to_string();
                     tell(Told::GaveUp { case: place.case, why: &why });
-                    state.gave_up.insert(place.case, Found::Failed(why));
+                    state.gave_up.insert(place.case, NoResult::Failed(why));
                 }
                 Err(fault) => return Err(fault),
             }
@@ -313,7 +313,7 @@ impl Plan {
         Ok(Outcome { notes: injectors.notes(), ..state.outcome() })
     }
 
-    fn once(&self, place: &Place, number: u64, left: Duration) -> Once<'_> {
+    fn once(&self, place: &RunId, number: u64, left: Duration) -> Once<'_> {
         let case = &self.cases[place.case];
         let condition = match (place.repetition, place.treatment) {
             (None, _) => Condition::WarmUp,
@@ -333,7 +333,7 @@ impl Plan {
     }
 
     /// The numbers of a run.
-    fn done(&self, place: &Place, mut run: Run, printed: &Printed) -> Result<Done, Fault> {
+    fn done(&self, place: &RunId, mut run: Run, printed: &Printed) -> Result<Done, Fault> {
         let value = |measure: &Measure| {
             let read = match measure.compared {
                 Compared::Ratio => measure.metric.of(run.wall_ns, &printed.text),
@@ -366,8 +366,8 @@ fn how(chosen: &Chosen) -> How {
 /// What is known while the runs go on.
 struct State<'a> {
     plan: &'a Plan,
-    done: BTreeMap<Place, Done>,
-    gave_up: BTreeMap<usize, Found>,
+    done: BTreeMap<RunId, Done>,
+    gave_up: BTreeMap<usize, NoResult>,
     /// Treatments that this host cannot do.
     unsupported: BTreeMap<(usize, usize), String>,
     timings: BTreeMap<(usize, Option<usize>), Timings>,
@@ -395,12 +395,12 @@ impl<'a> State<'a> {
         for (number, case) in self.plan.cases.iter().enumerate().filter(|(_, case)| case.unsupported.is_none()) {
             if (0..case.treatments.len()).all(|place| self.unsupported.contains_key(&(number, place))) {
                 let why = self.unsupported.get(&(number, 0)).cloned().unwrap_or_default();
-                self.gave_up.insert(number, Found::Unsupported(why));
+                self.gave_up.insert(number, NoResult::Unsupported(why));
             }
         }
     }
 
-    fn is_wanted(&self, place: &Place) -> bool {
+    fn is_wanted(&self, place: &RunId) -> bool {
         !self.done.contains_key(place)
             && !self.gave_up.contains_key(&place.case)
             && place.treatment.is_none_or(|treatment| !self.unsupported.contains_key(&(place.case, treatment)))
@@ -411,7 +411,7 @@ impl<'a> State<'a> {
     }
 
     /// About how long a run takes: as the longest of its case did, or as somebody said.
-    fn lasts(&self, place: &Place) -> Duration {
+    fn lasts(&self, place: &RunId) -> Duration {
         let of_case =
             self.done.values().filter(|done| done.place.case == place.case).map(|done| done.run.wall_ns).max();
         let all = || self.done.values().map(|done| done.run.wall_ns).sum::<u64>() / self.done.len().max(1) as u64;
@@ -427,7 +427,7 @@ impl<'a> State<'a> {
             let unsupported = |treatment| self.unsupported.get(&(number, treatment)).cloned();
             let how = |treatment| self.how.get(&(number, Some(treatment))).cloned().unwrap_or_default();
             let timing = |treatment| timings.get(&(number, Some(treatment))).copied().unwrap_or_default();
-            let gave_up = case.unsupported.clone().map(Found::Unsupported);
+            let gave_up = case.unsupported.clone().map(NoResult::Unsupported);
             let gave_up = gave_up.or_else(|| self.gave_up.get(&number).cloned());
             outcome::of(case, runs, gave_up, unsupported, how, timing)
         };

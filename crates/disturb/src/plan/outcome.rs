@@ -23,7 +23,7 @@ pub struct How {
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum NoResult {
     /// This host cannot do it.
     Unsupported(String),
     /// It was tried and failed.
@@ -36,7 +36,7 @@ pub struct CaseOutcome {
     /// All its runs.
     pub runs: Vec<Done>,
     /// Why it is not complete.
-    pub gave_up: Option<Found>,
+    pub gave_up: Option<NoResult>,
     /// In the order of the case's own.
     pub treatments: Vec<TreatmentOutcome>,
 }
@@ -78,7 +78,7 @@ pub struct MeasureOutcome {
 pub(super) fn of(
     case: &Case,
     runs: Vec<Done>,
-    gave_up: Option<Found>,
+    gave_up: Option<NoResult>,
     unsupported: impl Fn(usize) -> Option<String>,
     how: impl Fn(usize) -> How,
     timing: impl Fn(usize) -> Timing,

@@ -31,7 +31,7 @@ fn plan(seed: u64) -> Plan {
     }
 }
 
-fn done(place: Place, number: u64, values: [f64; 2]) -> Done {
+fn done(place: RunId, number: u64, values: [f64; 2]) -> Done {
     let run = Run {
         number,
         repetition: place.repetition,
@@ -54,7 +54,7 @@ fn every_repetition_has_each_case_with_each_treatment_and_the_seed_chooses_the_o
     let places = plan(1).places();
     // 3 that warm up, and 4 times (1 + 2) + (1 + 1) + (1 + 3).
     assert_eq!(places.len(), 3 + 4 * 9);
-    let distinct: std::collections::BTreeSet<Place> = places.iter().copied().collect();
+    let distinct: std::collections::BTreeSet<RunId> = places.iter().copied().collect();
     assert_eq!(distinct.len(), places.len());
     let order = |repetition: u64| -> Vec<usize> {
         places.iter().filter(|place| place.repetition == Some(repetition)).map(|place| place.case).collect()
@@ -85,7 +85,7 @@ fn what_is_unsupported_is_not_run_and_what_is_known_not_again() {
     let state = State::new(&plan, vec![known]);
     assert!(!state.is_wanted(&plan.places()[0]) && state.is_wanted(&plan.places()[1]));
     let outcome = state.outcome();
-    assert_eq!(outcome.cases[1].gave_up, Some(Found::Unsupported("no such tool".into())));
+    assert_eq!(outcome.cases[1].gave_up, Some(NoResult::Unsupported("no such tool".into())));
     assert_eq!(outcome.load_max, 0.5);
 }
 
@@ -97,12 +97,12 @@ fn each_treatment_is_compared_with_the_undisturbed_run_of_its_own_repetition() {
         // What drifts is in both runs of a repetition.
         let drift = 1.0 + repetition as f64;
         for (treatment, times, loss) in [(None, 1.0, 0.0), (Some(0), 2.0, 10.0), (Some(1), 0.5, 0.0)] {
-            let place = Place { case: 0, repetition: Some(repetition), treatment };
+            let place = RunId { case: 0, repetition: Some(repetition), treatment };
             known.push(done(place, known.len() as u64, [100.0 * drift * times, loss]));
         }
     }
     // One that has no undisturbed one is no pair.
-    known.push(done(Place { case: 2, repetition: Some(0), treatment: Some(0) }, 99, [1.0, 1.0]));
+    known.push(done(RunId { case: 2, repetition: Some(0), treatment: Some(0) }, 99, [1.0, 1.0]));
     let outcome = State::new(&plan, known).outcome();
     let [twice, half] = [0, 1].map(|treatment| &outcome.cases[0].treatments[treatment]);
     assert_eq!((twice.measures[0].pairs, twice.stall_count, twice.injected_share), (4, 8, 0.25));

@@ -72,12 +72,12 @@ pub(super) struct Train {
 #[derive(Debug)]
 pub(super) struct Clocks {
     trains: Vec<Train>,
-    of_ranks: Vec<Place>,
+    of_ranks: Vec<TrainPosition>,
 }
 
 /// Where a rank is in its train: at the first stall whose end lies ahead of it.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct TrainPosition {
     /// When that stall begins.
     stall_ns: u64,
     /// How long it is.
@@ -88,7 +88,7 @@ struct Place {
 }
 
 /// No stall ever: the ends of all clocks lie before it.
-const NEVER: Place = Place { stall_ns: u64::MAX >> 1, length_ns: 0, train: u32::MAX, number: 0 };
+const NEVER: TrainPosition = TrainPosition { stall_ns: u64::MAX >> 1, length_ns: 0, train: u32::MAX, number: 0 };
 
 impl Recorded {
     fn trains(&self) -> Result<Vec<Train>, Error> {
@@ -228,20 +228,20 @@ impl Clocks {
 
 impl Train {
     /// A rank at moment 0 of a train that began `turned_ns` ago.
-    fn begin(&self, train: u32, turned_ns: u64) -> Place {
+    fn begin(&self, train: u32, turned_ns: u64) -> TrainPosition {
         let ahead = self.stalls.partition_point(|(start_ns, length_ns)| start_ns + length_ns <= turned_ns);
         let (number, round) = if ahead < self.stalls.len() { (ahead, 0) } else { (0, self.period_ns) };
         let Some(&(start_ns, length_ns)) = self.stalls.get(number) else { return NEVER };
         let begins_ns = start_ns + round;
         if begins_ns >= turned_ns {
-            return Place { stall_ns: begins_ns - turned_ns, length_ns, train, number: number as u32 };
+            return TrainPosition { stall_ns: begins_ns - turned_ns, length_ns, train, number: number as u32 };
         }
         // In the middle of one.
         let rest_ns = begins_ns + length_ns - turned_ns;
-        Place { stall_ns: 0, length_ns: rest_ns, train, number: number as u32 }
+        TrainPosition { stall_ns: 0, length_ns: rest_ns, train, number: number as u32 }
     }
 
-    fn next(&self, place: &mut Place) {
+    fn next(&self, place: &mut TrainPosition) {
         let end_ns = place.stall_ns + place.length_ns;
         let (start_ns, length_ns) = self.stalls[place.number as usize];
         let following = place.number as usize + 1;
@@ -249,7 +249,7 @@ impl Train {
             Some((next_ns, _)) => (following, next_ns - (start_ns + length_ns)),
             None => (0, self.period_ns - (start_ns + length_ns) + self.stalls[0].0),
         };
-        *place = Place {
+        *place = TrainPosition {
             stall_ns: end_ns + gap_ns,
             length_ns: self.stalls[number].1,
             train: place.train,
@@ -258,7 +258,7 @@ impl Train {
     }
 
     /// Goes on by whole periods at once.
-    fn skip(&self, place: &mut Place, periods: u64) {
+    fn skip(&self, place: &mut TrainPosition, periods: u64) {
         // The first stall may be the rest of one.
         let whole_ns = self.stalls[place.number as usize].1;
         let cut_ns = whole_ns - place.length_ns;
@@ -267,7 +267,7 @@ impl Train {
     }
 
     #[cold]
-    fn done(&self, place: &mut Place, from_ns: u64, work_ns: u64) -> u64 {
+    fn done(&self, place: &mut TrainPosition, from_ns: u64, work_ns: u64) -> u64 {
         // Periods that ended before the work begins.
         let behind_ns = from_ns.saturating_sub(place.stall_ns + place.length_ns);
         if behind_ns >= self.period_ns {

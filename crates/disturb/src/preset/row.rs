@@ -2,7 +2,7 @@
 
 use crate::drift::Drift;
 use crate::length::Length;
-use crate::plan::{Case, Compared, Found, MeasureOutcome, Outcome, TreatmentOutcome};
+use crate::plan::{Case, Compared, MeasureOutcome, NoResult, Outcome, TreatmentOutcome};
 
 /// Whether a finding came out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl View<'_> {
     ) -> Result<(&TreatmentOutcome, &MeasureOutcome), String> {
         let number = self.cases.iter().position(|known| known.name == case).ok_or("it was not run")?;
         let (known, found) = (&self.cases[number], &self.outcome.cases[number]);
-        if let Some(Found::Unsupported(why) | Found::Failed(why)) = &found.gave_up {
+        if let Some(NoResult::Unsupported(why) | NoResult::Failed(why)) = &found.gave_up {
             return Err(why.clone());
         }
         let place = known.treatments.iter().position(|known| known.name == treatment).ok_or("it was not run")?;
@@ -177,7 +177,7 @@ impl View<'_> {
     pub(super) fn spread(&self, case: &str) -> Result<f64, String> {
         let number = self.cases.iter().position(|known| known.name == case).ok_or("it was not run")?;
         let (known, found) = (&self.cases[number], &self.outcome.cases[number]);
-        if let Some(Found::Unsupported(why) | Found::Failed(why)) = &found.gave_up {
+        if let Some(NoResult::Unsupported(why) | NoResult::Failed(why)) = &found.gave_up {
             return Err(why.clone());
         }
         let own = || found.runs.iter().filter(|done| done.place.treatment.is_none() && done.place.repetition.is_some());

@@ -4,7 +4,7 @@ use super::*;
 use crate::disturbance::Losses;
 use crate::drift::{Drift, Rate};
 use crate::experiment::{Condition, Run};
-use crate::plan::{Done, Place, Plan};
+use crate::plan::{Done, Plan, RunId};
 use std::time::Duration;
 use surefoot_model::CpuId;
 
@@ -26,7 +26,7 @@ fn plan(preset: Preset) -> Plan {
 
 /// Runs whose numbers are the base, times what the treatment does to the measure.
 fn outcome(plan: &Plan, base: impl Fn(&str) -> f64, treated: impl Fn(&str, &str, &str) -> f64) -> Outcome {
-    let done = |(number, place): (usize, Place)| {
+    let done = |(number, place): (usize, RunId)| {
         let case = &plan.cases[place.case];
         let treatment = place.treatment.map(|treatment| case.treatments[treatment].name.as_str());
         let value = |name: &str| match treatment {
@@ -77,7 +77,7 @@ fn every_treatment_of_both_presets_is_within_the_limits() {
 #[test]
 fn a_quick_run_of_the_slides_fits_into_ten_minutes() {
     let plan = plan(Preset::Slides);
-    let lasts = |place: &Place| plan.cases[place.case].lasts.unwrap();
+    let lasts = |place: &RunId| plan.cases[place.case].lasts.unwrap();
     let all: Duration = plan.places().iter().map(lasts).sum();
     assert!(all < Duration::from_secs(9 * 60), "{all:?}");
 }

@@ -4,7 +4,7 @@
 //! switch they keep somebody from stopping the wrong machine. What cannot be read is a row too: the busiest hosts have the longest tables.
 
 use std::collections::BTreeSet;
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces};
 use surefoot_hostfs::tasks::{self, TaskStat};
 use surefoot_hostfs::{Root, cpus};
 use surefoot_model::Digits;
@@ -68,7 +68,7 @@ fn unseen(namespaces: &Namespaces, found: &mut Vec<String>) {
     if !namespaces.pids_are_the_kernels() {
         found.push("from this PID namespace the host's other processes are not seen".to_owned());
     }
-    if let Place::Other(_) = namespaces.place(Kind::Network) {
+    if let Namespace::Other(_) = namespaces.place(Kind::Network) {
         found.push("from this network namespace the host's connections are not seen".to_owned());
     }
 }

@@ -59,7 +59,7 @@ impl Row {
 
 /// Where the data lies.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct WorkingSet {
     name: &'static str,
     shard_bytes: usize,
     /// Times that a round goes over the data.
@@ -67,9 +67,9 @@ pub struct Place {
 }
 
 /// 16 shards of 16 KiB: 256 KiB of data and 48 KiB of parity stay in a second-level cache.
-const CACHE: Place = Place { name: "in cache", shard_bytes: 16 << 10, repeats: 200 };
+const CACHE: WorkingSet = WorkingSet { name: "in cache", shard_bytes: 16 << 10, repeats: 200 };
 /// 16 shards of 16 MiB: 256 MiB of data, more than any cache of one socket here.
-pub const MEMORY: Place = Place { name: "from memory", shard_bytes: 16 << 20, repeats: 1 };
+pub const MEMORY: WorkingSet = WorkingSet { name: "from memory", shard_bytes: 16 << 20, repeats: 1 };
 
 /// 19 shards, filled, the last three being parity.
 pub struct Shards(pub Vec<Vec<u8>>);
@@ -90,7 +90,7 @@ pub fn all(quick: bool, say: &mut dyn FnMut(&str)) -> Vec<Row> {
     let mut rows = Vec::new();
     let rounds = if quick { 3 } else { 25 };
     for place in [CACHE, MEMORY] {
-        let place = if quick && place.repeats == 1 { Place { shard_bytes: 1 << 20, ..place } } else { place };
+        let place = if quick && place.repeats == 1 { WorkingSet { shard_bytes: 1 << 20, ..place } } else { place };
         say(&format!("limits of the machine, {}", place.name));
         rows.extend(beside_the_machine(place, rounds));
         say(&format!("peers, {}", place.name));
@@ -108,7 +108,7 @@ pub fn all(quick: bool, say: &mut dyn FnMut(&str)) -> Vec<Row> {
 pub fn bound_by_memory(quick: bool, say: &mut dyn FnMut(&str)) -> Vec<Row> {
     let rounds = if quick { 3 } else { 25 };
     say("limits of the machine, from memory");
-    let place = if quick { Place { shard_bytes: 1 << 20, ..MEMORY } } else { MEMORY };
+    let place = if quick { WorkingSet { shard_bytes: 1 << 20, ..MEMORY } } else { MEMORY };
     let mut rows = beside_the_machine(place, rounds);
     rows.extend(streams(quick, rounds, say));
     rows
@@ -171,8 +171,8 @@ fn quartiles(mut numbers: Vec<f64>) -> [f64; 3] {
 }
 
 /// Check beside a plain read of the same bytes, encode beside a plain copy of the data.
-fn beside_the_machine(place: Place, rounds: usize) -> Vec<Row> {
-    let Place { name, shard_bytes, repeats } = place;
+fn beside_the_machine(place: WorkingSet, rounds: usize) -> Vec<Row> {
+    let WorkingSet { name, shard_bytes, repeats } = place;
     let mut shards = Shards::new(shard_bytes, 19).0;
     let (data, parity) = shards.split_at_mut(16);
     let batch = Batch::new(Code::Rs19_16);
@@ -204,8 +204,8 @@ fn beside_the_machine(place: Place, rounds: usize) -> Vec<Row> {
 }
 
 /// Encode 16+3 beside each library, on the same buffers.
-fn beside_peers(place: Place, rounds: usize) -> Vec<Row> {
-    let Place { name, shard_bytes, repeats } = place;
+fn beside_peers(place: WorkingSet, rounds: usize) -> Vec<Row> {
+    let WorkingSet { name, shard_bytes, repeats } = place;
     let mut shards = Shards::new(shard_bytes, 19).0;
     let batch = Batch::new(Code::Rs19_16);
     let mut rows = Vec::new();
@@ -239,8 +239,8 @@ fn missing(measure: String, why: String) -> Row {
 }
 
 /// What each path does, through the portable one.
-fn paths(place: Place, rounds: usize) -> Vec<Row> {
-    let Place { name, shard_bytes, repeats } = place;
+fn paths(place: WorkingSet, rounds: usize) -> Vec<Row> {
+    let WorkingSet { name, shard_bytes, repeats } = place;
     let rounds = rounds.min(9);
     let mut rows = Vec::new();
     for code in Code::ALL {

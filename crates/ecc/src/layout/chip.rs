@@ -38,7 +38,7 @@ const LOW_HALVES: u64 = 0x0F0F_0F0F_0F0F_0F0F;
 
 /// One bit of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct SymbolBit {
     /// Which codeword of the line.
     pub codeword: usize,
     /// Which symbol of the codeword.
@@ -48,12 +48,12 @@ pub struct Place {
 }
 
 /// Where a chip's pin lies in a beat: the definition of the layout. `None` if there is no such chip, pin or beat.
-pub const fn place_of(code: Code, chip: usize, pin: usize, beat: usize) -> Option<Place> {
+pub const fn place_of(code: Code, chip: usize, pin: usize, beat: usize) -> Option<SymbolBit> {
     if chip >= CHIPS || pin >= PINS || beat >= BEATS {
         return None;
     }
     let (codeword, symbol) = codeword_and_symbol(code, beat / 2, chip);
-    Some(Place { codeword, symbol, bit: beat % 2 * PINS + pin })
+    Some(SymbolBit { codeword, symbol, bit: beat % 2 * PINS + pin })
 }
 
 const fn codeword_and_symbol(code: Code, pair: usize, chip: usize) -> (usize, usize) {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_disturb::disturbance::Losses;
 use surefoot_disturb::experiment::{Condition, Run};
-use surefoot_disturb::plan::{Compared, Done, Measure, Place, Plan};
+use surefoot_disturb::plan::{Compared, Done, Measure, Plan, RunId};
 use surefoot_journal::{Limits, NotLocked, Writer};
 use surefoot_model::ExperimentRun;
 
@@ -144,5 +144,5 @@ fn done(value: &Value, plan: &Plan) -> anyhow::Result<Done> {
         dropped_bytes: line.run.dropped_bytes,
         load: line.run.load,
     };
-    Ok(Done { place: Place { case, repetition, treatment }, run, values })
+    Ok(Done { place: RunId { case, repetition, treatment }, run, values })
 }

@@ -3,7 +3,7 @@
 use super::report::Report;
 use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::{counted, duration};
-use surefoot_disturb::plan::{Case, CaseOutcome, Compared, Found, Measure, MeasureOutcome};
+use surefoot_disturb::plan::{Case, CaseOutcome, Compared, Measure, MeasureOutcome, NoResult};
 use surefoot_disturb::preset::{Row, Verdict};
 
 /// Behind an interval that shows no effect.
@@ -116,8 +116,8 @@ fn left_out(report: &Report<'_>) -> String {
 
 fn of_case(case: &Case, found: &CaseOutcome) -> String {
     let mut text = match &found.gave_up {
-        Some(Found::Unsupported(why)) => format!("{}: unsupported: {why}\n", case.name),
-        Some(Found::Failed(why)) => format!("{}: failed: {why}\n", case.name),
+        Some(NoResult::Unsupported(why)) => format!("{}: unsupported: {why}\n", case.name),
+        Some(NoResult::Failed(why)) => format!("{}: failed: {why}\n", case.name),
         None => String::new(),
     };
     for (treatment, treated) in case.treatments.iter().zip(&found.treatments) {

@@ -17,7 +17,7 @@ pub(super) struct Pair<'a> {
 
 impl Pair<'_> {
     /// Which part of which file an offset of the image is in: the offset there, and how many bytes follow.
-    fn find(&self, offset: u64) -> io::Result<Found> {
+    fn find(&self, offset: u64) -> io::Result<Backing> {
         let data = (COLUMNS_DATA * self.geometry.column_bytes()) as u64;
         let body = self.geometry.body_bytes() as u64;
         let table = self.geometry.table_bytes() as u64;
@@ -25,19 +25,19 @@ impl Pair<'_> {
         let content = self.geometry.payload_bytes().min(self.found_bytes);
         let beyond = || io::Error::from(io::ErrorKind::UnexpectedEof);
         Ok(match offset {
-            _ if offset < content => Found::File(offset, content - offset),
-            _ if offset < data => Found::Zeros(data - offset),
-            _ if offset < body => Found::Sidecar(self.places.parity + (offset - data), body - offset),
+            _ if offset < content => Backing::File(offset, content - offset),
+            _ if offset < data => Backing::Zeros(data - offset),
+            _ if offset < body => Backing::Sidecar(self.places.parity + (offset - data), body - offset),
             _ => {
                 let (number, within) = ((offset - body) / table, (offset - body) % table);
                 let place = self.places.tables.get(usize::try_from(number).map_err(|_| beyond())?);
-                Found::Sidecar(place.ok_or_else(beyond)? + within, table - within)
+                Backing::Sidecar(place.ok_or_else(beyond)? + within, table - within)
             }
         })
     }
 }
 
-enum Found {
+enum Backing {
     File(u64, u64),
     Zeros(u64),
     Sidecar(u64, u64),
@@ -51,13 +51,13 @@ impl StoredFile for Pair<'_> {
     fn read_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !bytes.is_empty() {
             let found = self.find(offset)?;
-            let (Found::File(_, follow) | Found::Zeros(follow) | Found::Sidecar(_, follow)) = found;
+            let (Backing::File(_, follow) | Backing::Zeros(follow) | Backing::Sidecar(_, follow)) = found;
             let count = follow.min(bytes.len() as u64);
             let (now, later) = bytes.split_at_mut(count as usize);
             match found {
-                Found::File(at, _) => self.file.read_at(now, at)?,
-                Found::Zeros(_) => now.fill(0),
-                Found::Sidecar(at, _) => self.sidecar.read_at(now, at)?,
+                Backing::File(at, _) => self.file.read_at(now, at)?,
+                Backing::Zeros(_) => now.fill(0),
+                Backing::Sidecar(at, _) => self.sidecar.read_at(now, at)?,
             }
             bytes = later;
             offset += count;

@@ -87,14 +87,6 @@ impl Directory {
         Ok((file, found))
     }
 
-    /// Holds a regular file in this directory, to check it before it is opened.
-    ///
-    /// # Errors
-    /// As [`Directory::file`].
-    pub fn held_file(&self, name: &OsStr) -> io::Result<surefoot_foreign::Regular> {
-        surefoot_foreign::hold_in(&self.file, name)?.regular()
-    }
-
     /// The same directory by a descriptor of its own.
     pub fn of(file: &File) -> io::Result<Self> {
         Directory::from_descriptor(file.try_clone()?.into())

@@ -34,7 +34,7 @@ const MOUNT_IT: &str = "mount it: mount -t tracefs nodev /sys/kernel/tracing";
 
 /// Where an open tracefs is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum TracefsMount {
     /// At this path, where everybody sees it.
     Mounted(PathBuf),
     /// In a detached mount of this process, which has no path.
@@ -43,12 +43,14 @@ pub enum Place {
     PrivateNamespace,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TracefsMount {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Mounted(path) => write!(formatter, "mounted at {}", path.display()),
-            Place::Detached => formatter.write_str("in a detached mount of Surefoot's own"),
-            Place::PrivateNamespace => formatter.write_str("mounted in a private mount namespace of Surefoot's own"),
+            TracefsMount::Mounted(path) => write!(formatter, "mounted at {}", path.display()),
+            TracefsMount::Detached => formatter.write_str("in a detached mount of Surefoot's own"),
+            TracefsMount::PrivateNamespace => {
+                formatter.write_str("mounted in a private mount namespace of Surefoot's own")
+            }
         }
     }
 }
@@ -57,7 +59,7 @@ impl fmt::Display for Place {
 #[derive(Debug)]
 pub struct Tracefs {
     folder: OwnedFd,
-    place: Place,
+    place: TracefsMount,
 }
 
 impl Tracefs {
@@ -93,7 +95,7 @@ impl Tracefs {
     fn mounted(path: &Path) -> io::Result<Self> {
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
         let folder = File::options().read(true).custom_flags(flags).open(path)?;
-        let tracefs = Tracefs { folder: folder.into(), place: Place::Mounted(path.to_owned()) };
+        let tracefs = Tracefs { folder: folder.into(), place: TracefsMount::Mounted(path.to_owned()) };
         // An empty folder waits there for a mount, and everybody may open it.
         open_below(tracefs.folder.as_fd(), Path::new("events"), libc::O_DIRECTORY)?;
         Ok(tracefs)
@@ -101,18 +103,18 @@ impl Tracefs {
 
     fn own() -> Result<Self, Unsupported> {
         let detached = match own_mount::detached() {
-            Ok(folder) => return Ok(Tracefs { folder, place: Place::Detached }),
+            Ok(folder) => return Ok(Tracefs { folder, place: TracefsMount::Detached }),
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Err(without_tracing()),
             Err(error) => error,
         };
         match own_mount::in_private_namespace() {
-            Ok(folder) => Ok(Tracefs { folder, place: Place::PrivateNamespace }),
+            Ok(folder) => Ok(Tracefs { folder, place: TracefsMount::PrivateNamespace }),
             Err(private) => Err(no_own_mount(&detached, &private)),
         }
     }
 
     /// Where it was found.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &TracefsMount {
         &self.place
     }
 
@@ -152,8 +154,8 @@ impl Tracefs {
     /// The path as a message names it: without a mount point there is none, and `tracefs` stands in its place.
     fn path_for_people(&self, relative: &Path) -> PathBuf {
         match &self.place {
-            Place::Mounted(path) => path.join(relative),
-            Place::Detached | Place::PrivateNamespace => Path::new("tracefs").join(relative),
+            TracefsMount::Mounted(path) => path.join(relative),
+            TracefsMount::Detached | TracefsMount::PrivateNamespace => Path::new("tracefs").join(relative),
         }
     }
 }

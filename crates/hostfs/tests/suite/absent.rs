@@ -4,7 +4,7 @@ use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::symbols::Symbols;
-use surefoot_hostfs::tracefs::{Place, Tracefs};
+use surefoot_hostfs::tracefs::{Tracefs, TracefsMount};
 use surefoot_hostfs::{Error, Root, clock, cpus, usage};
 use surefoot_testkit::HostTree;
 
@@ -106,7 +106,7 @@ fn tracing_says_what_is_missing() {
         .folder("sys/kernel/tracing")
         .file("sys/kernel/debug/tracing/events/irq/irq_handler_entry/format", "name: irq_handler_entry\nID: 9\n");
     let tracefs = state(&old).unwrap();
-    assert_eq!(tracefs.place(), &Place::Mounted(old.path().join("sys/kernel/debug/tracing")));
+    assert_eq!(tracefs.place(), &TracefsMount::Mounted(old.path().join("sys/kernel/debug/tracing")));
     assert!(tracefs.event_exists("irq", "irq_handler_entry"));
     assert_eq!(tracefs.event_format("irq", "irq_handler_entry").unwrap().id, 9);
     for (group, name) in [("irq", "irq_handler_exit"), ("..", "irq"), ("irq/irq_handler_entry", "x"), ("", "irq")] {

@@ -8,7 +8,7 @@ use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::smi::{SmiCounter, SmiFacts, choose};
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::symbols::Symbols;
-use surefoot_hostfs::tracefs::{Place, Tracefs};
+use surefoot_hostfs::tracefs::{Tracefs, TracefsMount};
 use surefoot_hostfs::{Root, clock, cpus, usage};
 use surefoot_model::CpuId;
 use surefoot_testkit::HostTree;
@@ -109,7 +109,7 @@ fn describe_tracing(out: &mut String, root: &Root) {
     let tracefs = Tracefs::open(root);
     match &tracefs {
         Ok(tracefs) => match tracefs.place() {
-            Place::Mounted(path) => writeln!(out, "tracefs: {}", path.display()).unwrap(),
+            TracefsMount::Mounted(path) => writeln!(out, "tracefs: {}", path.display()).unwrap(),
             other => panic!("a recorded tree has no mount of our own: {other}"),
         },
         Err(unsupported) => writeln!(out, "tracefs: {} ({})", unsupported.why, unsupported.remedy).unwrap(),

@@ -58,7 +58,7 @@ impl Peer {
             why: format!(
                 "'{}' is no neighbour; write a hardware address such as 02:00:00:00:00:01 (there answers `surefoot nic \
                  health --answer`), an IP address for an echo of ICMP, or arp: and an IPv4 address",
-                surefoot_model::one_line(&text.chars().take(80).collect::<String>())
+                surefoot_model::clipped(text, 80)
             ),
         })
     }
@@ -126,7 +126,7 @@ impl Default for Round {
 
 /// The socket for each kind.
 #[derive(Debug)]
-enum Line {
+enum ProbeSocket {
     Packet(PacketSocket, Address),
     Arp(PacketSocket, Address, Ipv4Addr),
     Icmp(EchoSocket, IpAddr),
@@ -135,7 +135,7 @@ enum Line {
 /// Probes one neighbour through one interface.
 #[derive(Debug)]
 pub struct Prober {
-    line: Line,
+    line: ProbeSocket,
     peer: Peer,
     token: u64,
     number: u32,
@@ -150,9 +150,9 @@ impl Prober {
     pub fn open(root: &Root, interface: &str, peer: Peer) -> Result<Self, Error> {
         let packets = |kind| PacketSocket::open(interface, kind).map_err(Error::of_host);
         let line = match &peer {
-            Peer::Packet(to) => Line::Packet(packets(frame::PACKET_KIND)?, *to),
-            Peer::Arp(ip) => Line::Arp(packets(frame::ARP_KIND)?, own_address(root, interface)?, *ip),
-            Peer::Icmp(ip) => Line::Icmp(EchoSocket::open(interface, *ip).map_err(Error::of_host)?, *ip),
+            Peer::Packet(to) => ProbeSocket::Packet(packets(frame::PACKET_KIND)?, *to),
+            Peer::Arp(ip) => ProbeSocket::Arp(packets(frame::ARP_KIND)?, own_address(root, interface)?, *ip),
+            Peer::Icmp(ip) => ProbeSocket::Icmp(EchoSocket::open(interface, *ip).map_err(Error::of_host)?, *ip),
         };
         // Seeded by the system, so that no two sessions on a link take each other's answers.
         let token = RandomState::new().hash_one(interface);
@@ -170,7 +170,7 @@ impl Prober {
     /// [`Error::Host`] where the interface no longer exists.
     pub fn round(&mut self, round: Round) -> Result<InterfaceProbe, Error> {
         // ARP has no numbers: only one request may be out, and what came too late is thrown away before the next.
-        let is_one_by_one = matches!(self.line, Line::Arp(..));
+        let is_one_by_one = matches!(self.line, ProbeSocket::Arp(..));
         let mut tally = Tally::default();
         let mut out: VecDeque<(u32, Instant)> = VecDeque::new();
         for _ in 0..round.count.min(COUNT_MAX) {
@@ -247,11 +247,11 @@ impl Prober {
         self.number = self.number.wrapping_add(1);
         let (token, number) = (self.token, self.number);
         match &self.line {
-            Line::Packet(socket, to) => {
+            ProbeSocket::Packet(socket, to) => {
                 socket.send(*to, &frame::Probe { is_answer: false, token, number }.bytes())?;
             }
-            Line::Arp(socket, own, ip) => socket.send([0xff; 6], &frame::arp_request(*own, *ip))?,
-            Line::Icmp(socket, ip) => socket.send(&frame::echo_request(*ip, token, number))?,
+            ProbeSocket::Arp(socket, own, ip) => socket.send([0xff; 6], &frame::arp_request(*own, *ip))?,
+            ProbeSocket::Icmp(socket, ip) => socket.send(&frame::echo_request(*ip, token, number))?,
         }
         Ok(number)
     }
@@ -261,7 +261,7 @@ impl Prober {
         let mut buffer = [0; BUFFER_BYTES];
         let answer = |number: Option<u32>| number.map_or(Received::Nothing, |number| Received::Answer(Some(number)));
         let received = match &self.line {
-            Line::Packet(socket, to) => socket.receive(&mut buffer, wait).map(|packet| {
+            ProbeSocket::Packet(socket, to) => socket.receive(&mut buffer, wait).map(|packet| {
                 let packet = packet.filter(|packet| packet.from == *to);
                 match packet.map(|packet| frame::Probe::parse(&buffer[..packet.bytes])) {
                     Some(Frame::Probe(probe)) => {
@@ -272,11 +272,11 @@ impl Prober {
                     _ => Received::Nothing,
                 }
             }),
-            Line::Arp(socket, own, ip) => socket.receive(&mut buffer, wait).map(|packet| {
+            ProbeSocket::Arp(socket, own, ip) => socket.receive(&mut buffer, wait).map(|packet| {
                 let is_it = packet.is_some_and(|packet| frame::is_arp_answer(&buffer[..packet.bytes], *own, *ip));
                 if is_it { Received::Answer(None) } else { Received::Nothing }
             }),
-            Line::Icmp(socket, ip) => socket
+            ProbeSocket::Icmp(socket, ip) => socket
                 .receive(&mut buffer, wait)
                 .map(|bytes| answer(bytes.and_then(|bytes| frame::echo_answer(*ip, &buffer[..bytes], self.token)))),
         };

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum TestEnd {
     Nothing,
     Something,
     Loop,
 }
 
 /// Runs a test of this program: `NAME`, or `NAME@N` for storm N.
-fn try_test(test: &str, number: Option<usize>, elf: Option<&Path>) -> Found {
+fn try_test(test: &str, number: Option<usize>, elf: Option<&Path>) -> TestEnd {
     let (name, storm) = test.split_once('@').map_or((test, None), |(name, storm)| (name, Some(storm)));
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -36,7 +36,7 @@ fn try_test(test: &str, number: Option<usize>, elf: Option<&Path>) -> Found {
             None if begun.elapsed() > LIMIT => {
                 child.kill().unwrap();
                 child.wait().unwrap();
-                return Found::Loop;
+                return TestEnd::Loop;
             }
             None => std::thread::sleep(Duration::from_millis(5)),
         }
@@ -44,10 +44,10 @@ fn try_test(test: &str, number: Option<usize>, elf: Option<&Path>) -> Found {
     let said = std::fs::read_to_string(output.path()).unwrap();
     let ended = |end: &str| said.contains(end);
     match (status.success(), ended("1 passed; 0 failed"), ended("0 passed; 1 failed")) {
-        (true, true, false) => Found::Nothing,
-        (false, false, true) => Found::Something,
+        (true, true, false) => TestEnd::Nothing,
+        (false, false, true) => TestEnd::Something,
         // One that overflows its stack or is killed says neither.
-        (false, false, false) if number.is_some() && said.contains("running 1 test") => Found::Something,
+        (false, false, false) if number.is_some() && said.contains("running 1 test") => TestEnd::Something,
         _ => panic!("{test} did not run: {status}\n{said}"),
     }
 }
@@ -81,7 +81,7 @@ fn compiled(mutant: &Mutant, folder: &Path) -> Option<PathBuf> {
 }
 
 /// Runs a test with a fault; `None` without a compiler.
-fn try_mutant(number: usize, test: &str) -> Option<Found> {
+fn try_mutant(number: usize, test: &str) -> Option<TestEnd> {
     let mutant = &MUTANTS[number];
     let folder = tempfile::tempdir().unwrap();
     match mutant.part {
@@ -106,11 +106,11 @@ fn every_planted_fault_is_found_by_its_test() {
         println!("{:?} {}: {found:?} by {test}, {} ms", mutant.part, mutant.name, begun.elapsed().as_millis());
         match found {
             None => not_run.push(mutant.name),
-            Some(Found::Nothing) => missed.push(mutant.name),
+            Some(TestEnd::Nothing) => missed.push(mutant.name),
             Some(_) => found_count += 1,
         }
     }
-    let wrong: Vec<_> = tests.into_iter().filter(|test| try_test(test, None, None) != Found::Nothing).collect();
+    let wrong: Vec<_> = tests.into_iter().filter(|test| try_test(test, None, None) != TestEnd::Nothing).collect();
     assert!(wrong.is_empty(), "these fail without a fault: {wrong:?}");
     println!("{found_count} planted faults found, {equal_count} change nothing, {} not run (no clang)", not_run.len());
     assert!(missed.is_empty(), "not found: {missed:?}");

@@ -2,7 +2,7 @@
 
 use super::fault::FaultId;
 use super::table::{Row, Table};
-use super::whole::{Place, Whole};
+use super::whole::{FaultNumber, Whole};
 use std::collections::BTreeMap;
 
 /// A campaign, by what its faults say of it.
@@ -25,7 +25,7 @@ impl Sums {
     ///
     /// # Errors
     /// When it cannot be of the same campaign as those before it; nothing is added then.
-    pub fn add(&mut self, id: FaultId, place: Option<Place>, row: &Row) -> Result<(), String> {
+    pub fn add(&mut self, id: FaultId, place: Option<FaultNumber>, row: &Row) -> Result<(), String> {
         let campaign = Campaign { build: id.stack.to_string(), experiment: id.experiment, seed: id.seed };
         let (table, whole) = self.0.entry(campaign).or_default();
         whole.add(place)?;
@@ -74,12 +74,12 @@ mod tests {
             recovery_count: 0,
         };
         let mut sums = Sums::default();
-        sums.add(id("plain"), Some(Place { number: 2, of: 3, experiment: 1 }), &row).unwrap();
+        sums.add(id("plain"), Some(FaultNumber { number: 2, of: 3, experiment: 1 }), &row).unwrap();
         assert!(!sums.has_broken_promise());
-        sums.add(id("tolerant"), Some(Place { number: 1, of: 1, experiment: 1 }), &row).unwrap();
+        sums.add(id("tolerant"), Some(FaultNumber { number: 1, of: 1, experiment: 1 }), &row).unwrap();
         assert!(sums.has_broken_promise());
         assert_eq!((sums.campaigns().count(), sums.missing_count()), (2, 2), "two of three faults of the first");
-        let again = sums.add(id("plain"), Some(Place { number: 2, of: 3, experiment: 1 }), &row);
+        let again = sums.add(id("plain"), Some(FaultNumber { number: 2, of: 3, experiment: 1 }), &row);
         assert!(again.is_err(), "one fault twice");
     }
 }

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 /// The place of a fault among those of its campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FaultNumber {
     /// From 1.
     pub number: u64,
     /// Faults of the whole campaign, all shards together.
@@ -30,7 +30,7 @@ impl Whole {
     ///
     /// # Errors
     /// When it cannot be of the same campaign as those before; nothing is taken in then.
-    pub fn add(&mut self, place: Option<Place>) -> Result<(), String> {
+    pub fn add(&mut self, place: Option<FaultNumber>) -> Result<(), String> {
         let of = place.map(|place| (place.of, place.experiment));
         if let Some(before) = self.of.filter(|before| *before != of) {
             return Err(match (before, of) {
@@ -45,7 +45,7 @@ impl Whole {
                     .to_owned(),
             });
         }
-        let Some(Place { number, of, experiment }) = place else {
+        let Some(FaultNumber { number, of, experiment }) = place else {
             self.of = Some(None);
             return Ok(());
         };
@@ -101,8 +101,8 @@ impl Whole {
 mod tests {
     use super::*;
 
-    fn place(number: u64, of: u64) -> Place {
-        Place { number, of, experiment: 7 }
+    fn place(number: u64, of: u64) -> FaultNumber {
+        FaultNumber { number, of, experiment: 7 }
     }
 
     fn whole(of: u64, numbers: impl IntoIterator<Item = u64>) -> Whole {
@@ -141,7 +141,7 @@ mod tests {
         let before = some.clone();
         for (one, why) in [
             (Some(place(3, 10)), "another --sample"),
-            (Some(Place { experiment: 8, ..place(3, 9) }), "another experiment of the same name"),
+            (Some(FaultNumber { experiment: 8, ..place(3, 9) }), "another experiment of the same name"),
             (None, "different versions"),
             (Some(place(2, 9)), "has the number 2"),
             (Some(place(0, 9)), "no fault 0 of 9"),

@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for Any {
         while let Some((key, Strict(value))) = entries.next_entry::<String, Strict>()? {
             match all.get(&key) {
                 Some(other) if *other != value => {
-                    let key = surefoot_model::one_line(&key.chars().take(80).collect::<String>());
+                    let key = surefoot_model::clipped(&key, 80);
                     return Err(A::Error::custom(format!("the key '{key}' has two values")));
                 }
                 _ => _ = all.insert(key, value),

@@ -9,7 +9,7 @@ use super::redfish::Bmc;
 use super::shown::cut;
 use super::stress::Stress;
 use super::ticket::TicketSystem;
-use super::{Act, Found, Order, Outcome, firmware, own, pages, recheck, unit};
+use super::{Act, Order, Outcome, PriorAttempt, firmware, own, pages, recheck, unit};
 use crate::Step;
 use crate::policy::HostNames;
 use std::collections::BTreeMap;
@@ -238,13 +238,13 @@ impl Hands {
         }
     }
 
-    fn find_switch(&self, order: &Order) -> Found {
+    fn find_switch(&self, order: &Order) -> PriorAttempt {
         match self.bmc(order) {
             Ok(bmc) if matches!(order.step, Step::SoftRepair(_) | Step::HardRepair(_)) => {
                 debug_mode::find_repair(&bmc, order)
             }
             Ok(bmc) => debug_mode::find(&bmc, order),
-            Err(why) => Found::Unknown { why },
+            Err(why) => PriorAttempt::Unknown { why },
         }
     }
 
@@ -358,24 +358,24 @@ impl Act for Hands {
         }
     }
 
-    fn find(&self, order: &Order) -> Found {
+    fn find(&self, order: &Order) -> PriorAttempt {
         match &order.step {
             // Each looks first at what is there.
-            Step::Recheck | Step::Stress(_) | Step::Firmware { .. } | Step::Collect(_) => Found::MayRepeat,
-            Step::ResetInterface(_) | Step::TuneReporting(_) | Step::OfflinePage => Found::MayRepeat,
+            Step::Recheck | Step::Stress(_) | Step::Firmware { .. } | Step::Collect(_) => PriorAttempt::MayRepeat,
+            Step::ResetInterface(_) | Step::TuneReporting(_) | Step::OfflinePage => PriorAttempt::MayRepeat,
             Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_) => self.find_switch(order),
             Step::Restore(step) if matches!(**step, Step::Debug(_)) => self.find_switch(order),
-            Step::Restore(_) => Found::MayRepeat,
+            Step::Restore(_) => PriorAttempt::MayRepeat,
             Step::Reboot if self.ipmi(order).is_some() => Ipmi::find(),
             Step::Reboot => match self.bmc(order) {
                 Ok(bmc) => reboot::find_by_bmc(&bmc, order),
                 // The boot id tells.
-                Err(_) => Found::MayRepeat,
+                Err(_) => PriorAttempt::MayRepeat,
             },
             Step::Restart(name) => unit::find(name, order),
             Step::Drain | Step::Return => self.drainer(order).find(),
             Step::Run(path) => hook::find(path, &self.hook(path), order),
-            Step::Ticket(name) => self.config.tickets.get(name).map_or(Found::MayRepeat, TicketSystem::find),
+            Step::Ticket(name) => self.config.tickets.get(name).map_or(PriorAttempt::MayRepeat, TicketSystem::find),
         }
     }
 }

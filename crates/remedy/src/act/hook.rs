@@ -15,7 +15,7 @@
 //! any other nobody can tell.
 
 use super::shown::{beginning, cut, last_words};
-use super::{Found, Order, Outcome};
+use super::{Order, Outcome, PriorAttempt};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -71,9 +71,9 @@ pub fn run(path: &str, rule: &HookRule, order: &Order, stop: &AtomicBool) -> Out
         // Killed half way: the same as after a crash, so that a controller that is stopped in order does nothing twice either.
         Err(broken @ Broken::Stopped) => {
             return match find(path, rule, order) {
-                Found::Effect { observed, memo } => Outcome::done(observed, memo),
-                Found::MayRepeat => failed(format!("{path}: {broken}"), true),
-                Found::Unknown { why } => failed(format!("{path}: {broken}: {why}"), false),
+                PriorAttempt::Effect { observed, memo } => Outcome::done(observed, memo),
+                PriorAttempt::MayRepeat => failed(format!("{path}: {broken}"), true),
+                PriorAttempt::Unknown { why } => failed(format!("{path}: {broken}: {why}"), false),
             };
         }
         Err(broken) => return failed(format!("{path}: {broken}"), false),
@@ -91,28 +91,30 @@ pub fn run(path: &str, rule: &HookRule, order: &Order, stop: &AtomicBool) -> Out
 }
 
 /// Asks the hook for its effect, where it can answer.
-pub fn find(path: &str, rule: &HookRule, order: &Order) -> Found {
+pub fn find(path: &str, rule: &HookRule, order: &Order) -> PriorAttempt {
     if rule.is_repeatable {
-        return Found::MayRepeat;
+        return PriorAttempt::MayRepeat;
     }
     if !rule.can_find {
         let why = format!(
             "{path} was started, its outcome is unknown, and its rule sets neither 'repeatable' nor 'can_find'"
         );
-        return Found::Unknown { why };
+        return PriorAttempt::Unknown { why };
     }
     let found = match trusted(Path::new(path)) {
         Ok(found) => found,
-        Err(why) => return Found::Unknown { why },
+        Err(why) => return PriorAttempt::Unknown { why },
     };
     match program::run(command(path, &found, "find", order), b"", FIND_PATIENCE, &AtomicBool::new(false)) {
         Ok(ended) if ended.code == 0 => {
             // To find is to look.
-            Found::Effect { observed: Observed::Hook { text: words_of(&ended) }, memo: memo_of(&ended, order) }
+            PriorAttempt::Effect { observed: Observed::Hook { text: words_of(&ended) }, memo: memo_of(&ended, order) }
         }
-        Ok(ended) if ended.code == AGAIN => Found::MayRepeat,
-        Ok(ended) => Found::Unknown { why: format!("{path} find ended with {}: {}", ended.code, words_of(&ended)) },
-        Err(broken) => Found::Unknown { why: format!("{path} find: {broken}") },
+        Ok(ended) if ended.code == AGAIN => PriorAttempt::MayRepeat,
+        Ok(ended) => {
+            PriorAttempt::Unknown { why: format!("{path} find ended with {}: {}", ended.code, words_of(&ended)) }
+        }
+        Err(broken) => PriorAttempt::Unknown { why: format!("{path} find: {broken}") },
     }
 }
 

@@ -7,7 +7,7 @@
 use super::reboot::Times;
 use super::redfish::Refused;
 use super::shown::{cut, last_words, remarked};
-use super::{Found, Order, Outcome, machine};
+use super::{Order, Outcome, PriorAttempt, machine};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::Command;
@@ -208,8 +208,8 @@ impl Ipmi {
     }
 
     /// Each part looks first at what is there, so that it may be asked for again.
-    pub fn find() -> Found {
-        Found::MayRepeat
+    pub fn find() -> PriorAttempt {
+        PriorAttempt::MayRepeat
     }
 }
 

@@ -227,7 +227,7 @@ impl Outcome {
 
 /// What is found of an attempt whose end nobody wrote down.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum PriorAttempt {
     /// Its effect is there: it is not to be done again.
     Effect {
         /// What was seen of it.
@@ -257,7 +257,7 @@ pub trait Act: Send + Sync {
     fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome;
 
     /// Looks what became of an attempt whose controller died or lost its store.
-    fn find(&self, order: &Order) -> Found;
+    fn find(&self, order: &Order) -> PriorAttempt;
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::redfish::{Bmc, Refused};
 use super::shown::{cut, last_words, remarked};
-use super::{Found, Order, Outcome, machine};
+use super::{Order, Outcome, PriorAttempt, machine};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -141,24 +141,26 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// Whether a restart whose controller died was asked for.
-pub fn find_by_bmc(bmc: &Bmc, order: &Order) -> Found {
+pub fn find_by_bmc(bmc: &Bmc, order: &Order) -> PriorAttempt {
     let memo = match Memo::of(order) {
-        None => return Found::MayRepeat,
+        None => return PriorAttempt::MayRepeat,
         // Asked for: going on is looking.
-        Some(memo) if memo.asked_s != 0 => return Found::MayRepeat,
+        Some(memo) if memo.asked_s != 0 => return PriorAttempt::MayRepeat,
         Some(memo) => memo,
     };
     match bmc.same_machine(&memo.system, &AtomicBool::new(false)) {
         Ok(machine) if !memo.before.is_empty() => match machine.last_reset {
-            Some(last) if last == memo.before => Found::MayRepeat,
-            Some(_) => Found::Effect {
+            Some(last) if last == memo.before => PriorAttempt::MayRepeat,
+            Some(_) => PriorAttempt::Effect {
                 observed: Observed::Restarted { proof: RestartProof::LastReset, after_s: 0 },
                 memo: order.memo.clone(),
             },
-            None => Found::Unknown { why: "its controller no longer tells when it was restarted last".to_owned() },
+            None => {
+                PriorAttempt::Unknown { why: "its controller no longer tells when it was restarted last".to_owned() }
+            }
         },
-        Ok(_) => Found::Unknown { why: "its controller does not tell when it was restarted last".to_owned() },
-        Err(refused) => Found::Unknown { why: refused.why },
+        Ok(_) => PriorAttempt::Unknown { why: "its controller does not tell when it was restarted last".to_owned() },
+        Err(refused) => PriorAttempt::Unknown { why: refused.why },
     }
 }
 

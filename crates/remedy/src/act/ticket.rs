@@ -4,7 +4,7 @@
 //! is told the token as `Idempotency-Key`, and a mail has it as its `Message-ID`.
 
 use super::shown::{beginning, cut, last_words};
-use super::{Found, Order, Outcome};
+use super::{Order, Outcome, PriorAttempt};
 use serde_json::json;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -66,8 +66,8 @@ impl TicketSystem {
     }
 
     /// Each system takes the same ticket twice as one.
-    pub fn find(&self) -> Found {
-        Found::MayRepeat
+    pub fn find(&self) -> PriorAttempt {
+        PriorAttempt::MayRepeat
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each start of a unit has an invocation id of its own; the one before is remembered, so that a restart is found again.
 
 use super::shown::{cut, last_words};
-use super::{Found, Order, Outcome};
+use super::{Order, Outcome, PriorAttempt};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,38 +28,38 @@ pub fn restart(unit: &str, order: &Order, stop: &AtomicBool) -> Outcome {
     match systemctl(&["restart", "--", unit], stop) {
         // Whether it runs now, by another invocation than before.
         Ok(_) => match find(unit, order) {
-            Found::Effect { observed, memo } => Outcome::done(observed, memo),
-            Found::MayRepeat => {
+            PriorAttempt::Effect { observed, memo } => Outcome::done(observed, memo),
+            PriorAttempt::MayRepeat => {
                 failed(format!("systemctl restarted {}, and its invocation is the same", cut(unit)), true)
             }
-            Found::Unknown { why } => failed(why, false),
+            PriorAttempt::Unknown { why } => failed(why, false),
         },
         // Whoever stops the controller meanwhile says nothing of the unit: what became of it tells its invocation.
         Err(why) if stop.load(Ordering::Relaxed) => match find(unit, order) {
-            Found::Effect { observed, memo } => Outcome::done(observed, memo),
-            Found::MayRepeat => failed(why, true),
-            Found::Unknown { why } => failed(why, false),
+            PriorAttempt::Effect { observed, memo } => Outcome::done(observed, memo),
+            PriorAttempt::MayRepeat => failed(why, true),
+            PriorAttempt::Unknown { why } => failed(why, false),
         },
         Err(why) => failed(why, false),
     }
 }
 
 /// Whether the unit was started anew since its invocation was remembered.
-pub fn find(unit: &str, order: &Order) -> Found {
+pub fn find(unit: &str, order: &Order) -> PriorAttempt {
     if order.memo.is_empty() {
-        return Found::MayRepeat;
+        return PriorAttempt::MayRepeat;
     }
     match invocation(unit, &AtomicBool::new(false)) {
-        Ok(now) if now == order.memo || (now.is_empty() && order.memo == "none") => Found::MayRepeat,
+        Ok(now) if now == order.memo || (now.is_empty() && order.memo == "none") => PriorAttempt::MayRepeat,
         Ok(_) => match state(unit) {
             Ok(state) if state == "active" || state == "inactive" => {
                 let evidence = format!("{} has another invocation ID and is {state}", cut(unit));
-                Found::Effect { observed: Observed::Effect { evidence }, memo: order.memo.clone() }
+                PriorAttempt::Effect { observed: Observed::Effect { evidence }, memo: order.memo.clone() }
             }
-            Ok(state) => Found::Unknown { why: format!("{} was restarted and is {}", cut(unit), cut(&state)) },
-            Err(why) => Found::Unknown { why },
+            Ok(state) => PriorAttempt::Unknown { why: format!("{} was restarted and is {}", cut(unit), cut(&state)) },
+            Err(why) => PriorAttempt::Unknown { why },
         },
-        Err(why) => Found::Unknown { why },
+        Err(why) => PriorAttempt::Unknown { why },
     }
 }
 

@@ -103,7 +103,7 @@ const FINE: &[&str] = &[
 
 /// Judges what `ipmitool -c sel elist` prints in UTC and without a locale: number, date, time, sensor, event, direction.
 pub fn judge(text: &str, now_realtime_ns: u64) -> Said {
-    let mut found = Found::default();
+    let mut found = LogSummary::default();
     let clock = Clock { now_realtime_ns, booted_realtime_ns: None };
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     lines.by_ref().take(LINES_MAX).for_each(|line| found.take(line, &clock));
@@ -115,7 +115,7 @@ pub fn judge(text: &str, now_realtime_ns: u64) -> Said {
 type Trouble = (CheckState, u64, String);
 
 #[derive(Debug, Default)]
-struct Found {
+struct LogSummary {
     /// The newest entry of each sensor and event is what counts: what was deasserted is over.
     newest: BTreeMap<(String, String), Trouble>,
     /// Entries of trouble without a date, below which none stands that is known to be old.
@@ -126,7 +126,7 @@ struct Found {
     unread_count: u64,
 }
 
-impl Found {
+impl LogSummary {
     fn take(&mut self, line: &str, clock: &Clock) {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let &[_, date, time, sensor, event, ref rest @ ..] = fields.as_slice() else {

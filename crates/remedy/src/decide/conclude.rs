@@ -2,7 +2,7 @@
 
 use super::{NO_LINE, actor, closing, entry};
 use crate::Step;
-use crate::act::{Found, Outcome};
+use crate::act::{Outcome, PriorAttempt};
 use crate::policy::{HOUR_NS, Policies, Retry};
 use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, Observed, StepState};
 
@@ -39,7 +39,7 @@ pub fn conclude(
 pub fn found(
     case: &Case,
     fence: u64,
-    found: &Found,
+    found: &PriorAttempt,
     policies: &Policies,
     controller: &str,
     now_realtime_ns: u64,
@@ -48,16 +48,17 @@ pub fn found(
     let step = next.steps[index].step.clone();
     let mut end = End { policies, index, now_ns: now_realtime_ns };
     let (action, reason) = match found {
-        Found::Effect { observed, memo } => match end.outcome(&mut next, &Outcome::done(observed.clone(), memo)) {
+        PriorAttempt::Effect { observed, memo } => match end.outcome(&mut next, &Outcome::done(observed.clone(), memo))
+        {
             ("done", detail) => ("found_done", detail),
             other => other,
         },
-        Found::MayRepeat => {
+        PriorAttempt::MayRepeat => {
             let (memo, detail) = (next.steps[index].memo.clone(), "its controller died or lost its store".to_owned());
             end.failed(&mut next, &detail, memo, true);
             ("found_without_effect", detail)
         }
-        Found::Unknown { why } => {
+        PriorAttempt::Unknown { why } => {
             let memo = next.steps[index].memo.clone();
             end.failed(&mut next, why, memo, false);
             ("found_unknown", why.clone())

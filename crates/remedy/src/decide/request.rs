@@ -3,7 +3,7 @@
 use super::advance::in_flight;
 use super::{closing, entry};
 use crate::parts::repairs;
-use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Replaced, StepState, one_line};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Replaced, StepState, clipped, one_line};
 
 /// What somebody asks of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub fn request(
             if case.state == CaseState::NeedsApproval && waits_for_approval(&next).is_none() {
                 closing::enter(&mut next, CaseState::Waiting, now_realtime_ns);
             }
-            let by = one_line(&reason.chars().take(BY_CHARS_MAX).collect::<String>());
+            let by = clipped(reason, BY_CHARS_MAX);
             next.replaced = Some(Replaced { at_realtime_ns: now_realtime_ns, by, tested_good_realtime_ns: 0 });
             case.subject.clone()
         }

@@ -1,6 +1,6 @@
 //! One attempt at a step: what is asked of [`Act`], and what the case becomes by it.
 
-use crate::act::{Act, Found, Order, Outcome, Told};
+use crate::act::{Act, Order, Outcome, PriorAttempt, Told};
 use crate::policy::Policies;
 use crate::{Step, decide};
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ pub enum Ended {
     /// It was made.
     Outcome(Outcome),
     /// It was looked what became of it.
-    Found(Found),
+    Found(PriorAttempt),
 }
 
 /// See [`Order::errors_since_realtime_ns`].

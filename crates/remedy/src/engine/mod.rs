@@ -98,7 +98,7 @@ impl Engine {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::AtomicBool;
-    /// use surefoot_remedy::act::{Act, Found, Order, Outcome};
+    /// use surefoot_remedy::act::{Act, PriorAttempt, Order, Outcome};
     /// use surefoot_model::Observed;
     /// use surefoot_remedy::{engine::Engine, memory_book::MemoryBook, policy::Policies};
     ///
@@ -112,8 +112,8 @@ impl Engine {
     ///         let evidence = format!("{} {}", order.step, order.host);
     ///         Outcome::done(Observed::Effect { evidence }, "")
     ///     }
-    ///     fn find(&self, _: &Order) -> Found {
-    ///         Found::MayRepeat
+    ///     fn find(&self, _: &Order) -> PriorAttempt {
+    ///         PriorAttempt::MayRepeat
     ///     }
     /// }
     ///

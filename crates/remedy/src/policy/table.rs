@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
 
 /// A text of the file as a message may show it.
 fn shown(text: &str) -> String {
-    surefoot_model::one_line(&text.chars().take(120).collect::<String>())
+    surefoot_model::clipped(text, 120)
 }
 
 /// A table. Each field that is asked for is noted, so that [`Table::finish`] can name those that mean nothing.

@@ -9,7 +9,7 @@ use surefoot_random::Random;
 
 /// What is remembered of one place of one host.
 #[derive(Default)]
-struct Place {
+struct PartSlot {
     /// Cases that repaired the part that is there, each once, and when.
     repairs: Vec<(u64, u64)>,
     /// Whether what was there before tested good: the fault is the place's own, and the next person looks there.
@@ -18,7 +18,7 @@ struct Place {
 
 /// All parts that something happened to, by host and subject.
 #[derive(Default)]
-pub(super) struct Parts(HashMap<(String, String), Place>);
+pub(super) struct Parts(HashMap<(String, String), PartSlot>);
 
 impl Parts {
     /// A step of the case repaired its part.

@@ -14,12 +14,12 @@ use surefoot_testkit::{not_run::not_run, redfish::Controller};
 const ADAPTER: &str = "[debug]\nProcTurboMode = \"FirmwareFirst\"\nNumCores = \"1\"\n\n[soft_repair]\nNicBoot1 = \"Soft\"\n\n\
                        [hard_repair]\nNicBoot1 = \"Hard\"\n\n[spares]\nper = \"bank_group\"\nrows = 1\n";
 
-struct Place {
+struct Fixture {
     controller: Controller,
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report");
@@ -29,7 +29,7 @@ impl Place {
                       echo \"$SUREFOOT_HOST $SUREFOOT_PPR $SUREFOOT_ROWS\" > \"$0.asked\"\ncat \"$0.json\"\n";
         fs::write(&report, script).unwrap();
         fs::set_permissions(&report, fs::Permissions::from_mode(0o755)).unwrap();
-        let place = Place { controller: Controller::start().unwrap(), folder };
+        let place = Fixture { controller: Controller::start().unwrap(), folder };
         place.reports(1, 1, 3);
         place
     }
@@ -111,7 +111,7 @@ fn settings_are_switched_rows_repaired_within_their_budget_and_settings_restored
     if let Some(why) = Controller::unsupported() {
         return not_run(NAME, &why);
     }
-    let place = Place::new();
+    let place = Fixture::new();
     let hands = place.hands();
     let before = (place.setting("ProcTurboMode"), place.setting("NumCores"));
 
@@ -170,7 +170,7 @@ fn wherever_the_switch_breaks_off_the_settings_come_back() {
     if let Some(why) = Controller::unsupported() {
         return not_run(NAME, &why);
     }
-    let place = Place::new();
+    let place = Fixture::new();
     let hands = place.hands();
     let before = (place.setting("ProcTurboMode"), place.setting("NumCores"));
     let never = AtomicBool::new(false);
@@ -197,7 +197,7 @@ fn an_adapter_that_others_could_change_or_whose_settings_the_machine_lacks_chang
     if let Some(why) = Controller::unsupported() {
         return not_run(NAME, &why);
     }
-    let place = Place::new();
+    let place = Fixture::new();
     let hands = place.hands();
     let path = place.folder.path().join("maker.toml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use surefoot_model::{Alert, AlertOrigin, Observed, Room, Severity};
 use surefoot_remedy::Step;
-use surefoot_remedy::act::{Act, Found, Order, Outcome, judge};
+use surefoot_remedy::act::{Act, Order, Outcome, PriorAttempt, judge};
 
 /// Does every step by noting it, or as its script says.
 #[derive(Default)]
@@ -43,9 +43,9 @@ impl Act for Hands {
         }
     }
 
-    fn find(&self, _: &Order) -> Found {
+    fn find(&self, _: &Order) -> PriorAttempt {
         self.found.lock().unwrap().push(Instant::now());
-        Found::MayRepeat
+        PriorAttempt::MayRepeat
     }
 }
 

@@ -6,15 +6,15 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use surefoot_model::Observed;
-use surefoot_remedy::act::{Act, Found, Hands, HandsConfig, HookRule, Order, Outcome};
+use surefoot_remedy::act::{Act, Hands, HandsConfig, HookRule, Order, Outcome, PriorAttempt};
 
-struct Place {
+struct Fixture {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
-        Place { folder: tempfile::tempdir().unwrap() }
+        Fixture { folder: tempfile::tempdir().unwrap() }
     }
 
     fn hook(&self, script: &str) -> PathBuf {
@@ -49,7 +49,7 @@ fn unseen(words: &str, memo: &str) -> Outcome {
 
 #[test]
 fn a_hook_is_told_the_case_and_nothing_of_the_controllers_environment() {
-    let place = Place::new();
+    let place = Fixture::new();
     let out = place.folder.path().join("out");
     let path = place
         .hook(&format!("echo \"$1\" > {0}; env >> {0}; pwd >> {0}; echo repaired; echo 'memo: row 26'", out.display()));
@@ -79,7 +79,7 @@ fn a_hook_is_told_the_case_and_nothing_of_the_controllers_environment() {
 
 #[test]
 fn the_exit_code_says_what_comes_next() {
-    let place = Place::new();
+    let place = Fixture::new();
     let with = |script: &str| run(&of(&place.hook(script)));
     assert!(matches!(with("exit 75"), Outcome::Failed { is_passing: true, .. }));
     assert!(matches!(with("exit 3"), Outcome::GoesOn { .. }));
@@ -93,7 +93,7 @@ fn the_exit_code_says_what_comes_next() {
 
 #[test]
 fn a_hook_that_never_ends_or_never_stops_talking_is_ended() {
-    let place = Place::new();
+    let place = Fixture::new();
     let rule = HookRule { time_limit: Duration::from_millis(300), ..HookRule::default() };
     let begun = Instant::now();
     match run_with(rule, &of(&place.hook("sleep 600"))) {
@@ -110,7 +110,7 @@ fn a_hook_that_never_ends_or_never_stops_talking_is_ended() {
 /// A controller that is stopped in order has killed the hook half way, as one that crashes has.
 #[test]
 fn a_hook_that_was_stopped_half_way_is_done_again_only_where_its_rule_allows_that() {
-    let place = Place::new();
+    let place = Fixture::new();
     let path = place.hook("case $1 in run) sleep 600;; find) echo row 26 is spare; exit 0;; esac");
     let stopped = |rule: HookRule| {
         let order = of(&path);
@@ -132,7 +132,7 @@ fn a_hook_that_was_stopped_half_way_is_done_again_only_where_its_rule_allows_tha
 
 #[test]
 fn a_hook_that_others_could_change_is_not_run() {
-    let place = Place::new();
+    let place = Fixture::new();
     let path = place.hook("touch \"$0.ran\"");
     let refused = |part: &str| match run(&of(&path)) {
         Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains(part), "{part}: {detail}"),
@@ -159,16 +159,18 @@ fn a_hook_that_others_could_change_is_not_run() {
 
 #[test]
 fn after_a_crash_only_a_hook_that_can_bear_it_is_run_again() {
-    let place = Place::new();
+    let place = Fixture::new();
     let path = place.hook("[ \"$1\" = find ] || exit 9; echo spare row is set; exit 0");
     let found = |rule: HookRule| {
         let hooks = [(path.display().to_string(), rule)].into();
         Hands::new(HandsConfig { hooks, ..HandsConfig::default() }).find(&of(&path))
     };
-    assert!(matches!(found(HookRule::default()), Found::Unknown { .. }));
-    assert_eq!(found(HookRule { is_repeatable: true, ..HookRule::default() }), Found::MayRepeat);
+    assert!(matches!(found(HookRule::default()), PriorAttempt::Unknown { .. }));
+    assert_eq!(found(HookRule { is_repeatable: true, ..HookRule::default() }), PriorAttempt::MayRepeat);
     match found(HookRule { can_find: true, ..HookRule::default() }) {
-        Found::Effect { observed, .. } => assert_eq!(observed, Observed::Hook { text: "spare row is set".to_owned() }),
+        PriorAttempt::Effect { observed, .. } => {
+            assert_eq!(observed, Observed::Hook { text: "spare row is set".to_owned() })
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -176,7 +178,7 @@ fn after_a_crash_only_a_hook_that_can_bear_it_is_run_again() {
 /// The link may lie where others can replace it between the look and the start.
 #[test]
 fn what_a_link_leads_to_is_run_and_not_the_link() {
-    let place = Place::new();
+    let place = Fixture::new();
     let path = place.hook("echo \"$0\"");
     let link = place.folder.path().join("link");
     symlink(&path, &link).unwrap();

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use surefoot_remedy::act::{Act, Found, Hands, HandsConfig, Ipmi, Order, Outcome, Times};
+use surefoot_remedy::act::{Act, Hands, HandsConfig, Ipmi, Order, Outcome, PriorAttempt, Times};
 use surefoot_sys::program;
 use surefoot_testkit::ipmi::{Controller, GUID, USER};
 use surefoot_testkit::not_run::not_run;
@@ -77,7 +77,7 @@ fn a_host_is_restarted_by_ipmi_and_a_crash_at_any_part_restarts_it_once() {
     let mut calls = 0;
     loop {
         let lost = call(&hands, &order);
-        assert_eq!(hands.find(&order), Found::MayRepeat, "{lost:?}");
+        assert_eq!(hands.find(&order), PriorAttempt::MayRepeat, "{lost:?}");
         calls += 1;
         assert!(calls < 200, "{lost:?}");
         match call(&hands, &order) {

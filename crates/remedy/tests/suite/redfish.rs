@@ -1,7 +1,7 @@
 use super::order::order;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_remedy::act::{Act, Bmc, Found, Hands, HandsConfig, Order, Outcome, Times};
+use surefoot_remedy::act::{Act, Bmc, Hands, HandsConfig, Order, Outcome, PriorAttempt, Times};
 use surefoot_testkit::{not_run::not_run, redfish::Controller};
 
 fn hands(url: String) -> Hands {
@@ -74,8 +74,8 @@ fn a_setting_of_the_firmware_is_changed_takes_effect_and_is_put_back() {
     // Nobody can tell here whether a restart was asked for: this controller says no time of the last one.
     let mut begun = order("reboot", "n1");
     begun.memo = r#"{"before":"","asked_s":0}"#.to_owned();
-    assert!(matches!(hands.find(&begun), Found::Unknown { .. }));
-    assert_eq!(hands.find(&order("reboot", "n1")), Found::MayRepeat);
+    assert!(matches!(hands.find(&begun), PriorAttempt::Unknown { .. }));
+    assert_eq!(hands.find(&order("reboot", "n1")), PriorAttempt::MayRepeat);
 
     let (why, is_passing) = refusal(&hands, "firmware:CeThreshold=1", "n1");
     assert!(why.contains("no setting 'CeThreshold'") && !is_passing, "{why}");

@@ -2,6 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use surefoot_model::clipped;
+
+/// Noises of one prediction, and letters of each and of other words.
+const NOISES_MAX: usize = 16;
+const LETTERS_MAX: usize = 200;
 
 /// How many times as long a job takes on so many nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,10 +44,37 @@ pub struct PredictionView {
     pub draws: u64,
 }
 
+/// The word of a line, by which those that are no predictions are known.
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
 impl PredictionView {
     /// Whether it has nodes, and numbers above 0.
     pub fn is_possible(&self) -> bool {
         let numbers = [self.slowdown, self.interval_low, self.interval_high];
         self.nodes > 0 && numbers.iter().all(|number| number.is_finite() && *number > 0.0)
+    }
+
+    /// Reads a line, which may be a stranger's: what it keeps of one has a limit. `None` for a line that is no prediction.
+    ///
+    /// # Errors
+    /// Why it is no line of `surefoot disturb predict --json`, or of no prediction that there can be.
+    pub fn of_line(line: &[u8]) -> Result<Option<Self>, String> {
+        let not_of = |error: serde_json::Error| format!("not of `surefoot disturb predict --json`: {error}");
+        let Kind { kind } = serde_json::from_slice(line).map_err(not_of)?;
+        if kind != "prediction" {
+            return Ok(None);
+        }
+        let mut read: PredictionView = serde_json::from_slice(line).map_err(not_of)?;
+        if !read.is_possible() {
+            return Err("a prediction has nodes, and numbers above 0".into());
+        }
+        read.noises.truncate(NOISES_MAX);
+        let words = [&mut read.pattern, &mut read.progress, &mut read.interval_method];
+        words.into_iter().chain(&mut read.noises).for_each(|word| *word = clipped(word, LETTERS_MAX));
+        Ok(Some(read))
     }
 }

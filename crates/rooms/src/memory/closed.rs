@@ -1,6 +1,6 @@
 //! The words for a fault that was closed.
 
-use surefoot_model::Dimm;
+use surefoot_model::{Dimm, counted};
 use time::{Date, OffsetDateTime};
 
 /// When the fault of a module was closed, and whether errors came back; `None` if it never was.
@@ -56,8 +56,4 @@ fn ordinal(count: u32) -> String {
             format!("{count}{ending}")
         }
     }
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

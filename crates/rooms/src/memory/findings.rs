@@ -6,7 +6,7 @@ use super::state::State;
 use surefoot_memory::fault::FIND_MODULE;
 use surefoot_model::{
     Certainty, Dimm, DimmFault, ErrorSeverity, FaultMode, Fidelity, Finding, GoneController, LossKind, MemoryAction,
-    MemoryController, MemoryLook, Part, Persistence, Severity, Subject, SubjectKind,
+    MemoryController, MemoryLook, Part, Persistence, Severity, Subject, SubjectKind, counted,
 };
 
 /// The rule of a DIMM's fault.
@@ -119,7 +119,9 @@ fn of_uncorrected(dimm: &Dimm) -> String {
 fn of_rate(dimm: &Dimm) -> String {
     match dimm.only_place {
         None => {
-            "Move work away and plan to replace the module; until then, reporting the errors costs time.".to_owned()
+            "Look for what fails before the module is replaced: a count alone is no reason, and `surefoot memory doctor` says why no report locates it. \
+             Until then, reporting the errors costs time."
+                .to_owned()
         }
         Some(_) => format!("Move work away. {FIND_MODULE}"),
     }
@@ -448,10 +450,6 @@ pub fn part_of(dimm: &Dimm) -> Option<Part> {
     let serial = dimm.serial.clone().filter(|_| is_certain)?;
     let model = dimm.part.clone().unwrap_or_default();
     Some(Part { kind: SubjectKind::Dimm, name: dimm.id.clone(), place: dimm.label.clone(), serial, model })
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 #[cfg(test)]

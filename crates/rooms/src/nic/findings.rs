@@ -4,7 +4,7 @@ use super::rules;
 use super::state::State;
 use surefoot_model::{
     Certainty, Finding, HealthReporter, Interface, InterfaceLook, InterfaceState, ReporterState, Severity, Subject,
-    SubjectKind,
+    SubjectKind, counted,
 };
 
 /// Problems that one finding names.
@@ -72,7 +72,7 @@ fn of_reporters(one: &Interface) -> Vec<Finding> {
         ReporterState::Error => (Severity::Warning, "in the state error"),
         _ => (Severity::Notice, "in a state that Surefoot does not know"),
     };
-    let errors = counted(worst.error_count as usize, "error", "errors");
+    let errors = counted(worst.error_count, "error", "errors");
     let others = match bad.iter().filter(|one| one.state == worst.state).count() {
         1 => String::new(),
         count => format!(" (and {} more)", count - 1),
@@ -106,7 +106,7 @@ fn problems(look: &InterfaceLook) -> Option<Finding> {
 /// whose counters say nothing against it may still be hung.
 fn well(look: &InterfaceLook) -> Finding {
     let in_state = |state| look.interfaces.iter().filter(move |one| one.state == state);
-    let ok = counted(in_state(InterfaceState::Ok).count(), "network interface", "network interfaces");
+    let ok = counted(in_state(InterfaceState::Ok).count() as u64, "network interface", "network interfaces");
     let certainty =
         in_state(InterfaceState::Ok).map(|one| one.certainty.unwrap_or(Certainty::CannotTellApartHere)).max();
     let certainty = certainty.unwrap_or(Certainty::Certain);
@@ -126,10 +126,6 @@ fn well(look: &InterfaceLook) -> Finding {
         unclear => sentence += &format!("; the state of {unclear} is unknown"),
     }
     rules::INTERFACES.finding(Subject::host(), Severity::Ok, sentence + ".").with_certainty(certainty)
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
 #[cfg(test)]

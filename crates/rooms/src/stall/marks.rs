@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use surefoot_model::WhoReport;
-use surefoot_stall::who::range::Mark;
+use surefoot_who::range::Mark;
 
 /// So many are kept: the last ten minutes of a report each five seconds, and longer ago ever fewer.
 const MARKS_MAX: usize = 160;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use surefoot_model::{CoresTaken, Event, Gap, GapCorrection, SelfCost, WhoReport, Window};
-use surefoot_stall::who::range::{self, Mark};
+use surefoot_who::range::{self, Mark};
 
 /// Memory for the kept windows, whatever their number: 16 MiB.
 const WINDOWS_BYTES_MAX: usize = 16 << 20;

@@ -1,7 +1,7 @@
 //! What the kernel's files say about isolation, as plain data.
 
 use crate::namespaces;
-use crate::who::advice::HostFacts;
+use crate::who::host_facts;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::identity::Identity;
@@ -10,6 +10,7 @@ use surefoot_hostfs::settings;
 use surefoot_hostfs::tasks::Tasks;
 use surefoot_hostfs::{Error, Root, cpus};
 use surefoot_model::{CpuId, Digits};
+use surefoot_who::advice::HostFacts;
 
 /// A value, or why it is not known. The reason is one sentence without a full stop.
 pub type Known<T> = Result<T, String>;
@@ -179,7 +180,7 @@ impl Settings {
             swap_areas: root.read(root.proc("swaps")).map(|text| text.lines().skip(1).count()).map_err(reason),
             turbo: reader.turbo(&cpu_folder),
             dma_latency_us: isolation::cpu_dma_latency_us(root).map_err(reason),
-            host: HostFacts::read(root, cores),
+            host: host_facts::read(root, cores),
             cores: cores.iter().map(|&cpu| reader.core(cpu)).collect(),
         }
     }

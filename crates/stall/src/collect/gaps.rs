@@ -4,7 +4,7 @@ use crate::Error;
 use crate::collect::ebpf::LateTimer;
 use crate::collect::sleeper::LateWakeUp;
 use crate::config::SentinelConfig;
-use crate::gap::judge::{Found, Judge, Judged};
+use crate::gap::judge::{Judge, Judged, UnjudgedGap};
 use crate::gap::pending::{Pending, found, hidden_cause, likelier_smi, merge, stopped_together};
 use crate::gap::tapes::Traced;
 use crate::gap::verdict::{Evidence, decide};
@@ -95,7 +95,7 @@ impl Gaps {
             let spans: Vec<_> =
                 jumps.iter().map(|jump| (clock.ns(jump.before), clock.ns(jump.after), jump.waited_ns)).collect();
             for (start_ns, end_ns, waited_ns) in spans {
-                let found = Found { waited_ns, ..found(GapSource::Sentinel, cpu, start_ns, end_ns, own) };
+                let found = UnjudgedGap { waited_ns, ..found(GapSource::Sentinel, cpu, start_ns, end_ns, own) };
                 self.wait(Pending { found, while_idle: false });
             }
         }
@@ -115,7 +115,7 @@ impl Gaps {
         for late in wake_ups {
             let waited_ns = late.waited_ns;
             let found =
-                Found { waited_ns, ..found(GapSource::SleepLateness, late.cpu, late.due_ns, late.woke_ns, None) };
+                UnjudgedGap { waited_ns, ..found(GapSource::SleepLateness, late.cpu, late.due_ns, late.woke_ns, None) };
             self.wait(Pending { found, while_idle: false });
         }
     }

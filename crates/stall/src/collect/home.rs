@@ -21,7 +21,7 @@ const APART: (Duration, Duration) = (Duration::from_secs(10), Duration::from_sec
 
 /// Where the threads are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Place {
+enum Grouping {
     Together,
     Apart { since: Instant },
 }
@@ -30,7 +30,7 @@ enum Place {
 #[derive(Debug)]
 pub(crate) struct Home {
     core: CpuId,
-    place: Place,
+    place: Grouping,
     apart_for: Duration,
 }
 
@@ -44,7 +44,7 @@ impl Home {
         if !(config.gather && all_are_watched && is_free) {
             return None;
         }
-        let home = Home { core: housekeeping_core(&[], root)?, place: Place::Together, apart_for: APART.0 };
+        let home = Home { core: housekeeping_core(&[], root)?, place: Grouping::Together, apart_for: APART.0 };
         home.settle();
         Some(home)
     }
@@ -59,13 +59,13 @@ impl Home {
     /// Whether the threads are to go elsewhere now.
     fn decide(&mut self, is_crowded: bool, now: Instant) -> bool {
         match self.place {
-            Place::Together if is_crowded => self.place = Place::Apart { since: now },
-            Place::Apart { .. } if is_crowded => {
-                self.place = Place::Apart { since: now };
+            Grouping::Together if is_crowded => self.place = Grouping::Apart { since: now },
+            Grouping::Apart { .. } if is_crowded => {
+                self.place = Grouping::Apart { since: now };
                 return false;
             }
-            Place::Apart { since } if now.duration_since(since) >= self.apart_for => {
-                self.place = Place::Together;
+            Grouping::Apart { since } if now.duration_since(since) >= self.apart_for => {
+                self.place = Grouping::Together;
                 self.apart_for = (self.apart_for * 2).min(APART.1);
             }
             _ => return false,
@@ -75,7 +75,7 @@ impl Home {
 
     fn settle(&self) {
         let here = [self.core];
-        let cores = if self.place == Place::Together { &here[..] } else { allowed_cores() };
+        let cores = if self.place == Grouping::Together { &here[..] } else { allowed_cores() };
         // A refusal leaves them where they were, which disturbs but does not falsify.
         thread::pin_threads(OWN_THREADS, cores);
     }
@@ -89,11 +89,11 @@ mod tests {
     fn threads_go_apart_at_once_and_come_together_after_a_quiet_while_that_grows() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut home = Home { core: CpuId(0), place: Place::Together, apart_for: APART.0 };
+        let mut home = Home { core: CpuId(0), place: Grouping::Together, apart_for: APART.0 };
         assert!(!home.decide(false, at(1)), "they stay together");
         assert!(home.decide(true, at(2)));
         assert!(!home.decide(true, at(5)) && !home.decide(false, at(14)), "ten seconds since it was crowded last");
-        assert!(home.decide(false, at(15)) && home.place == Place::Together);
+        assert!(home.decide(false, at(15)) && home.place == Grouping::Together);
         assert!(home.decide(true, at(16)));
         assert!(!home.decide(false, at(35)) && home.decide(false, at(36)), "twice as long");
         for _ in 0..20 {

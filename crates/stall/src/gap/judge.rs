@@ -70,7 +70,7 @@ impl EntryExit {
 
 /// A gap before it is judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct UnjudgedGap {
     /// How it was found.
     pub source: GapSource,
     /// The core.
@@ -137,12 +137,12 @@ impl Judge {
     }
 
     /// Joins the gap with the tape of its core, where anything is traced, and decides.
-    pub fn judge(&mut self, traced: Option<&mut Traced>, found: &Found) -> Gap {
+    pub fn judge(&mut self, traced: Option<&mut Traced>, found: &UnjudgedGap) -> Gap {
         self.judge_for_now(traced, found).gap
     }
 
     /// As [`Judge::judge`], for who asks [`Judge::correct`] later whether anything has become known since.
-    pub fn judge_for_now(&mut self, traced: Option<&mut Traced>, found: &Found) -> Judged {
+    pub fn judge_for_now(&mut self, traced: Option<&mut Traced>, found: &UnjudgedGap) -> Judged {
         let span = (found.start_ns, found.end_ns);
         let mut evidence = self.witness.evidence(found.source, found.cpu, span.0, span.1);
         let mut inside = match traced {

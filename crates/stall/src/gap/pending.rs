@@ -1,7 +1,7 @@
 //! Gaps between being found and being reported: which of them are the same, which came together, which are kept, and
 //! where the ledger books them.
 
-use crate::gap::judge::Found;
+use crate::gap::judge::UnjudgedGap;
 use crate::gap::verdict::Others;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ const GAPS_PER_WINDOW: usize = 256;
 
 /// A gap that waits for the counters around it to settle.
 pub(crate) struct Pending {
-    pub(crate) found: Found,
+    pub(crate) found: UnjudgedGap,
     pub(crate) while_idle: bool,
 }
 
 /// A gap as it was found, with nothing known around it.
-pub(crate) fn found(source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64, own: Option<u32>) -> Found {
+pub(crate) fn found(source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64, own: Option<u32>) -> UnjudgedGap {
     let (peers, tape) = (Others::NotSeen, Vec::new());
     let (idle, another_stopped, waited_ns) = (false, false, None);
-    Found { source, cpu, start_ns, end_ns, own, idle, peers, another_stopped, tape, waited_ns }
+    UnjudgedGap { source, cpu, start_ns, end_ns, own, idle, peers, another_stopped, tape, waited_ns }
 }
 
 /// Several timers can be late for the same reason: of overlapping gaps of a core the first found is kept.

@@ -4,7 +4,7 @@
 use std::path::{Component, Path};
 use surefoot_hostfs::Root;
 use surefoot_hostfs::mounts::Mounts;
-use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
+use surefoot_hostfs::namespaces::{Kind, Namespace, Namespaces};
 
 /// Whether a control group of this process has a quota, or one of them may have one that is not seen here.
 pub(super) fn may_throttle(root: &Root) -> bool {
@@ -28,7 +28,7 @@ pub(super) fn may_throttle(root: &Root) -> bool {
         (None, None) => return false,
     };
     // From inside of another namespace the groups above it are not seen.
-    if Namespaces::read(root).place(Kind::Cgroup) != Place::Initial {
+    if Namespaces::read(root).place(Kind::Cgroup) != Namespace::Initial {
         return true;
     }
     has_quota(root, found).unwrap_or(true)

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::collect::attach::{Patching, silent_rows};
 use crate::collect::cost::{OwnCost, Slots, read_slots};
 use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold, housekeeping_core, keep_off};
-use crate::gap::judge::{Found, Judge};
+use crate::gap::judge::{Judge, UnjudgedGap};
 use crate::gap::tapes::{Tapes, Traced};
 use crate::gap::witness::Witness;
 use crate::namespaces;
@@ -274,7 +274,7 @@ impl Run {
         let settled_ns = judge.witness().last_look_ns().saturating_sub(judge.witness().final_after_ns());
         while self.pending.front().is_some_and(|first| first.end_ns <= settled_ns || all) {
             let Some(Pending { index, start_ns, end_ns, waited_ns }) = self.pending.pop_front() else { break };
-            let found = Found {
+            let found = UnjudgedGap {
                 source: GapSource::Probe,
                 cpu: loops[index].cpu,
                 start_ns,

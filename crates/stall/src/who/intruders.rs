@@ -29,12 +29,6 @@ const BROUGHT: usize = 256;
 const ASKED_PER_CAUSE: usize = 4;
 const ASKED: usize = 256;
 
-/// What stands for the raiser of a run that no wake-up began.
-pub(super) const NO_WAKEUP: &str = "(no wake-up: it was ready there)";
-
-/// What stands for the raiser of a move that the scheduler made by itself.
-pub(super) const SCHEDULER: &str = "(scheduler)";
-
 /// Whether a task asked for a move itself, so that it is the raiser: it changed an affinity, a cpuset or a node.
 pub(super) fn is_asked_for(raised: &Raised, frames: &[String]) -> bool {
     const CALLS: [&str; 4] = ["__set_cpus_allowed_ptr", "sched_setaffinity", "set_cpus_allowed_ptr", "cpuset_attach"];

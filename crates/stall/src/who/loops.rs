@@ -18,7 +18,7 @@ use crate::gap::tapes::Traced;
 use arrivals::Arrivals;
 use claims::{Claims, Noted};
 use kept::Kept;
-use place::Place;
+use place::GapCore;
 use std::path::PathBuf;
 use surefoot_hostfs::{Root, clock};
 use surefoot_inloop::{LoopGaps, Reader};
@@ -159,7 +159,7 @@ impl Loops {
             let Noted { summary: noted, home, .. } = &mut self.claims.noted[gap.number];
             let home = || home.now(&self.root, (noted.pid, noted.tid), now_ns);
             let placed = place::place(&traced.tapes, &self.cpus, noted.tid, (gap.start_ns, gap.end_ns), home);
-            if placed == Place::NotWatched {
+            if placed == GapCore::NotWatched {
                 let noted = &mut self.claims.noted[gap.number];
                 noted.elsewhere += 1;
                 noted.summary.not_listed += 1;

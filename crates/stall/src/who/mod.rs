@@ -6,17 +6,14 @@
 //! [`run`] watches for a while and reports. Whoever has attached the ledger's programs already, as the collector has,
 //! uses [`Watch`] beside them, with their tapes ([`crate::Traced`]): look often, ask for the report so far at any time.
 
-pub mod advice;
 pub mod calls;
-pub mod compare;
 mod entry_exit;
-pub mod fix_first;
+pub(crate) mod host_facts;
 mod image;
 mod interned;
 mod intruders;
 pub mod joiner;
 mod kept_waiting;
-mod limit;
 mod lines;
 mod loops;
 pub mod names;
@@ -24,7 +21,6 @@ mod naming;
 mod pace;
 mod presence;
 mod raisers;
-pub mod range;
 mod report;
 mod stacks;
 #[doc(hidden)]
@@ -36,9 +32,7 @@ mod turns;
 mod unwind;
 mod unwinding;
 mod watch;
-mod weight;
 
-pub use limit::{Limits, limit};
 pub use timeline::{ARRIVALS_KEPT, SLICES_KEPT};
 pub use watch::Watch;
 

@@ -1,7 +1,6 @@
 //! The raisers of each kind of interrupt, counted, within a limit.
 
 use super::interned::{Interned, Number, Texts};
-use super::limit::Together;
 use super::naming::Namer;
 use super::stacks::KernelStacks;
 use super::system_calls;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use surefoot_hostfs::Root;
 use surefoot_model::{Cause, Certainty, CpuId, Raiser};
 use surefoot_probes::Raised;
+use surefoot_who::limit::Together;
 
 /// Distinct raisers that are kept; the rest is counted by name.
 const DISTINCT: usize = 10_000;

@@ -1,8 +1,8 @@
 //! From what was counted to the report.
 
+use super::lines;
 use super::names::hung_count;
 use super::watch::Watch;
-use super::{advice, fix_first, lines};
 use crate::collect::cost::read_slots;
 use crate::gap::tapes::Traced;
 use crate::ledger::names::Names;
@@ -11,6 +11,7 @@ use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_model::{Cause, CauseKind, CpuId, Interrupt, Lost, WhoCore, WhoReport};
 use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSES, CauseTotals};
 use surefoot_probes::{Probes, RaiserCounts, Snapshot};
+use surefoot_who::{advice, fix_first};
 
 impl Watch {
     /// What was found from the start to `end_ns`, which is now. Waits up to `patience` for the names of stacks; what

@@ -1,12 +1,10 @@
 //! The watch itself: reads records and marks, joins them, counts.
 
-use super::advice::HostFacts;
 use super::calls::Depths;
 use super::entry_exit::Measured;
-use super::intruders::{self, Asked, NO_WAKEUP, SCHEDULER, Wakeups};
+use super::intruders::{self, Asked, Wakeups};
 use super::joiner::{Arrival, Joiner};
 use super::kept_waiting::{KeptWaiting, Run};
-use super::limit::{Limits, limit};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
 use super::pace::{self, Fill, Pace};
 use super::presence::Presence;
@@ -15,7 +13,7 @@ use super::report;
 use super::stacks::KernelStacks;
 use super::timeline::Recorder;
 use super::unwinding::Unwinding;
-use super::{LOOK_EVERY, WhoConfig};
+use super::{LOOK_EVERY, WhoConfig, host_facts};
 use crate::Error;
 use crate::collect::attach::Patching;
 use crate::collect::cost::{OwnCost, read_slots};
@@ -33,6 +31,8 @@ use surefoot_probes::{
     COPY_BYTES, MARKS, Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks,
     moved_from,
 };
+use surefoot_who::advice::{HostFacts, NO_WAKEUP, SCHEDULER};
+use surefoot_who::limit::{Limits, limit};
 
 /// How long the end of a watch waits for the names of stacks.
 const NAMING_PATIENCE: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ pub struct Watch {
     pub(super) raisers: Raisers,
     pub(super) names: Names,
     pub(super) stacks: KernelStacks,
-    pub(super) unwinding: Unwinding<(Place, Certainty, String)>,
+    pub(super) unwinding: Unwinding<(Occurrence, Certainty, String)>,
     pub(super) joiner: Joiner,
     pub(super) wakeups: Wakeups,
     /// The tasks that took the cores.
@@ -108,7 +108,7 @@ pub struct Watch {
 }
 
 /// Something that arrived: where, as what, and when.
-pub(super) struct Place {
+pub(super) struct Occurrence {
     cpu: CpuId,
     cause: Cause,
     at_ns: u64,
@@ -170,7 +170,7 @@ impl Watch {
         let pace = Pace::new(raisers.ring_bytes(), cores, config.stacks_per_s.saturating_mul(stacks_bytes(config)));
         let mut watch = Watch {
             root: root.clone(),
-            host: HostFacts::read(root, &config.cpus),
+            host: host_facts::read(root, &config.cpus),
             cpus: config.cpus.clone(),
             workload_pid: config.pid,
             counts_before: raisers.counts(),
@@ -368,7 +368,7 @@ impl Watch {
 
     fn count(&mut self, traced: &Traced, cpu: CpuId, at_ns: u64, arrival: Arrival) {
         let certainty = arrival.certainty();
-        let place = |cause| Place { cpu, cause, at_ns };
+        let place = |cause| Occurrence { cpu, cause, at_ns };
         match arrival {
             Arrival::Function { function, raiser } => {
                 let cause = self.names.function_cause(function);
@@ -450,7 +450,7 @@ impl Watch {
         }
         let Some(cause) = self.context(probes, cpu, usize::from(turn.cause)) else { return };
         if matches!(cause.kind, CauseKind::KernelThread | CauseKind::Preemption) {
-            self.count_run(probes, Place { cpu, cause, at_ns: turn.at_ns }, turn.pid, began_by);
+            self.count_run(probes, Occurrence { cpu, cause, at_ns: turn.at_ns }, turn.pid, began_by);
         }
     }
 
@@ -463,11 +463,11 @@ impl Watch {
             Some(raised) => Cause::new(CauseKind::Preemption, printable(&raised.wakee)),
             None => Cause::new(CauseKind::Preemption, tapes.task_of_run(cpu, &turn, end_ns)),
         };
-        self.count_run(probes, Place { cpu, cause, at_ns: turn.at_ns }, turn.pid, began_by);
+        self.count_run(probes, Occurrence { cpu, cause, at_ns: turn.at_ns }, turn.pid, began_by);
     }
 
     /// A task that took the core: counts who brought it there.
-    fn count_run(&mut self, probes: &Probes, place: Place, tid: u32, began_by: Option<Raised>) {
+    fn count_run(&mut self, probes: &Probes, place: Occurrence, tid: u32, began_by: Option<Raised>) {
         self.asked.ask(&self.root, place.cpu, &place.cause, tid);
         match began_by {
             Some(raised) if raised.kind == RaisedKind::Move => self.count_move(probes, place, raised),
@@ -485,7 +485,7 @@ impl Watch {
     }
 
     /// A task that the scheduler moved here. Where it did so by itself, whoever ran there is a bystander.
-    fn count_move(&mut self, probes: &Probes, place: Place, raised: Raised) {
+    fn count_move(&mut self, probes: &Probes, place: Occurrence, raised: Raised) {
         let frames = self.stacks.frames(&raised.kernel_stack);
         let (_, number) = moved_from(raised.function);
         let context = if number == 0 { None } else { self.context(probes, raised.from, number) };
@@ -506,9 +506,9 @@ impl Watch {
         context.map_or_else(|| "wake-up".to_owned(), |cause| format!("wake-up in {cause}"))
     }
 
-    fn count_raiser(&mut self, place: Place, certainty: Certainty, function: String, raiser: Option<Raised>) {
+    fn count_raiser(&mut self, place: Occurrence, certainty: Certainty, function: String, raiser: Option<Raised>) {
         let Some(raised) = raiser else {
-            let Place { cpu, cause, at_ns } = place;
+            let Occurrence { cpu, cause, at_ns } = place;
             self.table.count_unknown((cpu, cause.clone()));
             if let Some(timeline) = &mut self.timeline {
                 timeline.arrival(cpu, &cause, at_ns, None, None);
@@ -529,16 +529,22 @@ impl Watch {
         }
     }
 
-    fn count_known(&mut self, (place, certainty, function): (Place, Certainty, String), raised: &Raised) {
-        let Place { cpu, cause, at_ns } = place;
+    fn count_known(&mut self, (place, certainty, function): (Occurrence, Certainty, String), raised: &Raised) {
+        let Occurrence { cpu, cause, at_ns } = place;
         let row = self.table.count(&self.stacks, (cpu, cause.clone()), certainty, function, raised);
         if let Some(timeline) = &mut self.timeline {
             timeline.arrival(cpu, &cause, at_ns, row, Some(raised.at_ns));
         }
     }
 
-    fn count_context(&mut self, place: Place, context: String, comm: impl FnOnce(bool) -> Option<String>, tid: u32) {
-        let Place { cpu, cause, at_ns } = place;
+    fn count_context(
+        &mut self,
+        place: Occurrence,
+        context: String,
+        comm: impl FnOnce(bool) -> Option<String>,
+        tid: u32,
+    ) {
+        let Occurrence { cpu, cause, at_ns } = place;
         let row = self.table.count_context((cpu, cause.clone()), context, comm, tid);
         if let Some(timeline) = &mut self.timeline {
             timeline.arrival(cpu, &cause, at_ns, row, None);
@@ -557,7 +563,7 @@ impl Watch {
         Some(cause)
     }
 
-    fn count_softirq(&mut self, traced: &Traced, place: Place, context: usize, tid: u32) {
+    fn count_softirq(&mut self, traced: &Traced, place: Occurrence, context: usize, tid: u32) {
         let context_cause = match context {
             0..=CAUSE_UNKNOWN => None,
             _ => self.context(&traced.probes, place.cpu, context),

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
 use surefoot_model::{CauseKind, Interrupt, Raiser, WhoReport};
-use surefoot_stall::who::advice::{HostFacts, advise};
 use surefoot_stall::who::{self, WhoConfig};
+use surefoot_who::advice::{HostFacts, advise};
 
 fn program(test: &str, folder: &Path) -> Option<PathBuf> {
     live::program(test, folder, "disturber", "disturber.c", &[])

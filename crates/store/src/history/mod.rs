@@ -75,11 +75,10 @@ use lock::Lock;
 use rusqlite::{Connection, ErrorCode};
 use std::collections::HashMap;
 use std::io;
-use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_model::{Cause, Event, Finding, GapCorrection, HostDescription, Notice, Room, StreamClock};
+use surefoot_model::{Cause, Event, Finding, GapCorrection, HostDescription, Notice, StreamClock};
 use waiting::Waiting;
 
 /// How often [`History::record`] commits by itself.
@@ -157,7 +156,7 @@ impl Limits {
 /// history.record(&Event::Host(host))?;
 /// history.record(&Event::Notice(Notice { at_ns: 5, text: "core 3 went offline".into() }))?;
 /// history.commit()?;
-/// assert_eq!(history.notices(0..i64::MAX)?[0].0, 1_005);
+/// assert_eq!(history.open_view()?.notices(0..i64::MAX)?[0].0, 1_005);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -377,78 +376,7 @@ impl History {
         })
     }
 
-    /// The windows that begin in the range (nanoseconds since 1970), oldest first.
-    ///
-    /// # Errors
-    /// [`Error::TooManyWindows`] over [`WINDOWS_MAX`]; [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn windows(&self, range: Range<i64>, resolution: Resolution) -> Result<Answer<HistoryWindow>> {
-        query::windows(&self.connection, &self.path, range, resolution)
-    }
-
-    /// Gives the windows that begin in the range to `take`, oldest first, until it breaks off. Returns how many rows of
-    /// lost time had a cause that only another release knows; their time is in `unexplained_ns`.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn for_each_window(
-        &self,
-        range: Range<i64>,
-        resolution: Resolution,
-        take: impl FnMut(HistoryWindow) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        query::for_each_window(&self.connection, &self.path, range, resolution, take)
-    }
-
-    /// The gaps that pass the filter, longest first.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn gaps(&self, filter: &GapFilter) -> Result<Answer<KeptGap>> {
-        query::gaps(&self.connection, &self.path, filter)
-    }
-
-    /// The notices of the range, as nanoseconds since 1970 and text, oldest first.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn notices(&self, range: Range<i64>) -> Result<Vec<(i64, String)>> {
-        query::notices(&self.connection, &self.path, range)
-    }
-
-    /// The changes of the wall clock in the range, by the clock before or after them, oldest first.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn clock_changes(&self, range: Range<i64>) -> Result<Answer<KeptClockChange>> {
-        clock::read(&self.connection, &self.path, range)
-    }
-
-    /// The host's descriptions, each with the time from which it holds (nanoseconds since 1970), oldest first.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn hosts(&self) -> Result<Answer<(i64, HostDescription)>> {
-        query::hosts(&self.connection, &self.path)
-    }
-
-    /// The findings that held at any time of the range (nanoseconds since 1970), by the time at which they came; the newest
-    /// [`FINDINGS_MAX`].
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn findings(&self, range: Range<i64>) -> Result<Answer<KeptFinding>> {
-        findings::read(&self.connection, &self.path, range)
-    }
-
-    /// What was recorded in the range, of one room or of all, oldest first; the newest [`RECORDS_MAX`].
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn records(&self, range: Range<i64>, room: Option<Room>) -> Result<Answer<KeptRecord>> {
-        records::read(&self.connection, &self.path, range, room)
-    }
-
-    /// A second, read-only connection for another thread, with the same queries. It sees what is committed.
+    /// A second, read-only connection, for this thread or another. It sees what is committed.
     ///
     /// # Errors
     /// [`Error::Sqlite`] and [`Error::Corrupt`].

@@ -38,19 +38,19 @@ pub struct Pruned {
 
 /// How much of its size the database uses.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct SpaceUse {
     used_bytes: u64,
     free_bytes: u64,
     max_bytes: u64,
 }
 
-impl Room {
-    pub(super) fn of(connection: &Connection, max_bytes: u64) -> rusqlite::Result<Room> {
+impl SpaceUse {
+    pub(super) fn of(connection: &Connection, max_bytes: u64) -> rusqlite::Result<SpaceUse> {
         let ask = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs);
         let page_bytes = ask("PRAGMA page_size")?;
         let free_pages = ask("PRAGMA freelist_count")?;
         let used_pages = ask("PRAGMA page_count")? - free_pages;
-        Ok(Room { used_bytes: used_pages * page_bytes, free_bytes: free_pages * page_bytes, max_bytes })
+        Ok(SpaceUse { used_bytes: used_pages * page_bytes, free_bytes: free_pages * page_bytes, max_bytes })
     }
 
     /// Whether pruning is due; below the limit itself, so that an ordinary commit does not run into it.

@@ -12,6 +12,7 @@ use crate::{Error, Result, database};
 use rusqlite::Connection;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use surefoot_foreign::way;
 use surefoot_model::{HostDescription, Room};
 
@@ -111,8 +112,17 @@ impl View {
 
     /// A second connection to a history that this process has open.
     pub(super) fn beside_writer(path: &Path) -> Result<View> {
-        let connection = database::beside_writer(path).map_err(sqlite_error(path, "opening it to read"))?;
-        connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
+        View::second(path, database::beside_writer(path), BUSY_TIMEOUT)
+    }
+
+    /// A second connection to a history in the memory of this process.
+    pub(super) fn of_memory(name: &str, path: &Path) -> Result<View> {
+        View::second(path, database::in_memory(name, false), schema::MEMORY_TIMEOUT)
+    }
+
+    fn second(path: &Path, opened: rusqlite::Result<Connection>, patience: Duration) -> Result<View> {
+        let connection = opened.map_err(sqlite_error(path, "opening it to read"))?;
+        connection.busy_timeout(patience).map_err(sqlite_error(path, "setting the time to wait"))?;
         Ok(View {
             path: path.to_path_buf(),
             connection,
@@ -140,40 +150,25 @@ impl View {
         self.log_damage.as_deref()
     }
 
-    /// A second connection to a history in the memory of this process.
-    pub(super) fn of_memory(name: &str, path: &Path) -> Result<View> {
-        let connection = database::in_memory(name, false).map_err(sqlite_error(path, "opening it to read"))?;
-        let waits = connection.busy_timeout(schema::MEMORY_TIMEOUT);
-        waits.map_err(sqlite_error(path, "setting the time to wait"))?;
-        Ok(View {
-            path: path.to_path_buf(),
-            connection,
-            version: migration::SCHEMA_VERSION,
-            has_writer: Some(true),
-            log_to_come: None,
-            unread_log: None,
-            log_damage: None,
-        })
-    }
-
     /// Whether a writer has come since a file was opened that nobody wrote. What was read in between may be of two
     /// moments; a view that is opened now follows the writer.
     pub fn has_changed(&self) -> bool {
         self.log_to_come.as_ref().is_some_and(|log| log.exists())
     }
 
-    /// As [`super::History::windows`].
+    /// The windows that begin in the range (nanoseconds since 1970), oldest first.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::TooManyWindows`] over [`super::WINDOWS_MAX`]; [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn windows(&self, range: Range<i64>, resolution: Resolution) -> Result<Answer<HistoryWindow>> {
         query::windows(&self.connection, &self.path, range, resolution)
     }
 
-    /// As [`super::History::for_each_window`].
+    /// Gives the windows that begin in the range to `take`, oldest first, until it breaks off. Returns how many rows of
+    /// lost time had a cause that only another release knows; their time is in `unexplained_ns`.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn for_each_window(
         &self,
         range: Range<i64>,
@@ -205,18 +200,18 @@ impl View {
         query::kept_range(&self.connection, &self.path, resolution)
     }
 
-    /// As [`super::History::gaps`].
+    /// The gaps that pass the filter, longest first.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn gaps(&self, filter: &GapFilter) -> Result<Answer<KeptGap>> {
         query::gaps(&self.connection, &self.path, filter)
     }
 
-    /// As [`super::History::notices`].
+    /// The notices of the range, as nanoseconds since 1970 and text, oldest first.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn notices(&self, range: Range<i64>) -> Result<Vec<(i64, String)>> {
         query::notices(&self.connection, &self.path, range)
     }
@@ -229,10 +224,11 @@ impl View {
         query::rooms(&self.connection, &self.path, self.version >= VERSION_WITH_FINDINGS)
     }
 
-    /// As [`super::History::clock_changes`]; none of a file that is older than these.
+    /// The changes of the wall clock in the range, by the clock before or after them, oldest first; none of a file that
+    /// is older than these.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn clock_changes(&self, range: Range<i64>) -> Result<Answer<KeptClockChange>> {
         match self.version {
             ..VERSION_WITH_CLOCK => Ok(Answer::default()),
@@ -240,18 +236,19 @@ impl View {
         }
     }
 
-    /// As [`super::History::hosts`].
+    /// The host's descriptions, each with the time from which it holds (nanoseconds since 1970), oldest first.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn hosts(&self) -> Result<Answer<(i64, HostDescription)>> {
         query::hosts(&self.connection, &self.path)
     }
 
-    /// As [`super::History::findings`]; none of a file that is older than findings.
+    /// The findings that held at any time of the range (nanoseconds since 1970), by the time at which they came; the
+    /// newest [`super::FINDINGS_MAX`]; none of a file that is older than findings.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn findings(&self, range: Range<i64>) -> Result<Answer<KeptFinding>> {
         match self.version {
             ..VERSION_WITH_FINDINGS => Ok(Answer::default()),
@@ -259,10 +256,11 @@ impl View {
         }
     }
 
-    /// As [`super::History::records`]; none of a file that is older than records.
+    /// What was recorded in the range, of one room or of all, oldest first; the newest [`super::RECORDS_MAX`]; none of a file
+    /// that is older than records.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn records(&self, range: Range<i64>, room: Option<Room>) -> Result<Answer<KeptRecord>> {
         match self.version {
             ..VERSION_WITH_FINDINGS => Ok(Answer::default()),

@@ -1,7 +1,7 @@
 //! Commits: one transaction for what waits, then the minutes that have become whole.
 
 use super::clock;
-use super::prune::Room;
+use super::prune::SpaceUse;
 use super::records;
 use super::rollup;
 use super::sums::CoreSum;
@@ -174,8 +174,8 @@ impl History {
         Ok(())
     }
 
-    pub(super) fn room(&self) -> Result<Room> {
-        Room::of(&self.connection, self.limits.database_bytes_max())
+    pub(super) fn room(&self) -> Result<SpaceUse> {
+        SpaceUse::of(&self.connection, self.limits.database_bytes_max())
             .map_err(sqlite_error(&self.path, "asking for its size"))
     }
 

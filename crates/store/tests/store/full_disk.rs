@@ -69,7 +69,7 @@ fn child_whose_history_meets_a_full_disk() {
     let Error::HistoryWrite { full, waiting, dropped_now, .. } = error else { panic!("{error}") };
     assert!(full);
     assert_eq!((waiting, dropped_now.total()), (1, 0));
-    let committed = history.windows(ALL, Resolution::Second).unwrap().len() as u64;
+    let committed = history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() as u64;
     assert_eq!(committed, second - 1, "a committed window is gone");
 
     // Space comes back: what waited is written, nothing is lost.
@@ -77,7 +77,7 @@ fn child_whose_history_meets_a_full_disk() {
     history.record(&plausible_window(second, 8)).unwrap();
     second += 1;
     history.commit().unwrap();
-    assert_eq!(history.windows(ALL, Resolution::Second).unwrap().len() as u64, second);
+    assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() as u64, second);
     assert_eq!(history.dropped().total(), 0);
 
     // Full again, for longer than memory lasts: the oldest waiting windows go, and are counted.
@@ -102,15 +102,21 @@ fn child_whose_history_meets_a_full_disk() {
     // The gap needs room, too, for which one more window may have gone.
     let dropped = history.dropped().windows;
     history.commit().unwrap();
-    assert_eq!(history.windows(ALL, Resolution::Second).unwrap().len() as u64, second + 500 - dropped);
-    let notices = history.notices(ALL).unwrap();
+    assert_eq!(
+        history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() as u64,
+        second + 500 - dropped
+    );
+    let notices = history.open_view().unwrap().notices(ALL).unwrap();
     let word = format!("{dropped} windows are not in the history");
     assert!(notices.iter().any(|notice| notice.1.contains(&word)), "{notices:?}");
 
     // Nothing of this hurt the file.
     drop(history);
     let history = History::open(&path, Limits::default()).unwrap();
-    assert_eq!(history.windows(ALL, Resolution::Second).unwrap().len() as u64, second + 500 - dropped);
+    assert_eq!(
+        history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() as u64,
+        second + 500 - dropped
+    );
     println!("{}", child::DONE);
 }
 
@@ -176,8 +182,8 @@ fn child_that_has_no_room_to_migrate() {
     }
     fs::remove_file(&filler).unwrap();
     let history = History::open(&path, Limits::default()).unwrap();
-    assert_eq!(history.windows(ALL, Resolution::Second).unwrap().len(), 100);
-    assert!(history.findings(ALL).unwrap().is_empty());
+    assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len(), 100);
+    assert!(history.open_view().unwrap().findings(ALL).unwrap().is_empty());
     println!("\n{}", child::DONE);
 }
 

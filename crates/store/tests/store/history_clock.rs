@@ -101,7 +101,7 @@ fn a_verdict_that_is_corrected_replaces_the_one_before_and_is_no_further_gap() {
     history.commit().unwrap();
     let filter = |verdict| GapFilter { verdict: Some(verdict), ..GapFilter::default() };
     let starts = |verdict| -> Vec<i64> {
-        let gaps = history.gaps(&filter(verdict)).unwrap();
+        let gaps = history.open_view().unwrap().gaps(&filter(verdict)).unwrap();
         assert!(gaps.iter().all(|kept| kept.gap.verdict == verdict));
         gaps.iter().map(|kept| kept.start_ns).collect()
     };
@@ -140,7 +140,7 @@ fn rows_of_no_core_are_left_out_and_counted() {
         history.record(&plausible_window(second, 2)).unwrap();
     }
     history.commit().unwrap();
-    assert!(history.windows(ALL, Resolution::Minute).unwrap().len() >= 3);
+    assert!(history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap().len() >= 3);
 }
 
 /// A host whose clock is far ahead when it starts loses nothing of what it kept, until a later start confirms the time.

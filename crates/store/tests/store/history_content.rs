@@ -68,19 +68,22 @@ fn windows_gaps_notices_and_hosts_come_back_at_their_time_of_day() {
     history.record(&notice(12 * SECOND_NS, "core 3 went offline")).unwrap();
     history.commit().unwrap();
 
-    let windows = history.windows(realtime_ns(11)..realtime_ns(13), Resolution::Second).unwrap();
+    let windows = history.open_view().unwrap().windows(realtime_ns(11)..realtime_ns(13), Resolution::Second).unwrap();
     assert_eq!(windows.len(), 2);
     for (window, second) in windows.iter().zip(11..) {
         assert_eq!((window.start_ns, window.end_ns), (realtime_ns(second), realtime_ns(second + 1)));
         assert_eq!(window.cores, cores_of(&plausible_window(second, 2)));
         assert!(window.cores.iter().all(CoreLedger::sums_up));
     }
-    let gaps = history.gaps(&GapFilter::default()).unwrap();
+    let gaps = history.open_view().unwrap().gaps(&GapFilter::default()).unwrap();
     assert_eq!(gaps.len(), 1);
     assert_eq!(gaps[0].start_ns, realtime_ns(11) + 1_234);
     assert_eq!(Event::Gap(gaps[0].gap.clone()), plausible_gap(11, 70_000));
-    assert_eq!(history.notices(ALL).unwrap(), [(realtime_ns(12), "core 3 went offline".to_owned())]);
-    let hosts = history.hosts().unwrap();
+    assert_eq!(
+        history.open_view().unwrap().notices(ALL).unwrap(),
+        [(realtime_ns(12), "core 3 went offline".to_owned())]
+    );
+    let hosts = history.open_view().unwrap().hosts().unwrap();
     assert_eq!(hosts.len(), 1);
     assert_eq!((hosts[0].0, Event::Host(hosts[0].1.clone())), (realtime_ns(10), plausible_host(2)));
 }
@@ -96,7 +99,8 @@ fn the_offset_of_the_last_host_holds() {
         history.record(&notice(7, text)).unwrap();
     }
     history.commit().unwrap();
-    let times: Vec<i64> = history.notices(ALL).unwrap().into_iter().map(|notice| notice.0).collect();
+    let times: Vec<i64> =
+        history.open_view().unwrap().notices(ALL).unwrap().into_iter().map(|notice| notice.0).collect();
     assert_eq!(times, [1_007, 5_000_007]);
 }
 
@@ -159,7 +163,7 @@ fn minutes_are_the_sums_of_their_seconds_across_restarts() {
             }
         }
         history.commit().unwrap();
-        let shown = history.windows(ALL, Resolution::Minute).unwrap();
+        let shown = history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap();
         let expected = minutes_of(0..1_500, 2);
         assert_eq!(shown.len(), expected.len(), "commits every {commit_every}, restarts every {restart_every}");
         for (window, (minute, cores)) in shown.into_iter().zip(expected) {
@@ -167,7 +171,7 @@ fn minutes_are_the_sums_of_their_seconds_across_restarts() {
             assert!(window.cores.iter().all(CoreLedger::sums_up));
             assert_eq!(window.cores, cores);
         }
-        assert_eq!(history.windows(ALL, Resolution::Second).unwrap().len(), 1_500);
+        assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len(), 1_500);
     }
 }
 
@@ -183,7 +187,7 @@ fn a_minute_that_comes_twice_holds_both() {
         }
         history.commit().unwrap();
     }
-    let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+    let minutes = history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap();
     let expected = minutes_of(0..200, 1);
     // The last minute of the first visit became whole when the clock was set back.
     assert_eq!(minutes.len(), expected.len() + 1);
@@ -212,17 +216,17 @@ fn age_takes_seconds_after_an_hour_and_the_rest_after_a_month() {
     history.prune(now_ns).unwrap();
     let pruned = history.pruned();
 
-    let seconds = history.windows(ALL, Resolution::Second).unwrap();
+    let seconds = history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap();
     assert_eq!(seconds.first().unwrap().start_ns, realtime_ns(900));
     assert_eq!((seconds.len(), pruned.seconds_by_age), (100, 900));
-    let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+    let minutes = history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap();
     assert!(minutes.iter().all(|minute| minute.start_ns >= now_ns - 10 * MINUTE_NS));
     assert_eq!(minutes.len() as u64 + pruned.minutes_by_age, minutes_of(0..1_000, 1).len() as u64);
     assert!(pruned.minutes_by_age > 0);
-    let gaps = history.gaps(&GapFilter::default()).unwrap();
+    let gaps = history.open_view().unwrap().gaps(&GapFilter::default()).unwrap();
     assert!(gaps.iter().all(|gap| gap.start_ns >= now_ns - 10 * MINUTE_NS));
     assert_eq!(gaps.len(), 12);
-    assert_eq!(history.notices(ALL).unwrap().len(), 3);
+    assert_eq!(history.open_view().unwrap().notices(ALL).unwrap().len(), 3);
     assert_eq!(history.prune(now_ns).unwrap().seconds_by_age, 0);
 }
 
@@ -236,14 +240,20 @@ fn seconds_stay_until_they_are_in_their_minute() {
     }
     history.prune(realtime_ns(10_000_000)).unwrap();
     let expected = minutes_of(0..30, 1).len();
-    let left = history.windows(ALL, Resolution::Second).unwrap().len();
+    let left = history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len();
     assert!(left > 0, "the running minute is lost");
     for second in 30..200 {
         history.record(&plausible_window(second, 1)).unwrap();
     }
     history.commit().unwrap();
-    let minutes: Vec<_> =
-        history.windows(ALL, Resolution::Minute).unwrap().into_iter().map(|window| window.cores).collect();
+    let minutes: Vec<_> = history
+        .open_view()
+        .unwrap()
+        .windows(ALL, Resolution::Minute)
+        .unwrap()
+        .into_iter()
+        .map(|window| window.cores)
+        .collect();
     // The first prune took whole minutes of the first 30 s, if there was one, for their age.
     assert_eq!(minutes, minutes_of(0..200, 1).into_values().skip(expected).collect::<Vec<_>>());
 }
@@ -265,7 +275,8 @@ fn the_longest_gaps_of_each_day_are_kept() {
         history.commit().unwrap();
     }
     let everything = GapFilter { limit: 1_000, ..GapFilter::default() };
-    let lengths: Vec<u64> = history.gaps(&everything).unwrap().into_iter().map(|kept| kept.gap.duration_ns).collect();
+    let lengths: Vec<u64> =
+        history.open_view().unwrap().gaps(&everything).unwrap().into_iter().map(|kept| kept.gap.duration_ns).collect();
     let expected: Vec<u64> =
         (0..3).rev().flat_map(|day| (180..200).rev().map(move |number| 1_000 + day * 1_000 + number)).collect();
     assert_eq!(lengths, expected);
@@ -284,7 +295,7 @@ fn gaps_are_found_by_core_length_verdict_and_time() {
         history.record(&Event::Gap(Gap { cpu, verdict, ..gap })).unwrap();
     }
     history.commit().unwrap();
-    let count = |filter: GapFilter| history.gaps(&filter).unwrap().len();
+    let count = |filter: GapFilter| history.open_view().unwrap().gaps(&filter).unwrap().len();
     assert_eq!(count(GapFilter::default()), 40);
     assert_eq!(count(GapFilter { limit: 7, ..GapFilter::default() }), 7);
     assert_eq!(count(GapFilter { cpu: Some(CpuId(2)), ..GapFilter::default() }), 10);
@@ -311,8 +322,8 @@ fn the_file_stays_within_its_size_and_the_oldest_goes_first() {
     }
     history.commit().unwrap();
     assert!(largest <= limits.size_bytes_max, "{largest}");
-    let seconds = history.windows(ALL, Resolution::Second).unwrap();
-    let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+    let seconds = history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap();
+    let minutes = history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap();
     assert_eq!(seconds.last().unwrap().start_ns, realtime_ns(7_999));
     assert!(seconds.len() > 500, "{}", seconds.len());
     let whole_minutes = minutes_of(0..8_000, 1).len() as u64;
@@ -340,7 +351,7 @@ fn a_smaller_limit_shrinks_an_existing_file() {
     let after = std::fs::metadata(at(&directory)).unwrap().len();
     assert!(after <= 4 << 20, "{before} became {after}");
     let history = open(&at(&directory));
-    assert!(history.windows(ALL, Resolution::Second).unwrap().len() > 500);
+    assert!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() > 500);
 }
 
 #[test]
@@ -370,7 +381,7 @@ fn causes_beyond_the_limit_are_kept_by_kind() {
     };
     history.record(&Event::Window(window)).unwrap();
     history.commit().unwrap();
-    let windows = history.windows(ALL, Resolution::Second).unwrap();
+    let windows = history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap();
     let core = &windows[0].cores[0];
     assert!(core.sums_up());
     assert_eq!(core.lost.len(), 10_001);
@@ -431,7 +442,7 @@ fn a_reader_that_never_ends_cannot_make_the_log_grow_for_ever() {
     assert!(history.dropped().windows > 10);
     history.record(&plausible_window(2_000, 8)).unwrap();
     history.commit().unwrap();
-    let notices = history.notices(ALL).unwrap();
+    let notices = history.open_view().unwrap().notices(ALL).unwrap();
     assert!(notices.iter().any(|notice| notice.1.contains("could not be written for a while")), "{notices:?}");
 }
 
@@ -448,8 +459,8 @@ fn age_is_kept_without_being_asked_and_a_strange_time_takes_nothing() {
         history.record(&plausible_window(second, 1)).unwrap();
     }
     history.commit().unwrap();
-    assert_eq!(history.windows(ALL, Resolution::Second).unwrap().len(), 1);
-    assert_eq!(history.windows(ALL, Resolution::Minute).unwrap().len(), 3);
+    assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len(), 1);
+    assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap().len(), 3);
     drop(history);
 
     let mut history = open(&at(&directory));
@@ -457,7 +468,12 @@ fn age_is_kept_without_being_asked_and_a_strange_time_takes_nothing() {
     let year_2200 = 5_500_000_000 * SECOND_NS;
     history.record(&notice(year_2200, "from a clock that is set wrong")).unwrap();
     history.commit().unwrap();
-    assert_eq!(history.windows(ALL, Resolution::Minute).unwrap().len(), 3, "{:?}", history.pruned());
+    assert_eq!(
+        history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap().len(),
+        3,
+        "{:?}",
+        history.pruned()
+    );
 }
 
 proptest! {
@@ -473,14 +489,14 @@ proptest! {
             history.record(event).unwrap();
         }
         history.commit().unwrap();
-        let kept: Vec<Gap> = history.gaps(&GapFilter::default()).unwrap().into_iter().map(|kept| kept.gap).collect();
+        let kept: Vec<Gap> = history.open_view().unwrap().gaps(&GapFilter::default()).unwrap().into_iter().map(|kept| kept.gap).collect();
         for event in &events {
             if let Event::Gap(gap) = event {
                 prop_assert!(kept.contains(gap));
             }
         }
         let windows = events.iter().filter(|event| matches!(event, Event::Window(_))).count();
-        prop_assert!(history.windows(ALL, Resolution::Second).unwrap().len() <= windows);
+        prop_assert!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len() <= windows);
         history.prune(now).unwrap();
     }
 }
@@ -500,7 +516,7 @@ fn windows_longer_than_a_minute_are_whole_in_the_minutes_too() {
         history.record(&Event::Window(window)).unwrap();
     }
     history.commit().unwrap();
-    let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+    let minutes = history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap();
     assert_eq!(minutes.len(), 3, "the last one is still open");
     for minute in minutes.iter() {
         assert_eq!(minute.faulty, []);
@@ -525,14 +541,14 @@ fn ledgers_that_were_left_out_of_a_window_stay_known_in_seconds_and_minutes() {
     }
     history.commit().unwrap();
     let faulty = |count: u64, fault: LedgerFault| FaultySum { cpu: CpuId(1), count, fault };
-    let seconds = history.windows(ALL, Resolution::Second).unwrap();
+    let seconds = history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap();
     let told: Vec<&FaultySum> = seconds.iter().flat_map(|second| &second.faulty).collect();
     assert_eq!(told.len(), 13);
     assert_eq!((*told[0], *told[12]), (faulty(1, fault), faulty(1, later)));
     drop(history);
     // Another run of the program adds to the minutes, and the numbers go on.
     let history = open(&at(&directory));
-    let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+    let minutes = history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap();
     let told: Vec<FaultySum> = minutes.iter().flat_map(|minute| minute.faulty.clone()).collect();
     // The time of day of these seconds begins 20 s into a minute.
     assert_eq!(told, [faulty(4, fault), faulty(6, fault)]);

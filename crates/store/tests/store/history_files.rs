@@ -75,11 +75,12 @@ fn what_is_no_history_is_refused_and_left_alone() {
 
 /// Everything that can be asked of a history.
 fn ask_everything(history: &History) -> surefoot_store::Result<()> {
-    history.windows(ALL, Resolution::Second)?;
-    history.windows(ALL, Resolution::Minute)?;
-    history.gaps(&GapFilter::default())?;
-    history.notices(ALL)?;
-    history.hosts()?;
+    let view = history.open_view()?;
+    view.windows(ALL, Resolution::Second)?;
+    view.windows(ALL, Resolution::Minute)?;
+    view.gaps(&GapFilter::default())?;
+    view.notices(ALL)?;
+    view.hosts()?;
     Ok(())
 }
 
@@ -156,7 +157,7 @@ fn a_second_process_is_told_who_has_the_history_and_a_dead_one_does_not_block() 
         assert!(error.contains(&format!("process {}", holder.id())), "{error}");
     }
     let history = open(&path).unwrap();
-    assert_eq!(history.windows(ALL, Resolution::Second).unwrap().len(), 100);
+    assert_eq!(history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().len(), 100);
 }
 
 #[test]
@@ -209,14 +210,14 @@ fn what_was_committed_survives_a_sudden_death() {
         assert!(committed >= 20, "the child wrote nothing");
 
         let mut history = open(&path).unwrap();
-        let windows = history.windows(ALL, Resolution::Second).unwrap();
+        let windows = history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap();
         // One more may have been committed than the child could say.
         assert!((committed + 1..=committed + 2).contains(&(windows.len() as u64)), "{} {committed}", windows.len());
         assert!(windows.iter().all(|window| window.cores.len() == 4));
         history.record(&plausible_host(4)).unwrap();
         history.record(&plausible_window(10_000, 4)).unwrap();
         history.commit().unwrap();
-        let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+        let minutes = history.open_view().unwrap().windows(ALL, Resolution::Minute).unwrap();
         let wall_ns: u64 = minutes.iter().map(|minute| minute.cores[0].wall_ns).sum();
         assert_eq!(wall_ns, windows.len() as u64 * 1_000_000_000, "minutes lost or doubled seconds");
     }
@@ -339,7 +340,8 @@ fn a_history_that_was_overwritten_under_its_writer_is_told_and_what_was_put_back
         }
         assert!(fs::read(&path).unwrap() == saved, "{number}: what was put back was written to");
         let mut anew = open(&path).unwrap();
-        let rows = |history: &History| history.windows(ALL, Resolution::Second).unwrap().rows.len();
+        let rows =
+            |history: &History| history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().rows.len();
         let before = rows(&open(&kept).unwrap());
         assert_eq!(rows(&anew), before, "{number}: what was put back is not alone");
         anew.record(&plausible_host(2)).unwrap();
@@ -365,7 +367,7 @@ fn a_history_that_is_only_touched_loses_nothing() {
     history.commit().unwrap();
     assert_eq!(history.dropped().windows, 0);
     drop(history);
-    assert_eq!(open(&path).unwrap().windows(ALL, Resolution::Second).unwrap().rows.len(), 50);
+    assert_eq!(open(&path).unwrap().open_view().unwrap().windows(ALL, Resolution::Second).unwrap().rows.len(), 50);
 }
 
 /// SQLite writes on to a file without a name, and all of that is gone with the process.
@@ -405,6 +407,6 @@ fn a_history_that_was_deleted_or_replaced_under_its_writer_takes_nothing_more_an
         anew.record(&plausible_host(2)).unwrap();
         anew.record(&plausible_window(300, 2)).unwrap();
         anew.commit().unwrap();
-        assert!(!anew.windows(ALL, Resolution::Second).unwrap().rows.is_empty());
+        assert!(!anew.open_view().unwrap().windows(ALL, Resolution::Second).unwrap().rows.is_empty());
     }
 }

@@ -33,7 +33,7 @@ fn kept(history: &History) -> Vec<(String, Severity, i64, Option<i64>)> {
         let (from, until) = (second(kept.from_realtime_ns), kept.until_realtime_ns.map(second));
         (kept.finding.sentence, kept.finding.severity, from, until)
     };
-    history.findings(ALL).unwrap().into_iter().map(row).collect()
+    history.open_view().unwrap().findings(ALL).unwrap().into_iter().map(row).collect()
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn findings_come_change_and_go() {
             ("Time is lost.".into(), Severity::Critical, 40, None),
         ]
     );
-    let found = history.findings(realtime_ns(40)..realtime_ns(41)).unwrap();
+    let found = history.open_view().unwrap().findings(realtime_ns(40)..realtime_ns(41)).unwrap();
     let whole = lost(Severity::Critical).with_certainty(Certainty::Probable);
     assert_eq!(found[0].finding, whole, "a finding comes back as it was");
-    let in_range = |from, to| history.findings(realtime_ns(from)..realtime_ns(to)).unwrap().len();
+    let in_range = |from, to| history.open_view().unwrap().findings(realtime_ns(from)..realtime_ns(to)).unwrap().len();
     // A row that holds is in the range for as long as it was seen, and a minute longer.
     assert_eq!([in_range(0, 10), in_range(12, 15), in_range(31, 40), in_range(50, 60)], [0, 2, 0, 1]);
     assert_eq!(in_range(101, 200), 0);
@@ -85,7 +85,7 @@ fn a_sentence_whose_numbers_change_is_one_row() {
         }
     }
     assert_eq!(sentences, ["Core 3 lost 0 ms.", "Core 3 lost 60 ms."]);
-    let last_seen_ns = history.findings(ALL).unwrap()[0].last_seen_realtime_ns;
+    let last_seen_ns = history.open_view().unwrap().findings(ALL).unwrap()[0].last_seen_realtime_ns;
     assert!(last_seen_ns > realtime_ns(79), "the row does not say that it still holds");
     history.record_findings(realtime_ns(90), &[]).unwrap();
     history.commit().unwrap();
@@ -171,13 +171,13 @@ fn boards_and_findings_are_bounded_and_what_goes_is_counted() {
     history.record_findings(realtime_ns(7), &[too_long]).unwrap();
     assert_eq!(history.dropped().findings, 201);
     history.prune(realtime_ns(8)).unwrap();
-    let found = history.findings(ALL).unwrap();
+    let found = history.open_view().unwrap().findings(ALL).unwrap();
     assert_eq!((found.len(), history.pruned().rows_by_age), (20, 501 - 20));
     let last = &found.last().unwrap().finding;
     assert_eq!(last.evidence.len(), 2);
     assert_eq!(last.evidence[1], "(8 more lines were too long to keep)");
     history.prune(realtime_ns(40 * 86_400)).unwrap();
-    assert!(history.findings(ALL).unwrap().is_empty(), "age does not take findings that are over");
+    assert!(history.open_view().unwrap().findings(ALL).unwrap().is_empty(), "age does not take findings that are over");
 }
 
 fn decision(realtime_ns: u64, reason: &str) -> JournalEntry {
@@ -224,7 +224,7 @@ fn a_journal_that_is_read_again_is_recorded_once() {
         entries.push(decision(at(9), "due"));
     }
     let history = open(&path);
-    let records = history.records(ALL, Some(Room::Checkpoint)).unwrap();
+    let records = history.open_view().unwrap().records(ALL, Some(Room::Checkpoint)).unwrap();
     let second = SECOND_NS as i64;
     let shown: Vec<(&str, &str, i64)> = records
         .iter()
@@ -243,8 +243,8 @@ fn a_journal_that_is_read_again_is_recorded_once() {
     );
     let back: JournalEntry = serde_json::from_value(records[1].body.clone()).unwrap();
     assert_eq!(back, entries[1], "an entry comes back as it was");
-    assert!(history.records(ALL, Some(Room::Watch)).unwrap().is_empty());
-    assert_eq!(history.records(realtime_ns(2)..realtime_ns(9), None).unwrap().len(), 4);
+    assert!(history.open_view().unwrap().records(ALL, Some(Room::Watch)).unwrap().is_empty());
+    assert_eq!(history.open_view().unwrap().records(realtime_ns(2)..realtime_ns(9), None).unwrap().len(), 4);
 }
 
 /// Two checks of one run, two ports of one interface, two steps of one remedy: a clock may give both the same time.
@@ -295,7 +295,7 @@ fn two_things_of_one_time_are_both_kept_and_each_of_them_once() {
         happened.iter().for_each(|event| history.record(event).unwrap());
         history.commit().unwrap();
     }
-    let records = open(&path).records(ALL, None).unwrap();
+    let records = open(&path).open_view().unwrap().records(ALL, None).unwrap();
     let told: Vec<String> = records
         .iter()
         .map(|record| {
@@ -331,7 +331,7 @@ fn a_source_that_fails_is_recorded_once_its_time_is_known() {
     history.record(&plausible_host(1)).unwrap();
     history.record(&event).unwrap();
     history.commit().unwrap();
-    let records = history.records(ALL, None).unwrap();
+    let records = history.open_view().unwrap().records(ALL, None).unwrap();
     assert_eq!((records.len(), records[0].room, records[0].kind.as_str()), (1, Room::Watch, "ended"));
     assert_eq!(records[0].at_realtime_ns, realtime_ns(5));
     assert_eq!(records[0].body["why"], "no EDAC driver is loaded");
@@ -350,14 +350,14 @@ fn a_job_that_decides_often_does_not_oust_what_is_kept_of_another() {
     history.record(&journal("quiet", vec![long])).unwrap();
     assert_eq!(history.dropped().records, 1);
     history.prune(realtime_ns(9_000)).unwrap();
-    let records = history.records(ALL, None).unwrap();
+    let records = history.open_view().unwrap().records(ALL, None).unwrap();
     let of = |job: &str| records.iter().filter(|record| record.subject.name == job).count();
     assert_eq!((records.len(), of("quiet")), (100, 30));
     assert!(of("loud") >= 30 && of("also-loud") >= 30, "{} {}", of("loud"), of("also-loud"));
     let first = records.iter().find(|record| record.subject.name == "loud").unwrap();
     assert!(first.at_realtime_ns > realtime_ns(2_900), "the oldest do not go first");
     history.prune(realtime_ns(40 * 86_400)).unwrap();
-    assert!(history.records(ALL, None).unwrap().is_empty(), "age does not take records");
+    assert!(history.open_view().unwrap().records(ALL, None).unwrap().is_empty(), "age does not take records");
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn findings_and_records_stay_within_the_size_of_the_file() {
     }
     assert!(history.size_bytes().unwrap() <= 1 << 20, "{}", history.size_bytes().unwrap());
     assert!(history.pruned().rows_by_size > 100, "{:?}", history.pruned());
-    let found = history.findings(ALL).unwrap();
+    let found = history.open_view().unwrap().findings(ALL).unwrap();
     assert!(found.last().unwrap().until_realtime_ns.is_none(), "what holds was pruned");
     assert!(found.len() > 50, "{}", found.len());
 }
@@ -408,21 +408,24 @@ fn with_a_strange_row(sql: &str) -> (tempfile::TempDir, History) {
 fn a_kind_of_cause_that_only_a_newer_release_knows_is_unexplained() {
     let (_directory, mut history) = with_a_strange_row("UPDATE cause SET kind = 'cxl_reset' WHERE kind = 'timer'");
     for resolution in [Resolution::Second, Resolution::Minute] {
-        let windows = history.windows(ALL, resolution).unwrap();
+        let windows = history.open_view().unwrap().windows(ALL, resolution).unwrap();
         assert_eq!(windows.unknown_count, windows.len() as u64 * 2, "a row of each core");
         for core in windows.iter().flat_map(|window| &window.cores) {
             assert!(core.sums_up());
             assert_eq!(core.lost.len(), 1);
         }
     }
-    let first = &history.windows(ALL, Resolution::Second).unwrap()[0].cores[0];
+    let first = &history.open_view().unwrap().windows(ALL, Resolution::Second).unwrap()[0].cores[0];
     assert_eq!(first.unexplained_ns, 10_000 + 500_000);
     // And the history goes on: the same cause gets a number under the name that this release has for it.
     history.record(&plausible_host(2)).unwrap();
     history.record(&plausible_window(200, 2)).unwrap();
     history.commit().unwrap();
     assert_eq!(
-        history.windows(realtime_ns(200)..realtime_ns(201), Resolution::Second).unwrap()[0].cores[0].lost.len(),
+        history.open_view().unwrap().windows(realtime_ns(200)..realtime_ns(201), Resolution::Second).unwrap()[0].cores
+            [0]
+        .lost
+        .len(),
         2
     );
 }
@@ -436,14 +439,14 @@ fn gaps_and_hosts_of_a_newer_release_are_skipped_and_counted() {
     let no_json = "UPDATE gap SET description = '{' WHERE id = 90";
     for sql in [strange_verdict, strange_source, strange_cause, no_json] {
         let (_directory, history) = with_a_strange_row(sql);
-        let gaps = history.gaps(&GapFilter { limit: 5, ..GapFilter::default() }).unwrap();
+        let gaps = history.open_view().unwrap().gaps(&GapFilter { limit: 5, ..GapFilter::default() }).unwrap();
         // The 90th is the longest, so that an answer of five goes on behind it.
         assert_eq!((gaps.len(), gaps.unknown_count), (5, 1), "{sql}");
         assert_eq!(gaps[0].gap.duration_ns, 1_088, "{sql}");
     }
     let (_directory, history) =
         with_a_strange_row("UPDATE host SET description = replace(description, 'amd', 'riscv')");
-    let hosts = history.hosts().unwrap();
+    let hosts = history.open_view().unwrap().hosts().unwrap();
     assert_eq!((hosts.len(), hosts.unknown_count), (0, 1));
 }
 
@@ -452,20 +455,20 @@ fn findings_and_records_of_a_newer_release_are_skipped_and_counted() {
     for column in ["room", "subject_kind", "severity", "certainty", "body"] {
         let sql = format!("UPDATE finding SET {column} = 'unheard-of' WHERE sentence = 'Late.'");
         let (_directory, history) = with_a_strange_row(&sql);
-        let findings = history.findings(ALL).unwrap();
+        let findings = history.open_view().unwrap().findings(ALL).unwrap();
         assert_eq!((findings.len(), findings.unknown_count), (1, 1), "{sql}");
         assert_eq!(findings[0].finding.sentence, "Lost.");
     }
     for column in ["room", "subject_kind", "body"] {
         let sql = format!("UPDATE record SET {column} = 'unheard-of' WHERE id = 1");
         let (_directory, history) = with_a_strange_row(&sql);
-        let records = history.records(ALL, None).unwrap();
+        let records = history.open_view().unwrap().records(ALL, None).unwrap();
         assert_eq!((records.len(), records.unknown_count), (1, 1), "{sql}");
         assert_eq!(records[0].at_realtime_ns, realtime_ns(2));
     }
     // A kind is the room's own word, so that each is taken as it is.
     let (_directory, history) = with_a_strange_row("UPDATE record SET kind = 'unheard-of' WHERE id = 1");
-    assert_eq!(history.records(ALL, None).unwrap()[0].kind, "unheard-of");
+    assert_eq!(history.open_view().unwrap().records(ALL, None).unwrap()[0].kind, "unheard-of");
 }
 
 proptest! {
@@ -488,7 +491,7 @@ proptest! {
             }
         }
         history.commit().unwrap();
-        let everything = history.findings(ALL).unwrap();
+        let everything = history.open_view().unwrap().findings(ALL).unwrap();
         for kept in everything.iter() {
             prop_assert!(kept.from_realtime_ns <= kept.last_seen_realtime_ns);
             prop_assert!(kept.until_realtime_ns.is_none_or(|until_ns| kept.last_seen_realtime_ns <= until_ns));

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use surefoot_journal::{GrowingFile, Place, read_on};
+use surefoot_journal::{GrowingFile, Position, read_on};
 
 /// Bytes before the place up to which a file was read that are compared at the next look.
 const COMPARED_BYTES: u64 = 128;
@@ -19,7 +19,7 @@ const COMPARED_BYTES: u64 = 128;
 struct Followed {
     /// Device and inode; `None` where there was no file.
     identity: Option<(u64, u64)>,
-    place: Place,
+    place: Position,
     /// The bytes that end at the place.
     compared: Vec<u8>,
     /// The newest lines that could be read, as far as they are wanted.

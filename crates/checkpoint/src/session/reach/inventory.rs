@@ -1,6 +1,6 @@
 //! What all ranks of a job reach together: one message of each, of a few numbers per generation.
 
-use super::scan::{self, Breadth, Found, Told};
+use super::scan::{self, Breadth, Reachable, Told};
 use crate::Error;
 use crate::generation::{Age, GenerationId, Key};
 use crate::session::nodes::Nodes;
@@ -86,7 +86,7 @@ impl Heard {
 #[derive(Default)]
 pub struct Inventory {
     pub(super) job: String,
-    pub(super) found: Found,
+    pub(super) found: Reachable,
     pub(super) parts: Vec<Told>,
     pub(super) rows: Vec<Told>,
     rebuilt: Vec<Told>,
@@ -149,7 +149,7 @@ impl Inventory {
         breadth: Breadth,
         completed: Age,
     ) -> Result<Self, Error> {
-        let found = Found::of(tiers, ranks, job, breadth, completed);
+        let found = Reachable::of(tiers, ranks, job, breadth, completed);
         let own = Heard {
             parts: scan::told(&found.reach),
             rows: scan::told(&found.rows),
@@ -170,7 +170,7 @@ impl Inventory {
 }
 
 /// Whose parts may be rebuilt with the rows of parity that this rank reaches.
-fn helps_to_rebuild(found: &Found, ranks: &Ranks, nodes: &Nodes) -> Told {
+fn helps_to_rebuild(found: &Reachable, ranks: &Ranks, nodes: &Nodes) -> Told {
     let (hosts, own) = (nodes.of_ranks(), ranks.rank() as usize);
     let here: Vec<usize> = (0..hosts.len()).filter(|&rank| hosts[rank] == hosts[own]).collect();
     let turn = here.iter().position(|rank| *rank == own).unwrap_or(0);

@@ -18,7 +18,7 @@ pub type Told = Vec<(Key, Vec<(u32, u32)>)>;
 
 /// What this rank can reach.
 #[derive(Default)]
-pub struct Found {
+pub struct Reachable {
     /// Parts.
     pub reach: Reach,
     /// Rows of parity, by generation and the rank that kept them.
@@ -36,12 +36,12 @@ pub enum Breadth {
     AnyRanks,
 }
 
-impl Found {
+impl Reachable {
     /// What this rank can reach: in the memory of its node, on its SSD, and its share of what is in the shared directory,
     /// which all ranks see. What cannot be looked at offers nothing.
     /// What a run came to its end with is a result, and nothing to go on from: `completed` is the age of its mark.
     pub(super) fn of(tiers: &Tiers, ranks: &Ranks, job: &str, breadth: Breadth, completed: Age) -> Self {
-        let mut found = Found::default();
+        let mut found = Reachable::default();
         let add = |reach: &mut Reach, manifest: Manifest, place: StoredIn| {
             let of_key = reach.entry(Key::of(&manifest)).or_default();
             of_key.entry(manifest.rank).or_default().push(Reached::new(manifest, place));

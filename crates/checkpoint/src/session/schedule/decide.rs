@@ -16,7 +16,7 @@ use crate::session::nodes::Nodes;
 use crate::session::ranks::{Gathered, Message, OfRoot, Ranks, flag};
 use crate::session::regions::Regions;
 use crate::session::tiers::{Target, Tiers, Which};
-use crate::tier::{self, Room};
+use crate::tier::{self, MemorySpace};
 use std::path::Path;
 use surefoot_model::CheckpointTier as Tier;
 
@@ -323,7 +323,7 @@ impl Schedule {
             let geometry = around.config.geometry(payload_bytes).ok()?;
             memory.room(&geometry, Path::new("/")).ok()
         });
-        let room = room.unwrap_or(Room { needed_bytes: u64::MAX, available_bytes: 0 });
+        let room = room.unwrap_or(MemorySpace { needed_bytes: u64::MAX, available_bytes: 0 });
         let bytes_for = |target: &Target| target.tier.bytes_for(payload_bytes).unwrap_or(u64::MAX);
         let small_bytes = tier::small_bytes(around.regions.names(), around.files.names());
         let room_for = |target: &Target| bytes_for(target).saturating_add(small_bytes);

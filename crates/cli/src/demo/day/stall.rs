@@ -9,8 +9,8 @@ use surefoot_model::{
     Cause, CauseKind, Certainty, Completeness, CoreLedger, CpuId, EntryExit, EntryExitBasis, Event, Gap, GapCause,
     GapSource, Histogram, Interrupt, Lost, ProbeCost, Raiser, SelfCost, Verdict, WhoCore, WhoReport, Window,
 };
-use surefoot_stall::who::advice::{HostFacts, advise};
-use surefoot_stall::who::fix_first;
+use surefoot_who::advice::{HostFacts, advise};
+use surefoot_who::fix_first;
 
 /// All times of a window are multiples of this: that many digits are enough for people, and pack well.
 const STEP: u64 = 10_000;
@@ -232,13 +232,14 @@ fn who(day_ns: u64) -> WhoReport {
     let mut interrupts = Vec::new();
     for cpu in [2, 3] {
         let count = STORM_RATE.0 * seconds;
+        // Two threads of the job's process.
         let raiser = |comm: &str, syscall: &str, share: u64, user: &[&str], kernel: &[&str]| Raiser {
             certainty: Certainty::Certain,
             function: "flush_tlb_func".into(),
             syscall: syscall.into(),
             comm: comm.into(),
             pid: 4711,
-            tid: 4719,
+            tid: if comm == "stats" { 4719 } else { 4713 },
             wakee: String::new(),
             count: count / 100 * share,
             kernel_stack: kernel.iter().map(|&frame| frame.to_owned()).collect(),

@@ -151,7 +151,7 @@ fn told(options: &RunOptions, asked: &Asked, head: &PlanLine, root: &Root, log: 
         out.write_all(text::of(&report).as_bytes())?;
     }
     out.flush()?;
-    let has_failed = |found: &plan::CaseOutcome| matches!(found.gave_up, Some(plan::Found::Failed(_)));
+    let has_failed = |found: &plan::CaseOutcome| matches!(found.gave_up, Some(plan::NoResult::Failed(_)));
     let is_incomplete = outcome.cases.iter().any(has_failed) || !outcome.has_answer();
     Ok(if is_incomplete { Outcome::Found } else { Outcome::Done })
 }

@@ -99,10 +99,7 @@ impl Room for Checkpoint {
         viewer.show(chart, |chart| chart.shown().flatten())
     }
 
-    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
-        if let Some(why) = moment.switched_off(self.room()) {
-            return Some(why);
-        }
+    fn why_unseen(&self, moment: &Moment) -> Option<String> {
         match () {
             () if lock(&self.state).look().is_some() => None,
             () if moment.is_replay() => Some(NOT_RECORDED.to_owned()),

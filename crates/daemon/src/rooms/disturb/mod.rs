@@ -125,10 +125,7 @@ impl Room for Disturb {
         vec![Route::slow("/api/v1/disturb", SAYS, move |_, viewer, uri| self.answer(wanted(uri)?.as_deref(), viewer))]
     }
 
-    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
-        if let Some(why) = moment.switched_off(self.room()) {
-            return Some(why);
-        }
+    fn why_unseen(&self, _: &Moment) -> Option<String> {
         let state = lock(&self.state);
         let is_unread = state.last_look().is_some_and(|look| look.directories_unread > 0);
         (state.is_empty() && !is_unread).then(|| self.why().to_owned())

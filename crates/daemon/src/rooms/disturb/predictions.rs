@@ -3,10 +3,9 @@
 //! They are no events, because they are not of this host. Every line may be a stranger's: all that is kept has a limit.
 
 use crate::rooms::shown::{NotRead, ShownFile};
-use serde::Deserialize;
 use std::sync::Arc;
-use surefoot_journal::Place;
-use surefoot_model::one_line;
+use surefoot_journal::Position;
+use surefoot_model::clipped;
 use surefoot_rooms::disturb::PredictionView;
 
 /// Files that are shown.
@@ -15,22 +14,14 @@ pub const FILES_MAX: usize = 16;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Predictions that are kept.
 const PREDICTIONS_MAX: usize = 2_000;
-/// Noises of one prediction, and letters of each and of other words.
-const NOISES_MAX: usize = 16;
-const LETTERS_MAX: usize = 200;
-
-/// The word of a line, by which those that are no predictions are known.
-#[derive(Deserialize)]
-struct Kind {
-    #[serde(rename = "type")]
-    kind: String,
-}
+/// Characters of a sentence about a file.
+const TEXT_CHARACTERS_MAX: usize = 200;
 
 /// A file and how its reading went.
 #[derive(Debug)]
 struct Source {
     file: Arc<ShownFile>,
-    place: Place,
+    place: Position,
     is_over: bool,
 }
 
@@ -44,7 +35,8 @@ pub(super) struct Predictions {
 
 impl Predictions {
     pub(super) fn new(files: &[Arc<ShownFile>]) -> Self {
-        let source = |file: &Arc<ShownFile>| Source { file: Arc::clone(file), place: Place::default(), is_over: false };
+        let source =
+            |file: &Arc<ShownFile>| Source { file: Arc::clone(file), place: Position::default(), is_over: false };
         Predictions { sources: files.iter().take(FILES_MAX).map(source).collect(), ..Predictions::default() }
     }
 
@@ -68,7 +60,7 @@ impl Predictions {
                 Err(NotRead::Failed(why)) => Some(why),
                 // It is asked again.
                 Err(NotRead::Now(why)) => {
-                    now.push(clipped(&format!("{}: {why}", source.file.path().display())));
+                    now.push(clipped(&format!("{}: {why}", source.file.path().display()), TEXT_CHARACTERS_MAX));
                     None
                 }
                 Ok(_) if source.place.bytes >= FILE_BYTES_MAX => {
@@ -80,7 +72,7 @@ impl Predictions {
             if let Some(why) = first.or(end) {
                 // One sentence for a file is enough.
                 source.is_over = true;
-                problems.push(clipped(&format!("{}: {why}", source.file.path().display())));
+                problems.push(clipped(&format!("{}: {why}", source.file.path().display()), TEXT_CHARACTERS_MAX));
             }
         }
         now.extend_from_slice(&self.problems);
@@ -89,28 +81,16 @@ impl Predictions {
 }
 
 fn take(line: &[u8], kept: &mut Vec<PredictionView>) -> Result<(), String> {
-    let not_of = |error: serde_json::Error| format!("not of `surefoot disturb predict --json`: {error}");
-    let Kind { kind } = serde_json::from_slice(line).map_err(not_of)?;
-    if kind != "prediction" {
-        return Ok(());
+    match PredictionView::of_line(line)? {
+        Some(_) if kept.len() == PREDICTIONS_MAX => {
+            Err(format!("more than {PREDICTIONS_MAX} predictions; the others are left out"))
+        }
+        Some(read) => {
+            kept.push(read);
+            Ok(())
+        }
+        None => Ok(()),
     }
-    let mut read: PredictionView = serde_json::from_slice(line).map_err(not_of)?;
-    if !read.is_possible() {
-        return Err("a prediction has nodes, and numbers above 0".into());
-    }
-    if kept.len() == PREDICTIONS_MAX {
-        return Err(format!("more than {PREDICTIONS_MAX} predictions; the others are left out"));
-    }
-    read.noises.truncate(NOISES_MAX);
-    let words = [&mut read.pattern, &mut read.progress, &mut read.interval_method];
-    words.into_iter().chain(&mut read.noises).for_each(|word| *word = clipped(word));
-    kept.push(read);
-    Ok(())
-}
-
-/// The beginning of a stranger's words, in one line.
-fn clipped(text: &str) -> String {
-    one_line(&text.chars().take(LETTERS_MAX).collect::<String>())
 }
 
 #[cfg(test)]

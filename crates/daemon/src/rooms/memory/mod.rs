@@ -191,10 +191,7 @@ impl Room for Memory {
         })
     }
 
-    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
-        if let Some(why) = moment.switched_off(self.room()) {
-            return Some(why);
-        }
+    fn why_unseen(&self, moment: &Moment) -> Option<String> {
         let look = lock(&self.state).look.as_ref().map(|look| look.unsupported.clone());
         match look {
             Some(unsupported) => unsupported,

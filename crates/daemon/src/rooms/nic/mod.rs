@@ -43,7 +43,7 @@ pub(crate) struct Nic {
     /// Why this host has none to show; `None` where it has, and in a replay.
     unsupported: Option<String>,
     state: Mutex<State>,
-    reports: Mutex<campaign::Reports>,
+    files: Mutex<campaign::Files>,
     movies: campaign::Movies,
 }
 
@@ -52,8 +52,8 @@ impl Nic {
         let why = || presence::unsupported(&Root::host()).map(|why| why.to_string());
         let unsupported = (config.mode == Mode::Live).then(why).flatten();
         let campaign::Options { files, experiments } = &config.rooms.campaigns;
-        let reports = Mutex::new(campaign::Reports::new(files));
-        Nic { unsupported, state: Mutex::default(), reports, movies: campaign::Movies::new(experiments) }
+        let files = Mutex::new(campaign::Files::new(files));
+        Nic { unsupported, state: Mutex::default(), files, movies: campaign::Movies::new(experiments) }
     }
 }
 
@@ -103,10 +103,7 @@ impl Room for Nic {
         })
     }
 
-    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
-        if let Some(why) = moment.switched_off(self.room()) {
-            return Some(why);
-        }
+    fn why_unseen(&self, moment: &Moment) -> Option<String> {
         let look = lock(&self.state).look.as_ref().map(|look| look.unsupported.clone());
         match look {
             Some(unsupported) => unsupported,

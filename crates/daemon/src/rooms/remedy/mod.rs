@@ -89,10 +89,7 @@ impl Room for Remedy {
         })]
     }
 
-    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
-        if let Some(why) = moment.switched_off(self.room()) {
-            return Some(why);
-        }
+    fn why_unseen(&self, moment: &Moment) -> Option<String> {
         match () {
             () if !lock(&self.state).is_empty() => None,
             () if moment.is_replay() => Some(NOT_RECORDED.to_owned()),

@@ -1,31 +1,26 @@
 //! Lost time: how much each core lost, to what, and who raised it.
 
-mod filter;
+mod question;
 mod series;
 mod source;
-mod view;
-mod who;
 
 pub use source::{source, switched_off};
-pub(crate) use view::{Origin, OriginMode, PastGapView, PastWindowView, WindowView};
-pub(crate) use who::fitted;
 
 use crate::config::Config;
 use crate::http::metrics::Scrape;
 use crate::rooms::{Chart, NowValue, Room, Route};
-use filter::Filter;
 use std::sync::{Arc, Mutex};
 use surefoot_http::json_text;
 use surefoot_http::lock;
 use surefoot_model::{Event, Finding, LostRate};
 use surefoot_rooms::drops::Drops;
 use surefoot_rooms::moment::Moment;
+use surefoot_rooms::stall::view::{ReportView, SnapshotView};
+use surefoot_rooms::stall::who::WhoAnswer;
 use surefoot_rooms::stall::{Kept, State, findings};
 use surefoot_rooms::viewer::Viewer;
 use surefoot_rooms::viewer::{Public, Seen};
 use surefoot_rooms::{CHART_POINTS_MAX, Taken};
-use view::{ReportView, SnapshotView};
-use who::WhoAnswer;
 
 /// What each of its addresses answers.
 const SNAPSHOT_SAYS: &str = "Lost time: what is kept of the last minutes.";
@@ -76,10 +71,7 @@ impl Room for Stall {
         findings::lost(&kept, moment)
     }
 
-    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
-        if let Some(why) = moment.switched_off(self.room()) {
-            return Some(why);
-        }
+    fn why_unseen(&self, _: &Moment) -> Option<String> {
         // Without a window nothing was seen, which is not that nothing was lost.
         (lock(&self.state).kept().end_ns() == 0).then(|| NO_WINDOW.to_owned())
     }
@@ -97,7 +89,7 @@ impl Room for Stall {
             Route::new("/api/v1/snapshot", SNAPSHOT_SAYS, move |shared, viewer, uri| {
                 let all = (shared.now(), snapshot(), Public(uri));
                 let answer = viewer.show(all, |(now, kept, Public(uri))| {
-                    let filter = Filter::of(uri, now.moment.watched())?;
+                    let filter = question::of_lost_time(uri, now.moment.watched())?;
                     Ok(json_text(&SnapshotView::of(&now, &kept, &filter)))
                 });
                 answer.transpose()
@@ -105,19 +97,19 @@ impl Room for Stall {
             Route::new("/api/v1/report", REPORT_SAYS, move |shared, viewer, uri| {
                 let all = (shared.now(), report(), Public(uri));
                 let answer = viewer.show(all, |(now, kept, Public(uri))| {
-                    let filter = Filter::of(uri, now.moment.watched())?;
+                    let filter = question::of_lost_time(uri, now.moment.watched())?;
                     Ok(json_text(&ReportView::of(&now, &kept, &filter)))
                 });
                 answer.transpose()
             }),
             Route::new("/api/v1/who", WHO_SAYS, move |shared, viewer, uri| {
                 // Of the range before it is known what the viewer sees: what is not shown has counts, too.
-                let range_ns = Filter::range_of_interrupts(uri);
+                let range_ns = question::range_of_interrupts(uri);
                 let raisers = lock(&self.state).raisers(range_ns);
                 let kept = Kept::of_raisers(raisers);
                 let all = (shared.now(), kept, Public(uri));
                 let answer = viewer.show(all, |(now, kept, Public(uri))| {
-                    let filter = Filter::of_interrupts(uri, now.moment.watched())?;
+                    let filter = question::of_interrupts(uri, now.moment.watched())?;
                     Ok(json_text(&WhoAnswer::of(&now, &kept, &filter)))
                 });
                 answer.transpose()

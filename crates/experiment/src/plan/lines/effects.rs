@@ -2,7 +2,7 @@
 
 use crate::run::lines::measured;
 use serde::{Deserialize, Serialize};
-use surefoot_disturb::plan::{Case, Found, Measure, MeasureOutcome, Plan, Treatment, TreatmentOutcome};
+use surefoot_disturb::plan::{Case, Measure, MeasureOutcome, NoResult, Plan, Treatment, TreatmentOutcome};
 use surefoot_model::{ExperimentEffect, ExperimentRow};
 
 /// A workload, or one of its disturbances, that there is no answer of.
@@ -20,17 +20,17 @@ pub struct GivenUpLine {
 
 impl GivenUpLine {
     /// The line of what was given up, if anything was.
-    pub fn of(case: &Case, disturbance: Option<String>, found: Option<&Found>) -> Option<GivenUpLine> {
+    pub fn of(case: &Case, disturbance: Option<String>, found: Option<&NoResult>) -> Option<GivenUpLine> {
         let (unsupported, why) = match found? {
-            Found::Unsupported(why) => (true, why),
-            Found::Failed(why) => (false, why),
+            NoResult::Unsupported(why) => (true, why),
+            NoResult::Failed(why) => (false, why),
         };
         Some(GivenUpLine { workload: case.name.clone(), disturbance, unsupported, why: why.clone() })
     }
 
     /// The same of a disturbance that this host cannot do to the workload.
     pub fn of_treatment(case: &Case, treatment: &Treatment, treated: &TreatmentOutcome) -> Option<GivenUpLine> {
-        let found = treated.unsupported.clone().map(Found::Unsupported);
+        let found = treated.unsupported.clone().map(NoResult::Unsupported);
         GivenUpLine::of(case, Some(treatment.name.clone()), found.as_ref())
     }
 

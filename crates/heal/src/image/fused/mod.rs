@@ -126,7 +126,7 @@ mod tests {
     /// A page that may begin anywhere in a line.
     #[derive(Clone)]
     #[repr(align(64))]
-    struct Room([u8; PAGE_BYTES + 64]);
+    struct Unaligned([u8; PAGE_BYTES + 64]);
 
     fn both(seed: u64, sparse: bool, protects: bool, behind: &[usize; COLUMNS_DATA]) {
         let mut random = Random::new(seed);
@@ -134,7 +134,7 @@ mod tests {
             let word = random.word();
             if sparse && word >> 8 & 63 != 0 { 0 } else { word as u8 }
         };
-        let mut rooms = vec![Room([0; PAGE_BYTES + 64]); COLUMNS_DATA];
+        let mut rooms = vec![Unaligned([0; PAGE_BYTES + 64]); COLUMNS_DATA];
         rooms.iter_mut().for_each(|room| room.0.fill_with(&mut next));
         let sources: [&[u8]; COLUMNS_DATA] =
             std::array::from_fn(|column| &rooms[column].0[behind[column]..][..PAGE_BYTES]);

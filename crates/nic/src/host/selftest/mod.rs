@@ -23,9 +23,6 @@ use std::sync::atomic::Ordering;
 
 /// How many kinds of service there are: three at two priorities.
 pub const SERVICES: u32 = 6;
-/// Names of the kinds, in the order of their bits.
-pub const SERVICE_NAMES: [&str; SERVICES as usize] =
-    ["normal, low", "normal, high", "directed, low", "directed, high", "datagram, low", "datagram, high"];
 
 /// When and how the self-test runs.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use crate::Step;
 use crate::act::reboot::Times;
 use crate::act::redfish::Bmc;
 use crate::act::shown::last_words;
-use crate::act::{Found, Order, Outcome, hook};
+use crate::act::{Order, Outcome, PriorAttempt, hook};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -180,7 +180,7 @@ fn reported(
 }
 
 /// What became of a repair whose controller died.
-pub fn find(bmc: &Bmc, order: &Order) -> Found {
+pub fn find(bmc: &Bmc, order: &Order) -> PriorAttempt {
     let switch = serde_json::from_str::<Memo>(&order.memo).map(|memo| memo.switch).unwrap_or_default();
     switch::find(bmc, &Order { memo: switch, ..order.clone() })
 }

@@ -2,7 +2,7 @@
 
 use crate::act::reboot::{self, Times};
 use crate::act::redfish::{Attributes, Bmc, Refused, typed};
-use crate::act::{Found, Order, Outcome};
+use crate::act::{Order, Outcome, PriorAttempt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::atomic::AtomicBool;
@@ -66,17 +66,17 @@ pub fn restore(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Ou
 }
 
 /// Every part looks first at what is there; only a restart is not asked for twice.
-pub fn find(bmc: &Bmc, order: &Order) -> Found {
+pub fn find(bmc: &Bmc, order: &Order) -> PriorAttempt {
     match Memo::of(order) {
         Some(memo) if memo.is_set && !memo.restart.is_empty() => {
             let inner = Order { memo: memo.restart.clone(), ..order.clone() };
             match reboot::find_by_bmc(bmc, &inner) {
                 // The settings are still to be looked at: the step goes on from there.
-                Found::Effect { .. } => Found::MayRepeat,
+                PriorAttempt::Effect { .. } => PriorAttempt::MayRepeat,
                 other => other,
             }
         }
-        _ => Found::MayRepeat,
+        _ => PriorAttempt::MayRepeat,
     }
 }
 

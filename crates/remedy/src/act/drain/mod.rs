@@ -3,7 +3,7 @@
 pub mod kubernetes;
 pub mod slurm;
 
-use super::{Found, Order, Outcome};
+use super::{Order, Outcome, PriorAttempt};
 use kubernetes::Kubernetes;
 use slurm::Slurm;
 use std::sync::atomic::AtomicBool;
@@ -64,8 +64,8 @@ impl Drainer {
     }
 
     /// Both can be done again without harm: each looks first.
-    pub fn find(&self) -> Found {
-        Found::MayRepeat
+    pub fn find(&self) -> PriorAttempt {
+        PriorAttempt::MayRepeat
     }
 }
 

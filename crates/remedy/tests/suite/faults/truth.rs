@@ -5,7 +5,7 @@ use crate::suite::hands::seen;
 use std::collections::{BTreeMap, BTreeSet};
 use surefoot_model::{Case, CaseState, StepState};
 use surefoot_remedy::Step;
-use surefoot_remedy::act::{Found, Order};
+use surefoot_remedy::act::{Order, PriorAttempt};
 
 /// Limits of the policy that all cases follow.
 pub struct Held {
@@ -39,6 +39,21 @@ pub struct Truth {
     doubled: Option<String>,
 }
 
+/// Whether the step takes nothing away when it is done twice.
+fn is_idempotent(step: &Step) -> bool {
+    !matches!(
+        step,
+        Step::Reboot
+            | Step::Run(_)
+            | Step::Ticket(_)
+            | Step::Debug(_)
+            | Step::SoftRepair(_)
+            | Step::HardRepair(_)
+            | Step::Restart(_)
+            | Step::ResetInterface(_)
+    )
+}
+
 impl Truth {
     /// A step has its effect. Whether that put a setting back.
     pub fn effect(&mut self, order: &Order) -> bool {
@@ -47,7 +62,7 @@ impl Truth {
         let count = self.done.entry((order.case, order.step_index)).or_default();
         *count += 1;
         // Settings are looked at before they are set, so that once more changes nothing; the memo tells whether it was the same change.
-        if *count > 1 && !order.step.is_idempotent() && !order.step.has_way_back() {
+        if *count > 1 && !is_idempotent(&order.step) && !order.step.has_way_back() {
             self.doubled = Some(format!("'{}' of case {} was done {count} times", order.step, order.case));
         }
         let host = order.host.clone();
@@ -73,13 +88,13 @@ impl Truth {
         false
     }
 
-    pub fn find(&mut self, order: &Order) -> Found {
+    pub fn find(&mut self, order: &Order) -> PriorAttempt {
         if self.tokens.contains(&order.token) && !order.step.has_way_back() {
             self.sums.count("attempt in doubt taken over, effect found");
-            return Found::Effect { observed: seen("found"), memo: order.memo.clone() };
+            return PriorAttempt::Effect { observed: seen("found"), memo: order.memo.clone() };
         }
         self.sums.count("attempt in doubt taken over, no effect found");
-        Found::MayRepeat
+        PriorAttempt::MayRepeat
     }
 
     pub fn check(&self, cases: &[Case], held: &Held, now_realtime_ns: u64) -> Result<(), String> {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use surefoot_model::{Alert, Case, CaseState, Observed, StepState};
-use surefoot_remedy::act::{Act, Commands, Drainer, Found, Hands, HandsConfig, Order, Outcome, Slurm};
+use surefoot_remedy::act::{Act, Commands, Drainer, Hands, HandsConfig, Order, Outcome, PriorAttempt, Slurm};
 use surefoot_remedy::decide::{Request, request};
 use surefoot_remedy::engine::{Begin, Core, Settings};
 use surefoot_remedy::memory_book::MemoryBook;
@@ -122,13 +122,13 @@ impl Act for World {
         }
     }
 
-    fn find(&self, order: &Order) -> Found {
+    fn find(&self, order: &Order) -> PriorAttempt {
         match order.step {
-            Step::Recheck | Step::Drain | Step::Return | Step::Stress(_) => Found::MayRepeat,
+            Step::Recheck | Step::Drain | Step::Return | Step::Stress(_) => PriorAttempt::MayRepeat,
             _ if self.done.lock().unwrap().contains_key(&order.token) => {
-                Found::Effect { observed: seen("found"), memo: String::new() }
+                PriorAttempt::Effect { observed: seen("found"), memo: String::new() }
             }
-            _ => Found::MayRepeat,
+            _ => PriorAttempt::MayRepeat,
         }
     }
 }

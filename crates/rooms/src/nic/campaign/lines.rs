@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use surefoot_nic::campaign::fault::FaultId;
 use surefoot_nic::campaign::table::{Row, Share, Table, published};
 use surefoot_nic::campaign::trial::{detector_name, finding_name};
-use surefoot_nic::campaign::whole::{Place, Whole};
+use surefoot_nic::campaign::whole::{FaultNumber, Whole};
 use surefoot_nic::campaign::{Outcome, Record, Space, Standard};
 use surefoot_nic::device::Stuck;
 
@@ -69,7 +69,7 @@ pub struct FaultLine {
 
 impl FaultLine {
     /// The line of a fault that was tried, and its place where it was tried as one of a campaign's.
-    pub fn of(record: &Record, place: Option<Place>) -> Self {
+    pub fn of(record: &Record, place: Option<FaultNumber>) -> Self {
         let Record { id, detection, .. } = record;
         let fault = &id.fault;
         FaultLine {
@@ -101,9 +101,9 @@ impl FaultLine {
     }
 
     /// Its place in the campaign, where it says one.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<FaultNumber> {
         let (number, of) = self.number.zip(self.campaign_fault_count)?;
-        self.experiment_crc.map(|experiment| Place { number, of, experiment })
+        self.experiment_crc.map(|experiment| FaultNumber { number, of, experiment })
     }
 
     /// What the table needs of it, and its id; what is wrong with a line that cannot be of a campaign.

@@ -14,7 +14,7 @@ const HOME_GOOD_FOR_NS: u64 = 1_000_000_000;
 
 /// Where a gap was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum GapCore {
     /// On a watched core from start to end; other threads may have run there meanwhile.
     On {
         /// The core.
@@ -76,7 +76,7 @@ pub(crate) fn place(
     tid: u32,
     (start_ns, end_ns): (u64, u64),
     home: impl FnOnce() -> Home,
-) -> Place {
+) -> GapCore {
     let of_core = |&cpu: &CpuId| Seen::of(cpu, tapes.around(cpu, start_ns, end_ns + SLACK_NS), start_ns, end_ns);
     decide(&cpus.iter().map(of_core).collect::<Vec<_>>(), tid, home)
 }
@@ -100,12 +100,12 @@ impl Seen {
         Seen { cpu, at_start: at(start_ns), at_end: at(end_ns) }
     }
 
-    fn place(&self, tid: u32) -> Place {
-        Place::On { cpu: self.cpu, own: self.at_start.unwrap_or(tid) }
+    fn place(&self, tid: u32) -> GapCore {
+        GapCore::On { cpu: self.cpu, own: self.at_start.unwrap_or(tid) }
     }
 }
 
-fn decide(seen: &[Seen], tid: u32, home: impl FnOnce() -> Home) -> Place {
+fn decide(seen: &[Seen], tid: u32, home: impl FnOnce() -> Home) -> GapCore {
     let start = seen.iter().find(|seen| seen.at_start == Some(tid));
     let end = seen.iter().find(|seen| seen.at_end == Some(tid));
     match (start, end) {
@@ -117,13 +117,13 @@ fn decide(seen: &[Seen], tid: u32, home: impl FnOnce() -> Home) -> Place {
     let watched = |cpu| seen.iter().find(|seen| seen.cpu == cpu);
     match home() {
         // The loop ran right before and after the gap, and it can run nowhere else.
-        Home::Pinned(cpu) => watched(cpu).map_or(Place::NotWatched, |seen| seen.place(tid)),
+        Home::Pinned(cpu) => watched(cpu).map_or(GapCore::NotWatched, |seen| seen.place(tid)),
         Home::Last(cpu) if start.is_none() && end.is_none() => match watched(cpu) {
             Some(seen) if seen.at_end.is_none() => seen.place(tid),
-            Some(_) => Place::Unknown,
-            None => Place::NotWatched,
+            Some(_) => GapCore::Unknown,
+            None => GapCore::NotWatched,
         },
-        _ => Place::Unknown,
+        _ => GapCore::Unknown,
     }
 }
 
@@ -153,13 +153,13 @@ mod tests {
     }
 
     /// Where thread 7 was from 10 to 20 us, by the tapes of the cores 0, 1, and so on.
-    fn placed(tapes: &[&[Turn]], home: Home) -> Place {
+    fn placed(tapes: &[&[Turn]], home: Home) -> GapCore {
         let seen = tapes.iter().enumerate().map(|(cpu, turns)| Seen::of(CpuId(cpu as u32), turns, 10_000, 20_000));
         decide(&seen.collect::<Vec<_>>(), 7, || home)
     }
 
-    fn on(cpu: u32, own: u32) -> Place {
-        Place::On { cpu: CpuId(cpu), own }
+    fn on(cpu: u32, own: u32) -> GapCore {
+        GapCore::On { cpu: CpuId(cpu), own }
     }
 
     #[test]
@@ -177,9 +177,9 @@ mod tests {
     fn a_thread_that_was_moved_is_on_neither_core() {
         let left = [turn(5_000, 0, 7), turn(11_000, 0, 8)];
         let came = [turn(5_000, 0, 9), turn(18_000, 0, 7)];
-        assert_eq!(placed(&[&left, &came], Home::Last(CpuId(1))), Place::Unknown);
-        assert_eq!(placed(&[&left], Home::Last(CpuId(0))), Place::Unknown);
-        assert_eq!(placed(&[&came], Home::Last(CpuId(0))), Place::Unknown);
+        assert_eq!(placed(&[&left, &came], Home::Last(CpuId(1))), GapCore::Unknown);
+        assert_eq!(placed(&[&left], Home::Last(CpuId(0))), GapCore::Unknown);
+        assert_eq!(placed(&[&came], Home::Last(CpuId(0))), GapCore::Unknown);
     }
 
     #[test]
@@ -187,16 +187,16 @@ mod tests {
         let other = [turn(5_000, 0, 8)];
         assert_eq!(placed(&[&other, &[turn(5_000, 0, 9), turn(15_000, 1, 9)]], Home::Pinned(CpuId(1))), on(1, 9));
         assert_eq!(placed(&[&[turn(5_000, 0, 7), turn(12_000, 0, 8)]], Home::Pinned(CpuId(0))), on(0, 7));
-        assert_eq!(placed(&[&other], Home::Pinned(CpuId(3))), Place::NotWatched);
+        assert_eq!(placed(&[&other], Home::Pinned(CpuId(3))), GapCore::NotWatched);
     }
 
     #[test]
     fn where_tapes_are_silent_the_last_core_decides() {
         let other = [turn(5_000, 0, 8)];
         assert_eq!(placed(&[&other, &[]], Home::Last(CpuId(1))), on(1, 7));
-        assert_eq!(placed(&[&other], Home::Last(CpuId(3))), Place::NotWatched);
-        assert_eq!(placed(&[&other], Home::Last(CpuId(0))), Place::Unknown, "the tape knows another thread there");
-        assert_eq!(placed(&[&other], Home::Unknown), Place::Unknown);
+        assert_eq!(placed(&[&other], Home::Last(CpuId(3))), GapCore::NotWatched);
+        assert_eq!(placed(&[&other], Home::Last(CpuId(0))), GapCore::Unknown, "the tape knows another thread there");
+        assert_eq!(placed(&[&other], Home::Unknown), GapCore::Unknown);
     }
 
     #[test]

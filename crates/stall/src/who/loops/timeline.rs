@@ -4,8 +4,8 @@
 use super::arrivals::Arrivals;
 use super::claims::Waiting;
 use super::parts;
-use super::place::Place;
-use crate::gap::judge::{Found, Judge};
+use super::place::GapCore;
+use crate::gap::judge::{Judge, UnjudgedGap};
 use crate::gap::tapes::Traced;
 use crate::gap::verdict::Others;
 use crate::gap::witness::Witness;
@@ -100,7 +100,7 @@ pub(super) fn joined(
     arrivals: &Arrivals,
     noted: &LoopSummary,
     gap: &Waiting,
-    placed: Place,
+    placed: GapCore,
 ) -> LoopGap {
     let (start_ns, end_ns) = (gap.start_ns, gap.end_ns);
     let mut listed = LoopGap {
@@ -113,9 +113,9 @@ pub(super) fn joined(
         parts: Vec::new(),
         unexplained_ns: end_ns - start_ns,
     };
-    let Place::On { cpu, own } = placed else { return listed };
+    let GapCore::On { cpu, own } = placed else { return listed };
     let turns = traced.tapes.around(cpu, start_ns, end_ns).to_vec();
-    let found = Found {
+    let found = UnjudgedGap {
         source: GapSource::Probe,
         cpu,
         start_ns,

@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::images::{self, FileKey, Found, Mapping};
+use surefoot_hostfs::images::{self, FileKey, Mapping, UnopenedFile};
 use surefoot_hostfs::{Root, usage};
 use surefoot_sys::channel::{Channel, Message};
 use surefoot_sys::thread;
@@ -97,7 +97,7 @@ impl Opener {
     }
 
     /// The file behind a mapping, as [`images::find`].
-    pub(crate) fn find(&mut self, user: u32, pid: u32, mapping: &Mapping) -> io::Result<Found> {
+    pub(crate) fn find(&mut self, user: u32, pid: u32, mapping: &Mapping) -> io::Result<UnopenedFile> {
         // The kernel's own link leads there without asking the file system, and a recorded tree has none.
         match images::find_by_kernel(&self.root, pid, mapping) {
             Err(_) if self.root.is_host() => {}
@@ -108,11 +108,11 @@ impl Opener {
         [mapping.start, mapping.end, mapping.inode].iter().for_each(|number| question.extend(number.to_le_bytes()));
         question.extend(mapping.name.as_bytes());
         let (_, file) = self.ask(Subject::Process(pid), user, &question, None)?.ok_or(io::ErrorKind::NotFound)?;
-        Found::of(file.ok_or(io::ErrorKind::InvalidData)?.into())
+        UnopenedFile::of(file.ok_or(io::ErrorKind::InvalidData)?.into())
     }
 
     /// Opens it.
-    pub(crate) fn open(&mut self, user: u32, found: &Found) -> io::Result<File> {
+    pub(crate) fn open(&mut self, user: u32, found: &UnopenedFile) -> io::Result<File> {
         if !self.root.is_host() {
             return found.open();
         }
@@ -290,7 +290,7 @@ fn answer(root: &Root, question: &[u8], file: Option<File>) -> io::Result<Option
             let mapping = Mapping { start, end, offset: 0, device: String::new(), inode, name };
             with_file(File::from(images::find(root, pid, &mapping)?.as_fd().try_clone_to_owned()?))
         }
-        OPEN => with_file(Found::of(file.ok_or_else(wrong)?.into())?.open()?),
+        OPEN => with_file(UnopenedFile::of(file.ok_or_else(wrong)?.into())?.open()?),
         PERF_MAP => match images::perf_map(root, short(0).ok_or_else(wrong)?)? {
             Some((file, _)) => with_file(file),
             None => Ok(None),
@@ -317,7 +317,7 @@ mod tests {
     use surefoot_testkit::not_run::not_run;
 
     /// A process whose program is on the file system, and that file.
-    fn running_from(mounted: &HangingFileSystem) -> (Child, Found) {
+    fn running_from(mounted: &HangingFileSystem) -> (Child, UnopenedFile) {
         let sleeps = mounted.start_sleeping().unwrap();
         let root = Root::host();
         let mappings = images::mappings(&root, sleeps.id()).unwrap();

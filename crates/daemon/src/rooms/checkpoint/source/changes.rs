@@ -1,6 +1,6 @@
 //! From one look to the next: what is told is what changed.
 
-use super::jobs::Found;
+use super::jobs::FoundJob;
 use std::collections::BTreeMap;
 use surefoot_model::{CheckpointEvent, CheckpointLook, JournalEntry, JournalEvent};
 
@@ -10,12 +10,12 @@ const LINES_MAX: usize = 500;
 /// What was told of each job so far.
 #[derive(Default)]
 pub(super) struct Changes {
-    told: BTreeMap<String, Found>,
+    told: BTreeMap<String, FoundJob>,
 }
 
 impl Changes {
     /// Takes a look; returns what is to be told of it: jobs and lines before the look that frames them.
-    pub(super) fn take(&mut self, look: CheckpointLook, found: Vec<Found>) -> Vec<CheckpointEvent> {
+    pub(super) fn take(&mut self, look: CheckpointLook, found: Vec<FoundJob>) -> Vec<CheckpointEvent> {
         let is_there = |name: &String| found.iter().any(|found| found.job.name == *name);
         // What is gone makes room for what is new, so it is told first.
         let gone: Vec<String> = self.told.keys().filter(|name| !is_there(name)).cloned().collect();
@@ -43,7 +43,7 @@ fn clamp(events: &mut [CheckpointEvent], begun: usize, now_ns: u64) {
 }
 
 /// What is to be told of a job.
-fn changed(before: Option<&Found>, now: &Found) -> Vec<CheckpointEvent> {
+fn changed(before: Option<&FoundJob>, now: &FoundJob) -> Vec<CheckpointEvent> {
     let mut events = Vec::new();
     if before.is_none_or(|before| before.job != now.job) {
         events.push(CheckpointEvent::Job(now.job.clone()));
@@ -92,9 +92,9 @@ mod tests {
         JournalEntry { realtime_ns, lost_count: 0, event }
     }
 
-    fn found(is_running: bool, entries: std::ops::Range<u64>) -> Found {
+    fn found(is_running: bool, entries: std::ops::Range<u64>) -> FoundJob {
         let job = CheckpointJob { name: "a".into(), is_running: Some(is_running), ..CheckpointJob::default() };
-        Found { job, entries: entries.map(entry).collect(), ..Found::default() }
+        FoundJob { job, entries: entries.map(entry).collect(), ..FoundJob::default() }
     }
 
     fn words(events: &[CheckpointEvent]) -> Vec<String> {
@@ -114,18 +114,18 @@ mod tests {
     fn only_what_changed_is_told() {
         let mut changes = Changes::default();
         let look = || CheckpointLook { looked_realtime_ns: 1_000, ..CheckpointLook::default() };
-        let mut take = |found: Vec<Found>| words(&changes.take(look(), found));
+        let mut take = |found: Vec<FoundJob>| words(&changes.take(look(), found));
         assert_eq!(take(vec![]), ["look"]);
         assert_eq!(take(vec![found(true, 0..3)]), ["job a", "3 lines, 0 left out", "look"]);
         assert_eq!(take(vec![found(true, 0..3)]), ["look"]);
         assert_eq!(take(vec![found(true, 0..4)]), ["1 lines, 0 left out", "look"]);
         // The beginning of the journal is no longer read.
-        let shorter = Found { left_out_count: 2, ..found(true, 2..5) };
+        let shorter = FoundJob { left_out_count: 2, ..found(true, 2..5) };
         assert_eq!(take(vec![shorter.clone()]), ["1 lines, 0 left out", "look"]);
         assert_eq!(take(vec![shorter]), ["look"]);
         assert_eq!(take(vec![found(false, 2..5)]), ["job a", "look"]);
         // Another journal in its place.
-        let another = Found { left_out_count: 1, ..found(false, 100..102) };
+        let another = FoundJob { left_out_count: 1, ..found(false, 100..102) };
         assert_eq!(take(vec![another]), ["another journal: 3 lines, 1 left out", "look"]);
         assert_eq!(take(vec![found(false, 0..0)]), ["another journal: 0 lines, 0 left out", "look"]);
         assert_eq!(take(vec![]), ["gone a", "look"]);

@@ -29,7 +29,7 @@ pub(super) type TierOf<'a> = &'a dyn Fn(&Path, u32) -> CheckpointTier;
 
 /// A job as one look finds it.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(in crate::rooms) struct Found {
+pub(in crate::rooms) struct FoundJob {
     pub(super) job: CheckpointJob,
     /// The lines of its journal that were read, oldest first.
     pub(super) entries: Vec<Entry>,
@@ -64,7 +64,7 @@ pub(super) fn tier(copy: &Copy, tier_of: TierOf<'_>) -> CheckpointTier {
 
 /// The jobs whose copies and journals these are, by user and name. `own` is the user who looks, whose own jobs need no
 /// mark.
-pub(super) fn jobs(copies: &[Copy], journals: &[Journal], tier_of: TierOf<'_>, own: u32) -> Vec<Found> {
+pub(super) fn jobs(copies: &[Copy], journals: &[Journal], tier_of: TierOf<'_>, own: u32) -> Vec<FoundJob> {
     let mut of_jobs: BTreeMap<(u32, String), Parts<'_>> = BTreeMap::new();
     let mut names: BTreeMap<&Path, String> = BTreeMap::new();
     for copy in copies.iter().filter(|copy| !copy.is_astray()) {
@@ -93,13 +93,13 @@ pub(super) fn jobs(copies: &[Copy], journals: &[Journal], tier_of: TierOf<'_>, o
 }
 
 /// Adds what jobs had and have no more, also of jobs of which nothing else is there.
-pub(super) fn add_lost(found: &mut Vec<Found>, lost: Vec<Lost>, tier_of: TierOf<'_>, own: u32) {
+pub(super) fn add_lost(found: &mut Vec<FoundJob>, lost: Vec<Lost>, tier_of: TierOf<'_>, own: u32) {
     for lost in lost.into_iter().filter(|lost| check_name(&lost.job).is_ok()) {
         let name = surefoot_model::one_line(&told_name(&lost.job, lost.owner, own));
         let at = found.iter().position(|found| found.job.name == name && found.job.uid == Some(lost.owner));
         let at = at.unwrap_or_else(|| {
             let job = CheckpointJob { name, uid: Some(lost.owner), ..CheckpointJob::default() };
-            found.push(Found { job, ..Found::default() });
+            found.push(FoundJob { job, ..FoundJob::default() });
             found.len() - 1
         });
         let job = &mut found[at].job;
@@ -139,7 +139,7 @@ fn job(
     copies: &[&Copy],
     journals: &[&Journal],
     (tier_of, epochs): (TierOf<'_>, &BTreeMap<GenerationId, u64>),
-) -> Found {
+) -> FoundJob {
     let directories: BTreeSet<&Path> = copies
         .iter()
         .map(|copy| copy.job_directory.as_path())
@@ -166,7 +166,7 @@ fn job(
         generations_left_out: 0,
         lost: Vec::new(),
     };
-    Found {
+    FoundJob {
         job,
         fresh_count: journals.iter().map(|(.., history)| history.fresh_count).sum(),
         entries,
@@ -264,7 +264,7 @@ mod tests {
         Copy { manifest: Err("it is not a manifest".into()), ..copy }
     }
 
-    fn states(found: &Found) -> Vec<(u64, &'static str, GenerationState)> {
+    fn states(found: &FoundJob) -> Vec<(u64, &'static str, GenerationState)> {
         found.job.generations.iter().map(|one| (one.number, one.tier.as_str(), one.state)).collect()
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let theirs = Copy { owner: 1000, ..copy(Tier::Durable, 99, 0, 1, Some(1)) };
         let copies = [copy(Tier::Durable, 3, 0, 1, Some(1)), theirs];
         let found = jobs(&copies, &[], &|_, _| CheckpointTier::Durable, OWN);
-        let told = |found: &Found| (found.job.name.clone(), found.job.uid, found.job.generations[0].number);
+        let told = |found: &FoundJob| (found.job.name.clone(), found.job.uid, found.job.generations[0].number);
         let both: Vec<_> = found.iter().map(told).collect();
         assert_eq!(both, [("a/job".into(), Some(OWN), 3), ("a/job (user 1000)".into(), Some(1000), 99)]);
         assert!(check_name("a/job (user 1000)").is_err(), "nobody can call a job so");

@@ -1,6 +1,6 @@
 //! One look at everything: directories, copies, journals, locks, drives.
 
-use super::jobs::{self, Found, Journal};
+use super::jobs::{self, FoundJob, Journal};
 use super::locks::Locks;
 use super::{drives, mounts as file_systems, text};
 use crate::rooms::turns::in_turn;
@@ -59,7 +59,7 @@ impl Looker {
 
     /// What there is to be seen now, and the jobs. `begins` is told the number of a directory before anything is asked for
     /// there.
-    pub(in crate::rooms) fn look(&mut self, begins: &mut dyn FnMut(usize)) -> (CheckpointLook, Vec<Found>) {
+    pub(in crate::rooms) fn look(&mut self, begins: &mut dyn FnMut(usize)) -> (CheckpointLook, Vec<FoundJob>) {
         let begun = Instant::now();
         let mut answer = CheckpointLook { looked_realtime_ns: clock::realtime_ns(), ..CheckpointLook::default() };
         let mounts = Mounts::read(&self.root).unwrap_or_default();
@@ -171,9 +171,9 @@ impl Looker {
     }
 
     /// Looks whether somebody holds the lock of one of the ranks in memory.
-    fn see_who_runs(&self, copies: &[Copy], begins: &mut dyn FnMut(&Path), jobs: &mut [Found]) {
+    fn see_who_runs(&self, copies: &[Copy], begins: &mut dyn FnMut(&Path), jobs: &mut [FoundJob]) {
         let locks = Locks::read(&self.root);
-        for Found { job, .. } in jobs {
+        for FoundJob { job, .. } in jobs {
             let directories = job.directories.iter().map(PathBuf::from);
             let first = directories.map(|directory| directory.join("rank-00000"));
             let of_job = copies.iter().filter(|copy| job.directories.contains(&text(&copy.job_directory)));
@@ -258,9 +258,9 @@ fn say_astray(copies: &[Copy], answer: &mut CheckpointLook) {
 }
 
 /// Shares what may be told between the users, and what is each user's between his jobs; the oldest goes.
-fn cut(answer: &mut CheckpointLook, found: &mut Vec<Found>) {
+fn cut(answer: &mut CheckpointLook, found: &mut Vec<FoundJob>) {
     answer.jobs_left_out = found.len().saturating_sub(JOBS_MAX) as u64;
-    let owner = |found: &Found| found.job.uid.unwrap_or(0);
+    let owner = |found: &FoundJob| found.job.uid.unwrap_or(0);
     // Whoever fills a directory with names that come first must not push a job out that runs.
     found.sort_by_key(|found| (found.job.is_running != Some(true), Reverse(newest_ns(&found.job))));
     *found = in_turn(std::mem::take(found), owner);
@@ -270,7 +270,7 @@ fn cut(answer: &mut CheckpointLook, found: &mut Vec<Found>) {
     found.iter().for_each(|found| *jobs_of.entry(owner(found)).or_default() += 1);
     for one in found {
         let rows_max = (ROWS_MAX / jobs_of.len().max(1) / jobs_of[&owner(one)]).min(ROWS_OF_JOB_MAX);
-        let Found { job, entries, fresh_count, left_out_count, .. } = one;
+        let FoundJob { job, entries, fresh_count, left_out_count, .. } = one;
         job.generations_left_out = job.generations.len().saturating_sub(rows_max) as u64;
         job.generations.truncate(rows_max);
         // All that is new is told, and the line before it shows where it goes on.

@@ -1,7 +1,7 @@
 //! Looks at checkpoints, by a child where there can be one. What was known of a directory that does not answer stays as it was:
 //! nothing there is called gone.
 
-use super::jobs::Found;
+use super::jobs::FoundJob;
 use super::look::Looker;
 use super::text;
 use crate::rooms::apart::{self, Apart, Question, SILENT};
@@ -12,12 +12,12 @@ use surefoot_model::{CheckpointDirectory, CheckpointLook, CheckpointTier};
 
 /// Looks, by a child where there can be one.
 pub(super) struct Looks {
-    apart: Apart<(CheckpointLook, Vec<Found>)>,
+    apart: Apart<(CheckpointLook, Vec<FoundJob>)>,
     /// Looks where no child does.
     looker: Looker,
     is_host: bool,
     /// What the last look found.
-    last: Vec<Found>,
+    last: Vec<FoundJob>,
 }
 
 impl Looks {
@@ -27,7 +27,7 @@ impl Looks {
     }
 
     /// What there is to be seen now, and the jobs; `None` where the watch is to end.
-    pub(super) fn look(&mut self, end: &End) -> Result<Option<(CheckpointLook, Vec<Found>)>, String> {
+    pub(super) fn look(&mut self, end: &End) -> Result<Option<(CheckpointLook, Vec<FoundJob>)>, String> {
         if !apart::is_possible() || !self.is_host {
             return Ok(Some(self.looker.look(&mut |_| ())));
         }
@@ -36,7 +36,7 @@ impl Looks {
     }
 
     /// A look, with the directories that were left out of it, and what was known of the jobs there.
-    fn with_silent(&mut self, look: CheckpointLook, found: Vec<Found>) -> (CheckpointLook, Vec<Found>) {
+    fn with_silent(&mut self, look: CheckpointLook, found: Vec<FoundJob>) -> (CheckpointLook, Vec<FoundJob>) {
         let (mut look, mut found) = (look, found);
         let silent: Vec<&Path> = self.apart.silent().collect();
         for (at, (directory, _)) in self.apart.directories().enumerate().filter(|(_, (_, is_silent))| *is_silent) {
@@ -56,7 +56,7 @@ impl Looks {
 }
 
 /// Keeps what was known of a job in tiers that did not answer.
-fn keep(found: &mut Vec<Found>, before: Found) {
+fn keep(found: &mut Vec<FoundJob>, before: FoundJob) {
     let Some(now) = found.iter_mut().find(|now| now.job.name == before.job.name) else {
         return found.push(before);
     };
@@ -148,7 +148,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let [there, silent] = ["there", "silent"].map(|name| home.path().join(name));
         let job = |directory: &Path, tier, number| {
-            let mut found = Found::default();
+            let mut found = FoundJob::default();
             found.job.name = "job".into();
             found.job.directories = vec![text(&directory.join("job"))];
             found.job.generations = vec![generation(tier, number)];
@@ -159,7 +159,7 @@ mod tests {
         before.job.directories.push(text(&there.join("job")));
         looks.last = vec![
             before,
-            Found { job: CheckpointJob { name: "gone".into(), ..Default::default() }, ..Found::default() },
+            FoundJob { job: CheckpointJob { name: "gone".into(), ..Default::default() }, ..FoundJob::default() },
         ];
         looks.apart.silence(&silent);
         let (look, found) = looks.with_silent(CheckpointLook::default(), vec![job(&there, CheckpointTier::Memory, 4)]);

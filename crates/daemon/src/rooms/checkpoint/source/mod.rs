@@ -117,7 +117,7 @@ mod tests {
             next += 5;
             look(&mut seen, &mut written);
         }
-        let records = written.records(0..i64::MAX, Some(Room::Checkpoint)).unwrap();
+        let records = written.open_view().unwrap().records(0..i64::MAX, Some(Room::Checkpoint)).unwrap();
         let decided = records.iter().filter_map(|record| record.body.get("generation")?.as_u64());
         let mut decided: Vec<u64> = decided.filter(|number| *number >= first).collect();
         decided.sort_unstable();

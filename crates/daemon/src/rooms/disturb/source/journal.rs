@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fs::TryLockError;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use surefoot_journal::{GrowingFile, Place};
-use surefoot_model::{DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentOutcome, one_line};
+use surefoot_journal::{GrowingFile, Position};
+use surefoot_model::{DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentOutcome};
 
 /// Letters of a text that is kept.
 pub(super) const LETTERS_MAX: usize = 4096;
@@ -23,7 +23,7 @@ pub(super) struct Journal {
     file: Option<GrowingFile>,
     directory: OsString,
     uid: u32,
-    place: Place,
+    place: Position,
     /// When its experiment began, `CLOCK_REALTIME`.
     began_realtime_ns: Option<u64>,
     is_over: bool,
@@ -230,5 +230,5 @@ fn is_held(of: &GrowingFile) -> bool {
 
 /// The beginning of a stranger's words, in one line.
 pub(super) fn clipped(text: &str) -> String {
-    one_line(&text.chars().take(LETTERS_MAX).collect::<String>())
+    surefoot_model::clipped(text, LETTERS_MAX)
 }

@@ -5,25 +5,26 @@
 
 pub mod result_file;
 
+mod files;
 mod movie;
-mod reports;
-mod view;
+mod question;
 
 pub use crate::rooms::shown::ShownFile as CampaignFile;
+pub use files::FILES_MAX;
+pub(super) use files::Files;
 pub(super) use movie::Movies;
-pub use reports::FILES_MAX;
-pub(super) use reports::Reports;
-pub(super) use view::Answer;
 
 use super::super::Route;
 use super::Nic;
 use crate::http::access::AccessView;
+use axum::body::Bytes;
 use axum::http::{StatusCode, Uri};
 use std::sync::Arc;
 use surefoot_http::lock;
 use surefoot_http::{ApiError, json_text, parameters};
 use surefoot_nic::campaign::Experiment;
-use surefoot_rooms::nic::campaign::{lines, words};
+use surefoot_rooms::nic::campaign::reports::Reports;
+use surefoot_rooms::nic::campaign::view::{Answer, NotThere, Question};
 use surefoot_rooms::viewer::{Confidential, Public};
 
 /// What the page shows of campaigns.
@@ -45,9 +46,10 @@ const NOT_NAMED: &str = "no campaign is shown; start with: surefoot watch --nic-
 /// What the routes answer, as JSON Schema.
 #[cfg(test)]
 pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    use surefoot_rooms::nic::campaign::movie::MovieAnswer;
     vec![
         crate::schema::answer::<Answer>(of, "GET /api/v1/nic/campaign", SAYS),
-        crate::schema::answer::<movie::MovieAnswer>(of, "GET /api/v1/nic/movie", MOVIE_SAYS),
+        crate::schema::answer::<MovieAnswer>(of, "GET /api/v1/nic/movie", MOVIE_SAYS),
     ]
 }
 
@@ -56,20 +58,17 @@ pub(super) fn routes(room: &Arc<Nic>) -> Vec<Route> {
     let (of_campaign, of_movie) = (Arc::clone(room), Arc::clone(room));
     vec![
         Route::slow("/api/v1/nic/campaign", SAYS, move |shared, viewer, uri| {
-            let question = view::Question::of(uri)?;
-            let is_none_named = lock(&of_campaign.reports).is_empty();
+            let question = question::of(uri)?;
+            let is_none_named = lock(&of_campaign.files).is_empty();
             let why = if is_none_named { NOT_NAMED.to_owned() } else { not_shown(&shared.access.view(viewer)) };
-            let all = (Confidential::new(&of_campaign.reports), Public((question, why)));
-            let answer = viewer.show(all, |(reports, Public((question, why)))| {
-                let Some(reports) = reports.shown() else {
-                    return Ok(json_text(&Answer::of(&Reports::default(), &question, Some(why))?));
-                };
-                let mut reports = lock(reports);
-                reports.read_on();
-                let why = reports.is_empty().then_some(why);
-                Ok(json_text(&Answer::of(&reports, &question, why)?))
+            let all = (Confidential::new(&of_campaign.files), Public((question, why)));
+            let shown = viewer.show(all, |(files, Public((question, why)))| {
+                let Some(files) = files.shown() else { return answer(&Reports::default(), &question, Some(why)) };
+                let mut files = lock(files);
+                let why = files.is_empty().then_some(why);
+                answer(files.read_on(), &question, why)
             });
-            answer.transpose()
+            shown.transpose()
         }),
         Route::slow("/api/v1/nic/movie", MOVIE_SAYS, move |shared, viewer, uri| {
             let all = (Confidential::new(&of_movie.movies), Public((uri, not_shown(&shared.access.view(viewer)))));
@@ -80,6 +79,11 @@ pub(super) fn routes(room: &Arc<Nic>) -> Vec<Route> {
             answer.transpose()
         }),
     ]
+}
+
+fn answer(reports: &Reports, question: &Question, why: Option<String>) -> Result<Bytes, ApiError> {
+    let none = |none: NotThere| ApiError::new(StatusCode::NOT_FOUND, none.to_string());
+    Answer::of(reports, question, why).map(|answer| json_text(&answer)).map_err(none)
 }
 
 /// Replaying costs processor time, and files of campaigns are their writer's: both are for who may see everything.

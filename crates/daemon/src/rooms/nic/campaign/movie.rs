@@ -1,96 +1,22 @@
 //! The answer of `/api/v1/nic/movie`: one fault, replayed. A replay is virtual time with an end, and so takes a bounded
 //! time; one goes on at a time, and the newest answers are kept.
 
-use super::lines::FaultLine;
-use super::words::{Part, part, scene, short_words};
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, TryLockError};
 use surefoot_http::lock;
 use surefoot_http::{ApiError, json_text};
-use surefoot_model::SCHEMA;
 use surefoot_nic::campaign::golden::Golden;
-use surefoot_nic::campaign::movie::{Movie, Scene, What};
+use surefoot_nic::campaign::movie::Movie;
 use surefoot_nic::campaign::trial::Lab;
-use surefoot_nic::campaign::{CampaignError, Experiment, FaultId, Preset};
-use surefoot_rooms::stall::length;
+use surefoot_nic::campaign::{CampaignError, Experiment, FaultId};
+use surefoot_rooms::nic::campaign::movie::{MovieAnswer, wanted};
 
 /// Scenes of an answer; more are counted.
 const SCENES_SHOWN: usize = 200;
 /// Answers that are kept.
 const KEPT_MAX: usize = 8;
-/// Longer texts are no id.
-const ID_BYTES_MAX: usize = 300;
-/// No run has so many instructions.
-const INSTRUCTIONS_MAX: u64 = 1 << 40;
-
-/// One fault, step by step.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "NicMovie")]
-pub(super) struct MovieAnswer {
-    /// [`crate::SCHEMA`].
-    schema: u32,
-    /// The version of Surefoot.
-    version: &'static str,
-    /// What the campaign says of it.
-    fault: FaultLine,
-    /// What happened, in order.
-    scenes: Vec<SceneView>,
-    /// Scenes that are not here.
-    missed_count: u64,
-}
-
-/// Something that happened. Times are virtual.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "MovieScene")]
-struct SceneView {
-    /// Since the beginning of the run.
-    at_ns: u64,
-    /// Since the fault; of what was before, 0.
-    since_ns: u64,
-    /// The host on which it happened: of a delivery the one that receives.
-    host: Option<u8>,
-    part: Part,
-    /// In a word: struck, diverged, `not_diverged`, halted, crashed, daemon, delivered, refused or ended.
-    scene: &'static str,
-    /// Of a daemon: suspected, dismissed, detected, reloaded, passed, recovered, `reload_failed` or `given_up`. Of a
-    /// delivery: late, again or wrong.
-    step: Option<&'static str>,
-    /// In a sentence.
-    text: String,
-    /// The instruction without the fault, and what it does.
-    usually: Option<String>,
-    /// And with it.
-    instead: Option<String>,
-}
-
-impl SceneView {
-    fn of(of: &Scene) -> Self {
-        let (usually, instead) = match &of.what {
-            What::Struck { was, is, .. } => (was.clone(), is.clone()),
-            What::Diverged { done, usually, .. } => (Some(usually.clone()), Some(done.clone())),
-            _ => (None, None),
-        };
-        let step = match of.what {
-            What::Daemon { step, .. } | What::Delivered { how: step, .. } => Some(step),
-            _ => None,
-        };
-        SceneView {
-            at_ns: of.at_ns,
-            since_ns: of.since_ns,
-            host: of.place.map(|host| host as u8),
-            part: part(&of.what),
-            scene: scene(&of.what),
-            step,
-            text: short_words(&of.what, length),
-            usually,
-            instead,
-        }
-    }
-}
 
 /// Where faults are replayed.
 #[derive(Debug, Default)]
@@ -112,7 +38,7 @@ impl Movies {
     /// # Errors
     /// When it is no id, or of nothing that can be replayed here, and while another one is replayed.
     pub(crate) fn answer(&self, id: &str) -> Result<Bytes, ApiError> {
-        let (id, experiment) = self.find(id)?;
+        let (id, experiment) = wanted(id, &self.experiments).map_err(ApiError::bad_request)?;
         if let Some(known) = self.known(&id) {
             return Ok(known);
         }
@@ -126,13 +52,7 @@ impl Movies {
             }
         };
         let movie = replay(&id, &experiment).map_err(refused)?;
-        let answer = json_text(&MovieAnswer {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            fault: FaultLine::of(&movie.record, None),
-            scenes: movie.scenes.iter().map(SceneView::of).collect(),
-            missed_count: movie.missed_count,
-        });
+        let answer = json_text(&MovieAnswer::of(&movie));
         let mut kept = lock(&self.kept);
         if kept.len() == KEPT_MAX {
             kept.pop_front();
@@ -143,27 +63,6 @@ impl Movies {
 
     fn known(&self, id: &FaultId) -> Option<Bytes> {
         lock(&self.kept).iter().find(|(known, _)| known == id).map(|(_, answer)| answer.clone())
-    }
-
-    /// The fault of an id, and its experiment.
-    fn find(&self, id: &str) -> Result<(FaultId, Experiment), ApiError> {
-        if id.len() > ID_BYTES_MAX {
-            return Err(ApiError::bad_request(format!("an id has at most {ID_BYTES_MAX} bytes")));
-        }
-        let id: FaultId = id.parse().map_err(refused)?;
-        if id.fault.at_instruction > INSTRUCTIONS_MAX {
-            let text = format!("no run has {} instructions", id.fault.at_instruction);
-            return Err(ApiError::bad_request(text));
-        }
-        let own = || self.experiments.iter().find(|one| one.name == id.experiment).cloned();
-        let found = Preset::named(&id.experiment).map(Experiment::preset).or_else(own);
-        let Some(mut experiment) = found else {
-            let text = "the fault is of an experiment that this watch does not know; start it with --nic-experiment FILE, \
-                        or replay it with: surefoot nic inject --fault ID --experiment FILE";
-            return Err(ApiError::bad_request(text.to_owned()));
-        };
-        id.stack.apply(&mut experiment);
-        Ok((id, experiment))
     }
 }
 
@@ -184,6 +83,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use serde_json::Value;
+    use surefoot_nic::campaign::Preset;
 
     /// A bit of `send_chunk_normal_low` that makes the interface hang, found by running the preset.
     fn some_fault() -> String {

@@ -1,6 +1,5 @@
 //! The output file of a campaign. It is written line by line, so that an interrupted campaign continues where it ended.
 
-use super::lines::{FaultLine, TableLine};
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -11,8 +10,9 @@ use std::path::{Path, PathBuf};
 use surefoot_nic::campaign::experiment::FAULTS_MAX;
 use surefoot_nic::campaign::fault::{FaultId, Stack};
 use surefoot_nic::campaign::sums::Sums;
-use surefoot_nic::campaign::whole::Place;
+use surefoot_nic::campaign::whole::FaultNumber;
 use surefoot_nic::campaign::{Experiment, Fault};
+use surefoot_rooms::nic::campaign::lines::{FaultLine, TableLine};
 
 /// The longest line.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -150,12 +150,15 @@ pub struct Part<'a> {
 
 impl Part<'_> {
     /// The fault that belongs in the line of this number, from 0.
-    fn line(&self, number: usize) -> Option<(String, Place)> {
+    fn line(&self, number: usize) -> Option<(String, FaultNumber)> {
         let place = self.range.start + number;
         let fault = *self.all.get(place).filter(|_| self.range.contains(&place))?;
         let (experiment, stack) = (self.experiment.name.clone(), Stack::of(self.experiment));
         let id = FaultId { experiment, stack, seed: self.seed, fault };
-        Some((id.to_string(), Place { number: place as u64 + 1, of: self.all.len() as u64, experiment: self.digest }))
+        Some((
+            id.to_string(),
+            FaultNumber { number: place as u64 + 1, of: self.all.len() as u64, experiment: self.digest },
+        ))
     }
 }
 
@@ -269,7 +272,7 @@ mod tests {
         let experiment = Experiment::preset(Preset::DmaRegisters);
         let golden = Golden::run(&experiment, 1).unwrap();
         let faults = experiment.faults(golden.firmware(), golden.window(), Some(1), 1).unwrap();
-        let place = Place { number: 1, of: 1, experiment: experiment.digest() };
+        let place = FaultNumber { number: 1, of: 1, experiment: experiment.digest() };
         let line = FaultLine::of(&Lab::new(golden).record(&faults[0]).unwrap(), Some(place));
         let whole = serde_json::to_vec(&line).unwrap();
         let resumed = |text: &[u8]| {

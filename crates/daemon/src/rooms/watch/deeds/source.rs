@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use surefoot_hostfs::{Root, clock};
-use surefoot_journal::{GrowingFile, Place, deeds, read_on};
+use surefoot_journal::{GrowingFile, Position, deeds, read_on};
 use surefoot_model::{Deed, Event};
 use surefoot_settings::Live;
 
@@ -27,7 +27,7 @@ struct Journal {
     settings: Live,
     root: PathBuf,
     begun: bool,
-    open: Option<(GrowingFile, Place)>,
+    open: Option<(GrowingFile, Position)>,
     /// The older journal that was read last, held so that no other file gets its number.
     older: Option<GrowingFile>,
     /// Lines that were no deeds.
@@ -185,7 +185,7 @@ impl Journal {
                 return Ok(());
             }
         }
-        let mut place = Place::default();
+        let mut place = Position::default();
         take(&file, &mut place, &mut self.skipped_count, found)?;
         self.skipped_count += u64::from(file.bytes()? > place.bytes);
         self.older = Some(file);
@@ -210,7 +210,7 @@ impl Journal {
         match GrowingFile::open_no_link(&path) {
             Ok(file) => {
                 deeds::expect_trusted(&file.file().metadata()?)?;
-                self.open = Some((file, Place::default()));
+                self.open = Some((file, Position::default()));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
@@ -224,7 +224,7 @@ fn number(about: &std::fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-fn take(file: &GrowingFile, place: &mut Place, skipped_count: &mut u64, found: &mut Vec<Deed>) -> io::Result<()> {
+fn take(file: &GrowingFile, place: &mut Position, skipped_count: &mut u64, found: &mut Vec<Deed>) -> io::Result<()> {
     read_on(file, place, deeds::LIMITS.file_bytes, |_, line| match line.ok().map(deeds::parse) {
         Some(Some(deed)) => found.push(deed),
         _ => *skipped_count += 1,

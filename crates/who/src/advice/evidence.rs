@@ -1,6 +1,6 @@
 //! Who raised, in words, for the reason that stands below a remedy.
 
-use super::super::limit::is_nameless;
+use crate::limit::is_nameless;
 use std::collections::HashMap;
 use surefoot_model::{Interrupt, Raiser};
 

@@ -266,7 +266,7 @@ fn who_has_ended_is_not_to_be_moved() {
 
 #[test]
 fn raisers_that_are_summed_up_do_not_speak_for_the_others() {
-    use super::super::limit::other;
+    use crate::limit::other;
     let evidence = |interrupt: &Interrupt| advise(interrupt, &host())[0].evidence.clone();
     let sum = |count| other(Certainty::Certain, count);
     for (kind, name) in [(CauseKind::Softirq, "NET_RX"), (CauseKind::Preemption, "rustc")] {

@@ -2,23 +2,19 @@
 
 use super::lines::TableLine;
 use super::reports::{Campaign, Kept, Key, Reports, Source};
-use axum::http::{StatusCode, Uri};
+use crate::answer::Header;
 use schemars::JsonSchema;
 use serde::Serialize;
-use surefoot_http::{ApiError, echo, parameters};
 use surefoot_model::did_you_mean;
-use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::{FaultId, Outcome};
-use surefoot_rooms::answer::Header;
 
-/// Faults of one answer, unless it asks for fewer.
-const FAULTS_SHOWN_MAX: usize = 200;
-const FAULTS_SHOWN: usize = 50;
+/// Characters of a client's own words that an error repeats.
+const ECHO_CHARACTERS_MAX: usize = 100;
 
 /// What the files of campaigns come to.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "NicCampaign")]
-pub(crate) struct Answer {
+pub struct Answer {
     /// How it begins.
     #[serde(flatten)]
     header: Header,
@@ -94,66 +90,36 @@ struct FaultView {
 
 /// What a client wants to see.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Question {
-    table: Option<Key>,
-    outcome: Option<Outcome>,
-    offset: usize,
-    limit: usize,
+pub struct Question {
+    /// The table whose faults are listed.
+    pub table: Option<Key>,
+    /// Only of this outcome; `None` for all.
+    pub outcome: Option<Outcome>,
+    /// Faults before the first one of the list.
+    pub offset: usize,
+    /// Faults of the list.
+    pub limit: usize,
 }
 
-impl Question {
-    pub(super) fn of(uri: &Uri) -> Result<Self, ApiError> {
-        let mut question = Question { limit: FAULTS_SHOWN, ..Question::default() };
-        let mut of_list = None;
-        for (name, value) in parameters(uri, &["table", "outcome", "offset", "limit"])? {
-            let number = |most: usize| match value.parse::<usize>() {
-                Ok(number) if number <= most => Ok(number),
-                _ => Err(ApiError::bad_parameter(&name, &value, &format!("whole numbers up to {most}"))),
-            };
-            match name.as_str() {
-                "table" => question.table = Some(key_of(&value)?),
-                "outcome" => question.outcome = Some(outcome_of(&value)?),
-                "offset" => question.offset = number(u32::MAX as usize)?,
-                _ => question.limit = number(FAULTS_SHOWN_MAX)?,
-            }
-            if name != "table" {
-                of_list = Some(name);
-            }
-        }
-        match of_list.filter(|_| question.table.is_none()) {
-            Some(name) => Err(ApiError::bad_request(format!(
-                "'{name}' is of the faults of one table; add table=EXPERIMENT:BUILD:SEED"
-            ))),
-            None => Ok(question),
-        }
-    }
+/// No file has the campaign that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no file has the campaign {table}; see tables{meant}")]
+pub struct NotThere {
+    table: String,
+    /// One that is there and much alike, in words.
+    meant: String,
 }
 
 fn table_of((experiment, stack, seed): &Key) -> String {
     format!("{experiment}:{stack}:{seed}")
 }
 
-fn key_of(text: &str) -> Result<Key, ApiError> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let key = match parts[..] {
-        [experiment, build, seed] => {
-            build.parse::<Stack>().ok().zip(seed.parse().ok()).map(|(stack, seed)| (experiment.to_owned(), stack, seed))
-        }
-        _ => None,
-    };
-    key.ok_or_else(|| ApiError::bad_parameter("table", text, "EXPERIMENT:BUILD:SEED, such as send-chunk:tolerant:1"))
-}
-
-fn outcome_of(text: &str) -> Result<Outcome, ApiError> {
-    Outcome::named(text).ok_or_else(|| {
-        let names: Vec<&str> = Outcome::ALL.into_iter().map(Outcome::name).collect();
-        ApiError::bad_parameter("outcome", text, &names.join(", "))
-    })
-}
-
 impl Answer {
     /// The answer; nothing but `why` where there is one.
-    pub(super) fn of(reports: &Reports, question: &Question, why: Option<String>) -> Result<Self, ApiError> {
+    ///
+    /// # Errors
+    /// When no file has the table that is asked for.
+    pub fn of(reports: &Reports, question: &Question, why: Option<String>) -> Result<Self, NotThere> {
         let mut answer = Answer { header: Header::new(why), files: Vec::new(), tables: Vec::new(), list: None };
         if answer.header.why.is_some() {
             return Ok(answer);
@@ -168,10 +134,7 @@ impl Answer {
             let none = || {
                 let tables: Vec<String> = reports.campaigns.keys().map(table_of).collect();
                 let meant = did_you_mean(&table_of(key), tables.iter().map(String::as_str));
-                ApiError::new(
-                    StatusCode::NOT_FOUND,
-                    format!("no file has the campaign {}; see tables{meant}", echo(&table_of(key))),
-                )
+                NotThere { table: table_of(key).chars().take(ECHO_CHARACTERS_MAX).collect(), meant }
             };
             answer.list = Some(ListView::of(key, campaign.ok_or_else(none)?, question));
         }
@@ -182,7 +145,7 @@ impl Answer {
 impl FileView {
     fn of(source: &Source) -> Self {
         FileView {
-            path: source.path(),
+            path: source.path.clone(),
             fault_count: source.fault_count,
             bad_count: source.bad_count,
             again_count: source.again_count,
@@ -233,41 +196,39 @@ impl FaultView {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rooms::nic::campaign::CampaignFile;
-    use std::io::Write;
-    use std::sync::Arc;
+    use std::path::Path;
 
-    fn line(id: &str, outcome: &str, more: &str) -> String {
+    fn line(id: &str, outcome: &str) -> String {
         let (experiment, build) = (id.split(':').next().unwrap(), id.split(':').nth(1).unwrap());
         format!(
-            r#"{{"type":"fault","id":"{id}","experiment":"{experiment}","build":"{build}","space":"code","location":16,"place":"0x10","bit":1,"stuck_at":null,"at_instruction":7,"function":"send","outcome":"{outcome}","standard":"detected","detected_by":"watchdog","finding":null,"detected_on":0,"detection_ns":5,"recovery_ns":6,"recovery_count":1,"given_up":false,"pruned":false,"struck_ns":1{more}}}"#
+            r#"{{"type":"fault","id":"{id}","experiment":"{experiment}","build":"{build}","space":"code","location":16,"place":"0x10","bit":1,"stuck_at":null,"at_instruction":7,"function":"send","outcome":"{outcome}","standard":"detected","detected_by":"watchdog","finding":null,"detected_on":0,"detection_ns":5,"recovery_ns":6,"recovery_count":1,"given_up":false,"pruned":false,"struck_ns":1}}"#
         ) + "\n"
     }
 
     fn reports(files: &[&str]) -> Reports {
-        let open = |text: &&str| {
-            let mut file = tempfile::NamedTempFile::new().unwrap();
-            file.write_all(text.as_bytes()).unwrap();
-            Arc::new(CampaignFile::open(file.path()).unwrap())
-        };
-        let mut reports = Reports::new(&files.iter().map(open).collect::<Vec<_>>());
-        reports.read_on();
+        let mut reports = Reports::new(files.iter().map(|_| Path::new("out.jsonl")));
+        for (file, text) in files.iter().enumerate() {
+            for (number, line) in text.lines().enumerate() {
+                reports.take(file, number as u64 + 1, Ok(line.as_bytes()));
+            }
+        }
         reports
     }
 
-    fn ask(reports: &Reports, query: &str) -> Result<Answer, ApiError> {
-        let uri: Uri = format!("/api/v1/nic/campaign{query}").parse().unwrap();
-        Answer::of(reports, &Question::of(&uri)?, None)
+    fn of_table(seed: u64) -> Question {
+        let table = Some(("code".to_owned(), "tolerant".parse().unwrap(), seed));
+        Question { table, limit: 50, ..Question::default() }
     }
 
     #[test]
     fn shards_are_one_table_and_its_faults_are_listed_by_outcome_page_by_page() {
         let id = |bit: u8| format!("code:tolerant:1:code:0x10:{bit}@7");
-        let first = line(&id(0), "hang", "") + &line(&id(1), "no_effect", "") + &line(&id(2), "hang", "");
-        let second =
-            line(&id(2), "hang", "") + &line(&id(3), "hang", "") + &line("code:plain:1:code:0x10:3@7", "dma", "");
+        let first = line(&id(0), "hang") + &line(&id(1), "no_effect") + &line(&id(2), "hang");
+        let second = line(&id(2), "hang") + &line(&id(3), "hang") + &line("code:plain:1:code:0x10:3@7", "dma");
         let reports = reports(&[&first, &second]);
-        let answer = ask(&reports, "?table=code:tolerant:1&outcome=hang&offset=1&limit=1").unwrap();
+        let second_page =
+            Question { outcome: Some(Outcome::named("hang").unwrap()), offset: 1, limit: 1, ..of_table(1) };
+        let answer = Answer::of(&reports, &second_page, None).unwrap();
         let counts: Vec<(String, u64)> = answer.tables.iter().map(|one| (one.build.clone(), one.fault_count)).collect();
         assert_eq!(counts, [("plain".to_owned(), 1), ("tolerant".to_owned(), 4)]);
         assert_eq!((answer.files[0].fault_count, answer.files[1].fault_count, answer.files[1].again_count), (3, 2, 1));
@@ -275,50 +236,24 @@ mod tests {
         assert_eq!((list.total_count, list.offset, list.faults.len()), (3, 1, 1));
         assert_eq!(list.faults[0].id, id(2));
         assert_eq!((list.faults[0].place.as_str(), list.faults[0].function.as_deref()), ("0x0010", Some("send")));
-        let all = ask(&reports, "?table=code:tolerant:1").unwrap().list.unwrap();
+        let all = Answer::of(&reports, &of_table(1), None).unwrap().list.unwrap();
         assert_eq!((all.total_count, all.faults.len(), all.outcome), (4, 4, None));
     }
 
     #[test]
-    fn what_is_of_no_campaign_is_counted_and_the_rest_is_shown() {
-        let good = line("code:tolerant:1:code:0x10:0@7", "hang", "");
-        let other = line("code:tolerant:1:code:0x10:0@7", "dma", "");
-        let liar = line("code:tolerant:1:code:0x10:1@7", "hang", "").replace("watchdog", "\u{1b}[2J");
-        let foreign = line("code:tolerant:1:code:0x10:2@7", "melted", "");
-        let text = ["\u{0}\n", &good, &other, &liar, &foreign, "{}\n", "{\"torn"].concat();
-        let reports = reports(&[&text]);
-        let answer = ask(&reports, "").unwrap();
-        let file = &answer.files[0];
-        assert_eq!((file.fault_count, file.bad_count, answer.tables[0].fault_count), (1, 5, 1));
-        let problem = file.problem.as_deref().unwrap();
-        assert!(problem.starts_with("line 1: not of a campaign"), "{problem}");
-        assert!(answer.list.is_none());
-    }
-
-    #[test]
     fn seeds_without_end_are_counted_and_take_no_room() {
-        let text: String = (0..70).map(|seed| line(&format!("code:plain:{seed}:code:0x10:0@7"), "hang", "")).collect();
-        let reports = reports(&[&text]);
-        let answer = ask(&reports, "").unwrap();
+        let text: String = (0..70).map(|seed| line(&format!("code:plain:{seed}:code:0x10:0@7"), "hang")).collect();
+        let answer = Answer::of(&reports(&[&text]), &Question::default(), None).unwrap();
         assert_eq!((answer.tables.len(), answer.files[0].left_out_count), (64, 6));
     }
 
     #[test]
-    fn what_cannot_be_asked_says_why() {
-        let reports = reports(&[&line("code:plain:1:code:0x10:0@7", "hang", "")]);
-        for (query, why) in [
-            ("?outcome=hang", "add table="),
-            ("?table=code", "EXPERIMENT:BUILD:SEED"),
-            ("?table=code:best:1", "EXPERIMENT:BUILD:SEED"),
-            ("?table=code:plain:1&outcome=melted", "hang, send_receive"),
-            ("?table=code:plain:1&limit=201", "up to 200"),
-            ("?table=code:plain:1&offset=-1", "whole numbers"),
-            ("?table=code:plain:2", "no file has the campaign code:plain:2; see tables; did you mean 'code:plain:1'?"),
-            ("?table=registers:plain:1", "no file has the campaign registers:plain:1; see tables\""),
-            ("?fault=1", "unknown parameter"),
-        ] {
-            let error = format!("{:?}", ask(&reports, query).unwrap_err());
-            assert!(error.contains(why), "{query}: {error}");
-        }
+    fn a_campaign_that_no_file_has_is_refused_by_name_and_its_name_is_cut() {
+        let reports = reports(&[&line("code:tolerant:1:code:0x10:0@7", "hang")]);
+        let refused = |question| Answer::of(&reports, &question, None).unwrap_err().to_string();
+        let meant = "did you mean 'code:tolerant:1'?";
+        assert_eq!(refused(of_table(2)), format!("no file has the campaign code:tolerant:2; see tables; {meant}"));
+        let table = Some(("x".repeat(500), "plain".parse().unwrap(), 1));
+        assert!(refused(Question { table, ..Question::default() }).len() < 150);
     }
 }

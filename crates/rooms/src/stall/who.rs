@@ -1,14 +1,14 @@
 //! Who interrupted the watched cores: a report within its limits, and its shape in the API.
 
 use super::filter::Filter;
+use super::state::Kept;
 use super::view::Origin;
-use crate::keep::shared::Now;
+use crate::moment::Now;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
 use surefoot_model::{Event, SCHEMA, WhoReport};
-use surefoot_rooms::stall::state::Kept;
-use surefoot_stall::who::{Limits, limit};
+use surefoot_who::limit::{Limits, limit};
 
 /// Memory for a report of raisers: 4 MiB. Ten thousand raisers with long stacks are several times that.
 const WHO_BYTES_MAX: usize = 4 << 20;
@@ -21,7 +21,7 @@ const NOT_RECORDED: &str =
     "this recording does not hold who raised the interrupts; record with: surefoot stall record --who CORES";
 
 /// The event itself, or a report of raisers that is cut to its limit.
-pub(crate) fn fitted(mut event: Event) -> Event {
+pub fn fitted(mut event: Event) -> Event {
     if let Event::Who(who) = &mut event {
         // Nobody shows single arrivals here, and there can be a million of them.
         who.timeline = None;
@@ -33,7 +33,7 @@ pub(crate) fn fitted(mut event: Event) -> Event {
 /// Who interrupted the watched cores.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Who")]
-pub(crate) struct WhoAnswer<'a> {
+pub struct WhoAnswer<'a> {
     schema: u32,
     /// The version of Surefoot.
     version: &'static str,
@@ -50,7 +50,8 @@ pub(crate) struct WhoAnswer<'a> {
 }
 
 impl<'a> WhoAnswer<'a> {
-    pub(crate) fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
+    /// What a filter lets through of the newest report.
+    pub fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
         let origin = Origin::of(&now.moment.mode);
         let who = kept.who().map(|who| narrowed(who, filter));
         let why = if origin.recording.is_some() { NOT_RECORDED } else { NOT_WATCHED };

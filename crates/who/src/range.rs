@@ -5,8 +5,8 @@
 //! of that name had none: how often it was there before is not known. Quantiles, the longest, and what is known of lines and tasks stay
 //! those of the whole watch.
 
-use super::advice::{self, HostFacts};
-use super::{fix_first, limit};
+use crate::advice::{self, HostFacts};
+use crate::{fix_first, limit};
 use std::cmp::Reverse;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};

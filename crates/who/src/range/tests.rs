@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::who::{Limits, limit as cut};
+use crate::limit::{Limits, limit as cut};
 use surefoot_model::{Cause, CauseKind, LoopGap, Notice};
 
 const S: u64 = 1_000_000_000;

@@ -1,9 +1,9 @@
 //! What takes the core whole: kernel threads, other tasks, and messages to the console.
 
-use super::super::limit::is_nameless;
 use super::evidence::{from, has_kernel, times};
 use super::host::HostFacts;
 use super::{RestsOn, Rule, is};
+use crate::limit::is_nameless;
 use surefoot_hostfs::cpus::parse_list;
 use surefoot_model::{CauseKind, CpuId, Interrupt, Intruder, Raiser};
 
@@ -22,12 +22,18 @@ fn is_thread(interrupt: &Interrupt, names: &[&str]) -> bool {
     is(interrupt, CauseKind::KernelThread) && names.iter().any(|name| interrupt.cause.name.starts_with(name))
 }
 
+/// What stands for the raiser of a run that no wake-up began.
+pub const NO_WAKEUP: &str = "(no wake-up: it was ready there)";
+
+/// What stands for the raiser of a move that the scheduler made by itself.
+pub const SCHEDULER: &str = "(scheduler)";
+
 /// What a raiser that started a task did.
 const NEW_TASK: &str = "new task";
 
 /// Whether a raiser brought a task here, and is told apart from others.
 fn is_known(raiser: &Raiser) -> bool {
-    raiser.comm != super::super::intruders::NO_WAKEUP && !is_nameless(raiser)
+    raiser.comm != NO_WAKEUP && !is_nameless(raiser)
 }
 
 /// How often it ran, and who brought it most.
@@ -38,7 +44,7 @@ fn ran(interrupt: &Interrupt) -> String {
         let by = from(raiser);
         let by = by.strip_prefix("from ").unwrap_or(&by);
         text += &match raiser.function.as_str() {
-            moved if raiser.comm == super::super::intruders::SCHEDULER => format!(", {} {moved}", times(raiser.count)),
+            moved if raiser.comm == SCHEDULER => format!(", {} {moved}", times(raiser.count)),
             function if function.starts_with("moved ") => format!(", {} moved here by {by}", times(raiser.count)),
             NEW_TASK => format!(", {} started by {by}", times(raiser.count)),
             _ => format!(", {} woken by {by}", times(raiser.count)),
@@ -152,7 +158,7 @@ fn rcu(host: &HostFacts) -> String {
 }
 
 /// The rule for tasks, whichever they are: one remedy ends all of them.
-pub(in crate::who) const OTHER_TASK: &str = "other-task-on-this-core";
+pub(crate) const OTHER_TASK: &str = "other-task-on-this-core";
 
 pub(super) const RULES: [Rule; 12] = [
     Rule {

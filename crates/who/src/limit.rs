@@ -3,7 +3,7 @@
 //! Raisers that are rare are counted together, by name as far as there is room, so that no count is lost; what else finds no
 //! room is counted under what is missing.
 
-use super::weight::{
+use crate::weight::{
     interrupt_bytes, loop_bytes, loop_gap_bytes, notice_bytes, raiser_bytes, raisers_bytes, report_bytes, text_bytes,
 };
 use std::cmp::Reverse;
@@ -79,7 +79,7 @@ fn shorten(frame: &mut String) {
 }
 
 /// The row that stands for raisers which are not told apart.
-pub(super) fn other(certainty: Certainty, count: u64) -> Raiser {
+pub(crate) fn other(certainty: Certainty, count: u64) -> Raiser {
     Raiser {
         certainty,
         function: TOGETHER.to_owned(),
@@ -96,25 +96,25 @@ pub(super) fn other(certainty: Certainty, count: u64) -> Raiser {
 }
 
 /// Whether a row is the sum of others that have nothing in common.
-pub(super) fn is_nameless(raiser: &Raiser) -> bool {
+pub(crate) fn is_nameless(raiser: &Raiser) -> bool {
     raiser.comm == NAMELESS && raiser.tid == 0
 }
 
 /// The row that stands for several raisers of one name.
-pub(super) fn of_one_name(certainty: Certainty, comm: &str, pid: u32, count: u64) -> Raiser {
+pub(crate) fn of_one_name(certainty: Certainty, comm: &str, pid: u32, count: u64) -> Raiser {
     let is_nameless = comm == NAMELESS;
     let function = if is_nameless { TOGETHER } else { OF_ONE_NAME }.to_owned();
     Raiser { comm: comm.to_owned(), pid, function, ..other(certainty, count) }
 }
 
 /// Whether a row is the sum of others already.
-pub(super) fn is_sum(raiser: &Raiser) -> bool {
+pub(crate) fn is_sum(raiser: &Raiser) -> bool {
     raiser.is_sum || is_nameless(raiser)
 }
 
 /// Raisers that are counted together.
 #[derive(Default)]
-pub(super) struct Together(BTreeMap<(Certainty, String, String), Sum>);
+pub struct Together(BTreeMap<(Certainty, String, String), Sum>);
 
 struct Sum {
     count: u64,
@@ -124,7 +124,7 @@ struct Sum {
 
 impl Together {
     /// Counts raisers of this name, in this system call and of this process.
-    pub(super) fn add(&mut self, certainty: Certainty, comm: &str, syscall: &str, pid: u32, count: u64) {
+    pub fn add(&mut self, certainty: Certainty, comm: &str, syscall: &str, pid: u32, count: u64) {
         let sum = self.0.entry((certainty, comm.to_owned(), syscall.to_owned())).or_insert(Sum { count: 0, pid });
         sum.count = sum.count.saturating_add(count);
         if sum.pid != pid {
@@ -133,13 +133,13 @@ impl Together {
     }
 
     /// Counts raisers of which nothing else is known.
-    pub(super) fn add_nameless(&mut self, certainty: Certainty, count: u64) {
+    pub fn add_nameless(&mut self, certainty: Certainty, count: u64) {
         self.add(certainty, NAMELESS, "", 0, count);
     }
 
     /// The rows that stand for them: the most frequent by name and system call, the rest by name, and one for each certainty of what
     /// is left then.
-    pub(super) fn rows(mut self) -> Vec<Raiser> {
+    pub fn rows(mut self) -> Vec<Raiser> {
         let mut rows = self.take_most(NAMES_AND_CALLS);
         let mut by_name = Together::default();
         for ((certainty, comm, _), Sum { count, pid }) in std::mem::take(&mut self.0) {

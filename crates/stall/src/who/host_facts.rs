@@ -4,58 +4,29 @@ use flate2::read::GzDecoder;
 use std::io::Read;
 use surefoot_hostfs::{Root, cpus};
 use surefoot_model::CpuId;
+use surefoot_who::advice::HostFacts;
 
 /// The kernel's configuration is some 300 KB.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
-/// What advice has to know of the host.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HostFacts {
-    /// Whether the kernel is built with `CONFIG_NO_HZ_FULL`.
-    pub has_nohz_full: bool,
-    /// Whether it is built with `CONFIG_RCU_NOCB_CPU`; `None` where it does not say.
-    pub has_rcu_nocb: Option<bool>,
-    /// Whether it is built with `CONFIG_CPU_ISOLATION`, which `isolcpus=` needs; `None` where it does not say.
-    pub has_isolation: Option<bool>,
-    /// Whether systemd runs.
-    pub has_systemd: bool,
-    /// Whether the control groups have the cpuset controller.
-    pub has_cpuset: bool,
-    /// Whether unbound workqueues have a mask of cores.
-    pub has_workqueue_mask: bool,
-    /// What switches DAMON off, a command each, for what runs it now.
-    pub damon_off: Vec<String>,
-    /// The watched cores, as a list.
-    pub watched: String,
-    /// The online cores that are not watched, as a list; empty where all are.
-    pub housekeeping: String,
-}
-
-impl HostFacts {
-    /// Asks the host.
-    pub fn read(root: &Root, watched: &[CpuId]) -> Self {
-        let online = cpus::online(root).unwrap_or_default();
-        let others: Vec<CpuId> = online.into_iter().filter(|cpu| !watched.contains(cpu)).collect();
-        let config = Config::read(root);
-        let has_nohz_full = root.sys("devices/system/cpu/nohz_full").exists();
-        let controllers = root.read(root.sys("fs/cgroup/cgroup.controllers")).unwrap_or_default();
-        HostFacts {
-            has_nohz_full,
-            // The one selects the other.
-            has_rcu_nocb: if has_nohz_full { Some(true) } else { config.has("CONFIG_RCU_NOCB_CPU") },
-            has_isolation: config.has("CONFIG_CPU_ISOLATION"),
-            has_systemd: root.path("run/systemd/system").is_dir(),
-            has_cpuset: controllers.split_whitespace().any(|controller| controller == "cpuset"),
-            has_workqueue_mask: root.sys("devices/virtual/workqueue/cpumask").exists(),
-            damon_off: damon_off(root),
-            watched: cpus::format_list(watched),
-            housekeeping: cpus::format_list(&others),
-        }
-    }
-
-    /// The other cores by number, or in words.
-    pub(super) fn others(&self) -> &str {
-        if self.housekeeping.is_empty() { "OTHER_CORES" } else { &self.housekeeping }
+/// Asks the host what advice has to know.
+pub(crate) fn read(root: &Root, watched: &[CpuId]) -> HostFacts {
+    let online = cpus::online(root).unwrap_or_default();
+    let others: Vec<CpuId> = online.into_iter().filter(|cpu| !watched.contains(cpu)).collect();
+    let config = Config::read(root);
+    let has_nohz_full = root.sys("devices/system/cpu/nohz_full").exists();
+    let controllers = root.read(root.sys("fs/cgroup/cgroup.controllers")).unwrap_or_default();
+    HostFacts {
+        has_nohz_full,
+        // The one selects the other.
+        has_rcu_nocb: if has_nohz_full { Some(true) } else { config.has("CONFIG_RCU_NOCB_CPU") },
+        has_isolation: config.has("CONFIG_CPU_ISOLATION"),
+        has_systemd: root.path("run/systemd/system").is_dir(),
+        has_cpuset: controllers.split_whitespace().any(|controller| controller == "cpuset"),
+        has_workqueue_mask: root.sys("devices/virtual/workqueue/cpumask").exists(),
+        damon_off: damon_off(root),
+        watched: cpus::format_list(watched),
+        housekeeping: cpus::format_list(&others),
     }
 }
 
@@ -108,7 +79,7 @@ mod tests {
             .file("boot/config-6.18.1-slim", "CONFIG_CPU_ISOLATION=y\n# CONFIG_RCU_NOCB_CPU is not set\n")
             .file("sys/module/damon_stat/parameters/enabled", "Y\n")
             .file("sys/module/damon_reclaim/parameters/enabled", "N\n");
-        let facts = HostFacts::read(&Root::at(tree.path()), &[CpuId(1), CpuId(3)]);
+        let facts = read(&Root::at(tree.path()), &[CpuId(1), CpuId(3)]);
         assert_eq!(
             facts,
             HostFacts {
@@ -120,7 +91,7 @@ mod tests {
                 ..HostFacts::default()
             }
         );
-        assert_eq!(HostFacts::read(&Root::at(HostTree::new().path()), &[]).has_isolation, None);
+        assert_eq!(read(&Root::at(HostTree::new().path()), &[]).has_isolation, None);
     }
 
     #[test]
@@ -134,7 +105,7 @@ mod tests {
             .file("sys/kernel/mm/damon/admin/kdamonds/0/state", "on\n")
             .folder("run/systemd/system")
             .file("proc/config.gz", packed.finish().unwrap());
-        let facts = HostFacts::read(&Root::at(tree.path()), &[]);
+        let facts = read(&Root::at(tree.path()), &[]);
         assert!(facts.has_nohz_full && facts.has_systemd && facts.has_cpuset && facts.has_workqueue_mask);
         assert_eq!((facts.has_rcu_nocb, facts.has_isolation), (Some(true), Some(true)));
         assert_eq!(facts.damon_off, ["echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state"]);

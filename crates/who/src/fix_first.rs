@@ -3,7 +3,7 @@
 //! Time that passed while a core was idle was lost to nobody and does not count. Where the cost of entry and exit is
 //! known it counts with the time inside, because the work that was interrupted loses both.
 
-use super::advice::OTHER_TASK;
+use crate::advice::OTHER_TASK;
 use std::collections::HashMap;
 use surefoot_model::{Advice, Cause, CauseKind, Fix, Interrupt, WhoReport};
 

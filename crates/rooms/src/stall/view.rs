@@ -1,17 +1,15 @@
 //! The shapes of the API: those of the model, without histograms, and narrowed by a [`Filter`].
 
 use super::filter::Filter;
-use crate::config::Mode;
-use crate::keep::shared::Now;
+use super::state::Kept;
+use crate::drops::Dropped;
+use crate::moment::{Mode, Now};
 use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_model::{
     Capability, CauseKind, ClockChange, Completeness, CoreLedger, CpuId, FaultyCore, FaultySum, Gap, Headline,
     HostDescription, LARGEST_GAPS, Lost, Notice, Report, SCHEMA, SelfCost, Untimed, Waiting, Window,
 };
-use surefoot_rooms::drops::Dropped;
-use surefoot_rooms::stall::state::Kept;
-use surefoot_store::history::{HistoryWindow, KeptGap};
 
 /// Gaps in a snapshot: the longest ones.
 const SNAPSHOT_GAPS_MAX: usize = 200;
@@ -19,7 +17,7 @@ const SNAPSHOT_GAPS_MAX: usize = 200;
 /// Everything that the page shows at first.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Snapshot")]
-pub(crate) struct SnapshotView<'a> {
+pub struct SnapshotView<'a> {
     schema: u32,
     /// The version of Surefoot.
     version: &'static str,
@@ -47,24 +45,27 @@ pub(crate) struct SnapshotView<'a> {
 
 /// Where the data come from.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
-pub(crate) struct Origin<'a> {
-    pub(crate) mode: OriginMode,
+#[allow(missing_docs, reason = "a description would stand in the schema as well")]
+pub struct Origin<'a> {
+    pub mode: OriginMode,
     /// The file that is replayed.
-    pub(crate) recording: Option<&'a str>,
+    pub recording: Option<&'a str>,
 }
 
 /// Whether this machine is looked at now, or a recording is shown; `demo` is made-up data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Mode")]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum OriginMode {
+#[allow(missing_docs, reason = "descriptions would make another schema of it")]
+pub enum OriginMode {
     Live,
     Replay,
     Demo,
 }
 
 impl<'a> Origin<'a> {
-    pub(crate) fn of(mode: &'a Mode) -> Self {
+    /// What a mode says of it.
+    pub fn of(mode: &'a Mode) -> Self {
         match mode {
             Mode::Live => Origin { mode: OriginMode::Live, recording: None },
             Mode::Replay { file } => Origin { mode: OriginMode::Replay, recording: Some(file) },
@@ -76,7 +77,7 @@ impl<'a> Origin<'a> {
 /// A stretch of time, summed up.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Report")]
-pub(crate) struct ReportView<'a> {
+pub struct ReportView<'a> {
     schema: u32,
     version: &'static str,
     #[serde(flatten)]
@@ -109,7 +110,7 @@ pub(crate) struct ReportView<'a> {
 /// A window, without histograms.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Window")]
-pub(crate) struct WindowView<'a> {
+pub struct WindowView<'a> {
     start_ns: u64,
     end_ns: u64,
     cores: Vec<CoreView<LostView<'a>>>,
@@ -172,7 +173,8 @@ struct LostSumView {
 }
 
 impl<'a> SnapshotView<'a> {
-    pub(crate) fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
+    /// What a filter lets through of what is kept.
+    pub fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
         let moment = &now.moment;
         let end_ns = kept.end_ns();
         let windows = kept.windows().filter(|window| filter.has_window(window, end_ns));
@@ -200,7 +202,8 @@ impl<'a> SnapshotView<'a> {
 }
 
 impl<'a> ReportView<'a> {
-    pub(crate) fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
+    /// The sum of what a filter lets through.
+    pub fn of(now: &'a Now, kept: &'a Kept, filter: &Filter) -> Self {
         let moment = &now.moment;
         let end_ns = kept.end_ns();
         let mut report = Report::default();
@@ -249,7 +252,7 @@ fn causes(ledgers: &[CoreLedger], filter: &Filter) -> Vec<LostSumView> {
 
 impl<'a> WindowView<'a> {
     /// The whole window.
-    pub(crate) fn whole(window: &'a Window) -> Self {
+    pub fn whole(window: &'a Window) -> Self {
         WindowView::of(window, &Filter::default())
     }
 
@@ -315,7 +318,7 @@ impl LostSumView {
 /// A window of the history, on the clock of the world.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PastWindow")]
-pub(crate) struct PastWindowView<'a> {
+pub struct PastWindowView<'a> {
     start_realtime_ns: i64,
     end_realtime_ns: i64,
     cores: Vec<CoreView<LostView<'a>>>,
@@ -325,12 +328,13 @@ pub(crate) struct PastWindowView<'a> {
 }
 
 impl<'a> PastWindowView<'a> {
-    pub(crate) fn of(window: &'a HistoryWindow) -> Self {
+    /// Of these ledgers, from one time to another, nanoseconds since 1970.
+    pub fn of((start_ns, end_ns): (i64, i64), cores: &'a [CoreLedger], faulty: &'a [FaultySum]) -> Self {
         PastWindowView {
-            start_realtime_ns: window.start_ns,
-            end_realtime_ns: window.end_ns,
-            cores: window.cores.iter().map(|core| CoreView::of(core, &Filter::default(), LostView::of)).collect(),
-            faulty: &window.faulty,
+            start_realtime_ns: start_ns,
+            end_realtime_ns: end_ns,
+            cores: cores.iter().map(|core| CoreView::of(core, &Filter::default(), LostView::of)).collect(),
+            faulty,
         }
     }
 }
@@ -338,15 +342,16 @@ impl<'a> PastWindowView<'a> {
 /// A gap of the history; the times in the gap itself are those of the boot that it happened in.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PastGap")]
-pub(crate) struct PastGapView<'a> {
+pub struct PastGapView<'a> {
     start_realtime_ns: i64,
     #[serde(flatten)]
     gap: &'a Gap,
 }
 
 impl<'a> PastGapView<'a> {
-    pub(crate) fn of(kept: &'a KeptGap) -> Self {
-        PastGapView { start_realtime_ns: kept.start_ns, gap: &kept.gap }
+    /// Of one that began at this time, nanoseconds since 1970.
+    pub fn of(start_ns: i64, gap: &'a Gap) -> Self {
+        PastGapView { start_realtime_ns: start_ns, gap }
     }
 }
 

@@ -1,25 +1,19 @@
 //! What the files of campaigns come to: a table and a list of faults by experiment, build and seed. Every line may be a
 //! stranger's: all that is kept has a limit, and what is left out is counted.
 
-use super::CampaignFile;
 use super::lines::FaultLine;
-use crate::rooms::shown::NotRead;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
+use std::path::Path;
 use std::sync::Arc;
-use surefoot_journal::Place;
-use surefoot_model::one_line;
+use surefoot_model::{clipped, one_line};
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::table::{Row, Table};
 use surefoot_nic::campaign::whole::Whole;
 use surefoot_nic::campaign::{Fault, FaultId};
 
-/// Files that are shown.
-pub const FILES_MAX: usize = 64;
 /// Faults of all files together; about 300 bytes of memory each.
 const FAULTS_MAX: usize = 200_000;
-/// Bytes that are read of one file.
-const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Tables: campaigns that differ in experiment, build or seed.
 const TABLES_MAX: usize = 64;
 /// Other names of functions and findings than these are not kept.
@@ -31,7 +25,7 @@ const TEXT_CHARACTERS_MAX: usize = 300;
 const DETECTORS: [&str; 6] = ["watchdog", "interface", "self_test", "library", "neighbour", "silence"];
 
 /// Which campaign: experiment, build and seed.
-pub(crate) type Key = (String, Stack, u64);
+pub type Key = (String, Stack, u64);
 
 /// A fault and what came of it.
 #[derive(Debug, Clone)]
@@ -54,11 +48,10 @@ pub(super) struct Campaign {
     said: HashMap<Fault, u64>,
 }
 
-/// A file and how its reading went.
-#[derive(Debug)]
+/// How the reading of a file went.
+#[derive(Debug, Default)]
 pub(super) struct Source {
-    pub(super) file: Arc<CampaignFile>,
-    place: Place,
+    pub(super) path: String,
     /// Faults that were taken from it.
     pub(super) fault_count: u64,
     /// Lines that are of no campaign.
@@ -67,16 +60,15 @@ pub(super) struct Source {
     pub(super) again_count: u64,
     /// Faults for which there was no room.
     pub(super) left_out_count: u64,
-    /// What is wrong: the first bad line, or why it cannot be read.
+    /// What is wrong: the first bad line, or why it is not read on.
     pub(super) problem: Option<String>,
     /// Why it could not be read this time.
     pub(super) silence: Option<String>,
-    is_over: bool,
 }
 
 /// All campaigns that are shown.
 #[derive(Debug, Default)]
-pub(crate) struct Reports {
+pub struct Reports {
     pub(super) sources: Vec<Source>,
     pub(super) campaigns: BTreeMap<Key, Campaign>,
     names: HashMap<String, Arc<str>>,
@@ -91,67 +83,43 @@ enum Taken {
 }
 
 impl Reports {
-    pub(crate) fn new(files: &[Arc<CampaignFile>]) -> Self {
-        let source = |file: &Arc<CampaignFile>| Source {
-            file: Arc::clone(file),
-            place: Place::default(),
-            fault_count: 0,
-            bad_count: 0,
-            again_count: 0,
-            left_out_count: 0,
-            problem: None,
-            silence: None,
-            is_over: false,
-        };
-        let sources = files.iter().take(FILES_MAX).map(source).collect();
+    /// Of files with these paths, of which nothing was read yet.
+    pub fn new<'a>(paths: impl Iterator<Item = &'a Path>) -> Self {
+        let path = |path: &Path| clipped(&path.display().to_string(), TEXT_CHARACTERS_MAX);
+        let sources = paths.map(|one| Source { path: path(one), ..Source::default() }).collect();
         Reports { sources, ..Reports::default() }
     }
 
-    /// Whether no file was named.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sources.is_empty()
-    }
-
-    /// Reads what the files have gained.
-    pub(crate) fn read_on(&mut self) {
-        let mut sources = std::mem::take(&mut self.sources);
-        sources.iter_mut().filter(|source| !source.is_over).for_each(|source| self.read(source));
-        self.sources = sources;
-    }
-
-    fn read(&mut self, source: &mut Source) {
-        let file = Arc::clone(&source.file);
-        let mut place = std::mem::take(&mut source.place);
-        let read = file.read_on(&mut place, FILE_BYTES_MAX, |number, line| {
-            let taken = line.map_err(str::to_owned).and_then(|line| self.take(line));
-            match taken {
-                Ok(Taken::Added) => source.fault_count += 1,
-                Ok(Taken::Again) => source.again_count += 1,
-                Ok(Taken::NoRoom) => source.left_out_count += 1,
-                Err(why) => {
-                    source.bad_count += 1;
-                    source
-                        .problem
-                        .get_or_insert_with(|| clipped(&format!("line {number}: {why}"), TEXT_CHARACTERS_MAX));
-                }
+    /// Takes in a line of the file of this place in the list, or what is wrong with it.
+    pub fn take(&mut self, file: usize, number: u64, line: Result<&[u8], &str>) {
+        let taken = line.map_err(str::to_owned).and_then(|line| self.add(line));
+        let Some(source) = self.sources.get_mut(file) else { return };
+        match taken {
+            Ok(Taken::Added) => source.fault_count += 1,
+            Ok(Taken::Again) => source.again_count += 1,
+            Ok(Taken::NoRoom) => source.left_out_count += 1,
+            Err(why) => {
+                source.bad_count += 1;
+                source.problem.get_or_insert_with(|| clipped(&format!("line {number}: {why}"), TEXT_CHARACTERS_MAX));
             }
-        });
-        source.place = place;
-        source.silence = None;
-        match read {
-            Err(NotRead::Failed(why)) => source.end(&why),
-            Err(NotRead::Now(why)) => source.silence = Some(clipped(&why, TEXT_CHARACTERS_MAX)),
-            Ok(bytes) if bytes < source.place.bytes => {
-                source.end("the file was truncated; restart the watch to read it from the start");
-            }
-            Ok(_) if source.place.bytes >= FILE_BYTES_MAX => {
-                source.end(&format!("only its first {} MiB are read", FILE_BYTES_MAX >> 20));
-            }
-            Ok(_) => {}
         }
     }
 
-    fn take(&mut self, line: &[u8]) -> Result<Taken, String> {
+    /// Notes why a file could not be read this time, or that it could.
+    pub fn silent(&mut self, file: usize, why: Option<&str>) {
+        if let Some(source) = self.sources.get_mut(file) {
+            source.silence = why.map(|why| clipped(why, TEXT_CHARACTERS_MAX));
+        }
+    }
+
+    /// Notes why nothing more of a file is read.
+    pub fn end(&mut self, file: usize, why: &str) {
+        if let Some(source) = self.sources.get_mut(file) {
+            source.problem = Some(clipped(why, TEXT_CHARACTERS_MAX));
+        }
+    }
+
+    fn add(&mut self, line: &[u8]) -> Result<Taken, String> {
         let read: FaultLine = serde_json::from_slice(line).map_err(|error| format!("not of a campaign: {error}"))?;
         let (FaultId { experiment, stack, seed, fault }, row) = read.row()?;
         if let Some(by) = row.detected_by.as_deref().filter(|by| !DETECTORS.contains(by)) {
@@ -202,21 +170,4 @@ impl Reports {
             shared
         })
     }
-}
-
-impl Source {
-    /// Nothing more is read.
-    fn end(&mut self, why: &str) {
-        self.is_over = true;
-        self.problem = Some(clipped(why, TEXT_CHARACTERS_MAX));
-    }
-
-    pub(super) fn path(&self) -> String {
-        clipped(&self.file.path().display().to_string(), TEXT_CHARACTERS_MAX)
-    }
-}
-
-/// The beginning of a stranger's words, in one line.
-fn clipped(text: &str, characters_max: usize) -> String {
-    one_line(&text.chars().take(characters_max).collect::<String>())
 }

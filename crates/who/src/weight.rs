@@ -22,7 +22,7 @@ const _: () = {
 };
 
 /// The whole report without its timeline.
-pub(super) fn report_bytes(report: &WhoReport) -> usize {
+pub(crate) fn report_bytes(report: &WhoReport) -> usize {
     let probes = report.cost.probes.iter().map(|probe| ROW_BYTES + text_bytes(&probe.name));
     REPORT_BYTES
         + probes.sum::<usize>()
@@ -37,12 +37,12 @@ pub(super) fn report_bytes(report: &WhoReport) -> usize {
 }
 
 /// All raisers of all interrupts.
-pub(super) fn raisers_bytes(report: &WhoReport) -> usize {
+pub(crate) fn raisers_bytes(report: &WhoReport) -> usize {
     report.interrupts.iter().flat_map(|interrupt| &interrupt.raisers).map(raiser_bytes).sum()
 }
 
 /// An interrupt without its raisers.
-pub(super) fn interrupt_bytes(interrupt: &Interrupt) -> usize {
+pub(crate) fn interrupt_bytes(interrupt: &Interrupt) -> usize {
     let advice = interrupt.advice.iter().map(|advice| {
         let Advice { rule, remedy, evidence, source, .. } = advice;
         ROW_BYTES + [rule, remedy, evidence, source].map(|text| text_bytes(text)).iter().sum::<usize>()
@@ -61,21 +61,21 @@ fn fix_bytes(fix: &Fix) -> usize {
     ROW_BYTES + fix.cpus.len() * 8 + texts.iter().sum::<usize>()
 }
 
-pub(super) fn raiser_bytes(raiser: &Raiser) -> usize {
+pub(crate) fn raiser_bytes(raiser: &Raiser) -> usize {
     let texts = [&raiser.function, &raiser.syscall, &raiser.comm, &raiser.wakee].map(|text| text_bytes(text));
     ROW_BYTES + texts.iter().sum::<usize>() + texts_bytes(&raiser.kernel_stack) + texts_bytes(&raiser.user_stack)
 }
 
-pub(super) fn loop_bytes(summary: &LoopSummary) -> usize {
+pub(crate) fn loop_bytes(summary: &LoopSummary) -> usize {
     ROW_BYTES + text_bytes(&summary.name)
 }
 
-pub(super) fn loop_gap_bytes(gap: &LoopGap) -> usize {
+pub(crate) fn loop_gap_bytes(gap: &LoopGap) -> usize {
     let parts = gap.parts.iter().map(|part| ROW_BYTES + text_bytes(&part.cause.name) + texts_bytes(&part.raisers));
     ROW_BYTES + text_bytes(&gap.name) + parts.sum::<usize>()
 }
 
-pub(super) fn notice_bytes(notice: &Notice) -> usize {
+pub(crate) fn notice_bytes(notice: &Notice) -> usize {
     text_bytes(&notice.text) + 64
 }
 
@@ -84,7 +84,7 @@ fn texts_bytes(texts: &[String]) -> usize {
 }
 
 /// A text with what is escaped in JSON, its quotation marks and comma, or with the struct that holds it.
-pub(super) fn text_bytes(text: &str) -> usize {
+pub(crate) fn text_bytes(text: &str) -> usize {
     let escaped = text.bytes().map(|byte| match byte {
         b'"' | b'\\' => 2,
         0..=0x1F => 6,

@@ -11,7 +11,8 @@ mod tasks;
 mod timers;
 
 pub use host::HostFacts;
-pub(super) use tasks::OTHER_TASK;
+pub(crate) use tasks::OTHER_TASK;
+pub use tasks::{NO_WAKEUP, SCHEDULER};
 use timers::TICK_RUNS;
 
 use surefoot_model::{Advice, CauseKind, Fix, Interrupt, Raiser};
