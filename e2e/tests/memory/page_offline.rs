@@ -292,8 +292,8 @@ fn outcomes(output: &Output) -> Vec<(u64, String)> {
 fn told(frame: u64) -> Option<String> {
     let text = fs::read_to_string(JOURNAL).unwrap_or_default();
     let deeds = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let of_page = deeds.filter(|deed| deed["target"]["address"].as_u64() == Some(frame * PAGE_BYTES as u64));
-    of_page.last().map(|deed| deed["outcome"]["kind"].as_str().unwrap().to_owned())
+    let mut of_page = deeds.filter(|deed| deed["target"]["address"].as_u64() == Some(frame * PAGE_BYTES as u64));
+    of_page.next_back().map(|deed| deed["outcome"]["kind"].as_str().unwrap().to_owned())
 }
 
 #[test]
