@@ -7,7 +7,7 @@
 pub mod ntp;
 
 use crate::Error;
-use crate::student::student_975;
+use crate::student::student;
 
 /// One comparison of the clock with its reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub fn drift(undisturbed: &[Compared], disturbed: &[Compared], disturbances: u64
     let thousands_per_s = disturbances as f64 / under.span_s / 1_000.0;
     let middle = (under.ns_per_s - before.ns_per_s) / thousands_per_s;
     let freedom = before.samples.min(under.samples) - 2;
-    let reach = student_975(freedom as u64) * before.deviation.hypot(under.deviation) / thousands_per_s;
+    let reach = student(0.95, freedom as u64) * before.deviation.hypot(under.deviation) / thousands_per_s;
     Ok(Drift {
         ns_per_thousand: middle,
         low_ns: middle - reach,
