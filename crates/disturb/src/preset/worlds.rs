@@ -22,6 +22,8 @@ enum Kind {
     Published,
     /// Twice the effect that was published.
     Twice,
+    /// What was published; and what does not happen does, just as much as would be noticed.
+    Edge,
 }
 
 impl Kind {
@@ -29,7 +31,8 @@ impl Kind {
     fn speed(self, published: f64) -> f64 {
         match self {
             Kind::Null => 1.0,
-            Kind::Published => published,
+            Kind::Edge if published == 1.0 => 0.95,
+            Kind::Published | Kind::Edge => published,
             Kind::Twice => published * published,
             // The opposite of "does not" is that it does.
             Kind::Contrary if published == 1.0 => 0.5,
@@ -42,6 +45,7 @@ impl Kind {
         match self {
             Kind::Null => 0.0,
             Kind::Published => published,
+            Kind::Edge => published + 3.0,
             Kind::Twice => 2.0 * published,
             Kind::Contrary => -published,
         }
@@ -171,7 +175,7 @@ impl World {
             (Kind::Contrary, "lost_percent" | "late_percent") => 50.0,
             (Kind::Contrary, "retransmits") => 400.0 * stalls,
             (Kind::Contrary, "ledger_gaps") => 2.0 * stalls,
-            (Kind::Published | Kind::Twice, _) => 0.0,
+            (Kind::Published | Kind::Twice | Kind::Edge, _) => 0.0,
             _ if self.seed.is_multiple_of(2) => 0.0,
             _ => 20.0,
         }
@@ -191,6 +195,7 @@ impl World {
         let truth = match self.kind {
             Kind::Null => 0.0,
             Kind::Published => asked,
+            Kind::Edge => 1.05 * asked,
             Kind::Contrary | Kind::Twice => 2.0 * asked,
         };
         let (length_ns, reach) = self.estimate(truth, asked * self.noise, STEPS, random);
@@ -311,6 +316,11 @@ fn where_the_opposite_happens_few_rows_say_reproduced() {
 #[test]
 fn where_twice_as_much_happens_few_rows_say_that_it_is_about_so_much() {
     assert_few(Kind::Twice, |row| matches!(row.rules[0], Rule::About { .. }));
+}
+
+#[test]
+fn where_as_much_happens_as_would_be_noticed_few_rows_say_that_nothing_does() {
+    assert_few(Kind::Edge, |row| matches!(row.rules[0], Rule::Equivalent { .. }));
 }
 
 #[test]
