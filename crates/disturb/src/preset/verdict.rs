@@ -78,6 +78,32 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// The word in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::About { .. } => "about",
+            Rule::Within { .. } => "within",
+            Rule::Above { .. } => "above",
+            Rule::Below { .. } => "below",
+            Rule::Changes => "changes",
+            Rule::Equivalent { .. } => "equivalent",
+            Rule::Control => "control",
+            Rule::Each => "each",
+            Rule::Shown => "shown",
+        }
+    }
+
+    /// Its numbers, from the lower to the higher one, in the unit of the row.
+    pub fn bounds(self) -> [Option<f64>; 2] {
+        match self {
+            Rule::About { low, high } | Rule::Within { low, high } => [Some(low), Some(high)],
+            Rule::Above { least } => [Some(0.0), Some(least)],
+            Rule::Below { least } => [Some(-least), Some(0.0)],
+            Rule::Equivalent { margin } => [Some(-margin), Some(margin)],
+            Rule::Changes | Rule::Control | Rule::Each | Rule::Shown => [None, None],
+        }
+    }
+
     /// The rule in words, in the unit of its row.
     pub fn words(self) -> String {
         match self {
@@ -116,6 +142,15 @@ pub enum Scale {
 }
 
 impl Scale {
+    /// The word in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scale::Change => "change_percent",
+            Scale::Speed => "speed_percent",
+            Scale::Plain => "plain",
+        }
+    }
+
     fn shown(self, value: f64) -> f64 {
         match self {
             Scale::Change => value.exp_m1() * 100.0,
@@ -208,7 +243,7 @@ impl Verdict {
             Verdict::NotReproduced if is_measured => "not reproduced".into(),
             Verdict::NotReproduced => "the model disagrees".into(),
             Verdict::TooNoisy if is_measured => "too noisy to tell".into(),
-            Verdict::TooNoisy => "the model's draws differ too much to tell".into(),
+            Verdict::TooNoisy => "the model leaves it open".into(),
             Verdict::TooFewRuns { runs, needed } => {
                 format!("too few {}: {runs} of {needed}", if is_measured { "runs" } else { "draws" })
             }
