@@ -243,3 +243,70 @@ impl SummaryLine {
         words
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_disturb::preset::{Number, Scale};
+
+    fn row(evidence: Evidence, verdict: Option<Verdict>) -> Row {
+        let rule = Rule::About { low: -2.5, high: -1.5 };
+        let number = Number { value: -2.0, low: -2.1, high: -1.9 };
+        let tested = verdict.map(|verdict| Tested {
+            rule,
+            number: Some(number),
+            scale: Scale::Change,
+            confidence: 0.996,
+            confidence_needed: 0.995,
+            runs: 10,
+            verdict,
+        });
+        Row {
+            table: "Processor",
+            row: "integer".into(),
+            published: "-2 %".into(),
+            ours: "-2.0 %".into(),
+            value: Some(-2.0),
+            interval: Some([-2.1, -1.9]),
+            differs: "",
+            evidence,
+            rules: verdict.map(|_| rule).into_iter().collect(),
+            tests: tested.into_iter().collect(),
+            verdict,
+        }
+    }
+
+    #[test]
+    fn verdicts_of_models_are_other_words_and_another_count() {
+        let few = Verdict::TooFewRuns { runs: 3, needed: 9 };
+        let rows = [
+            row(Evidence::Measured, Some(Verdict::Reproduced)),
+            row(Evidence::Measured, Some(few)),
+            row(Evidence::Measured, None),
+            row(Evidence::Simulated, Some(Verdict::Reproduced)),
+            row(Evidence::Fitted, None),
+        ];
+        let said = verdicts(&rows);
+        let expected = [
+            "2 rows measured: 1 reproduced, 1 with too few runs",
+            "1 row of a model: 1 agree",
+            "1 row of a model fitted to the published value: no test",
+        ];
+        assert_eq!(said, expected);
+        let words = rows.each_ref().map(|row| RowLine::of(None, row).verdict);
+        let expected = [
+            Some("reproduced"),
+            Some("too few runs: 3 of 9"),
+            None,
+            Some("the model agrees"),
+            Some("no test: the model was fitted to it"),
+        ];
+        assert_eq!(words.each_ref().map(Option::as_deref), expected);
+        let line = RowLine::of(None, &rows[0]);
+        let test = &line.tests[0];
+        assert_eq!((test.rule.as_str(), test.bound_low, test.interval_low), ("about", Some(-2.5), Some(-2.1)));
+        let told = line.told();
+        assert_eq!((told.evidence.as_str(), told.verdict.as_str()), ("measured", "reproduced"));
+        assert!(told.rule.contains("twice that effect"), "{told:?}");
+    }
+}
