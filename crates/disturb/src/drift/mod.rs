@@ -14,6 +14,8 @@ use crate::student::student;
 pub struct Compared {
     /// When, by the reference, from any begin.
     pub at_ns: i64,
+    /// When, by `CLOCK_MONOTONIC`.
+    pub monotonic_ns: i64,
     /// By how much the clock is ahead of the reference.
     pub ahead_ns: i64,
     /// It may be wrong by so much.
@@ -79,7 +81,10 @@ pub fn rate(all: &[Compared]) -> Result<Rate, Error> {
     let count = compared.len() as f64;
     // From the first on, so that a float has all of a nanosecond.
     let of = |sample: &Compared| {
-        (((sample.at_ns - first.at_ns) as f64) / 1e9, sample.ahead_ns.saturating_sub(first.ahead_ns) as f64)
+        (
+            ((sample.monotonic_ns - first.monotonic_ns) as f64) / 1e9,
+            sample.ahead_ns.saturating_sub(first.ahead_ns) as f64,
+        )
     };
     let (time, ahead) = compared.iter().map(of).fold((0.0, 0.0), |(t, a), (x, y)| (t + x / count, a + y / count));
     let spread: f64 = compared.iter().map(|sample| (of(sample).0 - time).powi(2)).sum();
@@ -96,18 +101,49 @@ pub fn rate(all: &[Compared]) -> Result<Rate, Error> {
         deviation: (by_chance.max(stated) / spread).sqrt(),
         samples: compared.len(),
         left_out: all.len() - compared.len(),
-        span_s: (last.at_ns - first.at_ns) as f64 / 1e9,
+        span_s: (last.monotonic_ns - first.monotonic_ns) as f64 / 1e9,
     })
+}
+
+/// Two clocks that keep time differ by no more than this part of it.
+const PARTS_OFF: f64 = 1e-3;
+/// A clock that counts ticks may lose this part of the reference's time to stalls, which take less than half of it.
+const PART_LOST_MAX: f64 = 0.5;
+
+/// Whether the reference went on as this host's monotonic clock did, between each two comparisons and as far as their errors tell. Under
+/// disturbances the monotonic clock may lose time.
+///
+/// # Errors
+/// It stood still, went back or jumped.
+fn check(compared: &[Compared], is_disturbed: bool) -> Result<(), Error> {
+    for pair in compared.windows(2) {
+        let by_reference = pair[1].at_ns.saturating_sub(pair[0].at_ns);
+        let here = pair[1].monotonic_ns.saturating_sub(pair[0].monotonic_ns);
+        let error = (pair[0].error_ns as f64 + pair[1].error_ns as f64) + 1e6;
+        let lost = if is_disturbed { PART_LOST_MAX } else { PARTS_OFF };
+        let (least, most) = (here as f64 * (1.0 - PARTS_OFF) - error, here as f64 / (1.0 - lost) + error);
+        let by_ns = by_reference.saturating_sub(here);
+        let what = match by_reference as f64 {
+            gone if least <= gone && gone <= most => continue,
+            gone if gone < -error => "went back",
+            gone if gone < least => "stood still or fell behind",
+            _ => "jumped ahead",
+        };
+        return Err(Error::Reference { what, by_ns });
+    }
+    Ok(())
 }
 
 /// What `disturbances`, evenly over the time of the second row, did to the clock.
 ///
 /// # Errors
-/// No disturbance, or a row from which no rate can be told.
+/// No disturbance, a reference that does not keep time, or a row from which no rate can be told.
 pub fn drift(undisturbed: &[Compared], disturbed: &[Compared], disturbances: u64) -> Result<Drift, Error> {
     if disturbances == 0 {
         return Err(Error::NoDisturbance);
     }
+    check(undisturbed, false)?;
+    check(disturbed, true)?;
     let (before, under) = (rate(undisturbed)?, rate(disturbed)?);
     let thousands_per_s = disturbances as f64 / under.span_s / 1_000.0;
     let middle = (under.ns_per_s - before.ns_per_s) / thousands_per_s;
@@ -129,6 +165,7 @@ mod tests {
     fn row(seconds: i64, ns_per_s: i64, noise: &[i64]) -> Vec<Compared> {
         let at = |second: i64| Compared {
             at_ns: 1_700_000_000_000_000_000 + second * 1_000_000_000,
+            monotonic_ns: 5_000_000_000 + second * 1_000_000_000,
             ahead_ns: -77_000_000_000 + second * ns_per_s + noise[second as usize % noise.len()],
             error_ns: 0,
         };
@@ -169,6 +206,37 @@ mod tests {
         let found = rate(&compared).unwrap();
         assert_eq!((found.samples, found.left_out), (19, 1));
         assert!((found.ns_per_s - 50_000.0).abs() < 1e-3, "{found:?}");
+    }
+
+    #[test]
+    fn a_reference_that_keeps_no_time_is_refused() {
+        let good = row(20, 0, &[0]);
+        let why = |change: &dyn Fn(usize, &mut Compared)| {
+            let mut bad = good.clone();
+            bad.iter_mut().enumerate().for_each(|(at, compared)| change(at, compared));
+            match drift(&bad, &good, 80) {
+                Err(Error::Reference { what, .. }) => what,
+                found => panic!("{found:?}"),
+            }
+        };
+        assert_eq!(why(&|at, compared| compared.at_ns += if at < 10 { 0 } else { 100_000_000 }), "jumped ahead");
+        assert_eq!(why(&|at, compared| compared.at_ns -= if at < 10 { 0 } else { 9_000_000_000 }), "went back");
+        assert_eq!(why(&|at, compared| compared.at_ns -= at as i64 * 1_000_000_000), "stood still or fell behind");
+        // A clock that counts ticks loses time under stalls, and the reference does not: that is what is looked for.
+        let mut lost = good.clone();
+        lost.iter_mut().enumerate().for_each(|(at, compared)| compared.monotonic_ns -= at as i64 * 420_000_000);
+        assert!(drift(&good, &lost, 80).is_ok());
+        assert!(matches!(drift(&lost, &good, 80), Err(Error::Reference { .. })));
+    }
+
+    #[test]
+    fn the_lower_end_of_an_interval_is_never_above_the_upper_one() {
+        for ns_per_s in [-900_000, -1, 0, 1, 900_000] {
+            for noise in [[0, 0], [500_000, -500_000], [-3, 7]] {
+                let found = drift(&row(9, 0, &noise), &row(9, ns_per_s, &noise), 36).unwrap();
+                assert!(found.low_ns <= found.ns_per_thousand && found.ns_per_thousand <= found.high_ns, "{found:?}");
+            }
+        }
     }
 
     #[test]
