@@ -128,7 +128,10 @@ fn of_machines<'a>(view: &'a View<'a>, simulated: &'a Simulated) -> Vec<Draft<'a
         Ok(vec![between(four, two)?, between(eight, four)?])
     };
     let (above, below) = (Rule::Above { least: NONE }, Rule::Below { least: NONE });
-    let coordinated = |numbers: &[Number]| format!("speed {}", numbers[0].words(1, " %"));
+    let coordinated = |numbers: &[Number]| {
+        let [value, low, high] = [numbers[0].value, numbers[0].low, numbers[0].high].map(|change| 1.0 + change / 100.0);
+        format!("speed x {value:.2} ({low:.2} to {high:.2})")
+    };
     let [apart, at_once] = &simulated.many;
     const COORDINATED: &str = "left open by the slides: more testing needed";
     vec![

@@ -4,8 +4,10 @@ use super::{LONG_NS, SECOND_NS};
 use crate::predict::{Freeze, Group, Job, Network, Noise, Pattern, Setting, predict};
 use crate::preset::row::Each;
 
-/// Draws of each: a family of a hundred rows needs no more.
-const DRAWS: u64 = 12;
+/// Draws of a few machines: they cost little, and a wide interval would hold almost any published number.
+const DRAWS: u64 = 100;
+/// Draws of many machines.
+const DRAWS_OF_MANY: u64 = 12;
 
 /// What the simulation gives, done once for all rows: the logarithm of the speed over that without stalls, of each draw.
 pub(in crate::preset) struct Simulated {
@@ -41,7 +43,8 @@ fn predicted(nodes: u64, phase: crate::predict::Phase) -> Result<Each, String> {
         groups: vec![Group { noise, nodes: None }],
         seed: 1,
     };
-    let found = predict(&setting, 0..DRAWS, 1).map_err(|error| error.to_string())?;
+    let found =
+        predict(&setting, 0..if nodes > 8 { DRAWS_OF_MANY } else { DRAWS }, 1).map_err(|error| error.to_string())?;
     if found.base_ns == 0 {
         return Err("the undisturbed job takes no time".into());
     }
