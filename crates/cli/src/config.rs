@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
 use surefoot_console::people::{clean, stdout};
-use surefoot_daemon::{Detail, Listen, SERIES_MIN};
+use surefoot_daemon::{Detail, Listen, SERIES_MIN, alerts};
 use surefoot_hostfs::Root;
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_model::Digits;
@@ -169,15 +169,7 @@ impl Texts {
             }
             _ => Ok(Some(u32::try_from(metrics.series).unwrap_or(u32::MAX))),
         };
-        if let Some(url) = held.settings.alerts.url.as_deref()
-            && !["http://", "https://"]
-                .iter()
-                .any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
-        {
-            return Err(
-                held.wrong("alerts.url", format!("'{url}' is no address such as https://alertmanager.example:9093"))
-            );
-        }
+        alerts::check_address(&held.settings.alerts).map_err(|(key, why)| held.wrong(key, why))?;
         // The words are those of the options.
         let word = |why: String| held.wrong("stall.source", why);
         Ok(Texts {
@@ -312,6 +304,7 @@ pub fn applied(options: &WatchOptions, held: &Effective) -> anyhow::Result<Watch
 fn check(options: &CheckOptions) -> anyhow::Result<Outcome> {
     let question = Question::new(options.file.as_deref(), true, Vec::new());
     let held = question.ask()?;
+    alerts::check(&held.settings.alerts).map_err(|(key, why)| held.wrong(key, why))?;
     let options = applied(&usage::options_of_watch(&[])?, &held)?;
     crate::watch::expect_possible(&options, &Root::host()).context("a watch of this host would not start with it")?;
     let file = question.file.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display().to_string();

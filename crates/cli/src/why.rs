@@ -302,8 +302,11 @@ fn of_process(options: &WhyOptions, root: &Root, out: &mut impl Write) -> anyhow
         what = What { source: Source::Counters, pid: None, ..what };
     }
     let allowed = allowed_cores(root, &pids);
-    // Without processes there is nothing to count: threads of one name come and go.
-    let counts = || (!pids.is_empty()).then(|| Counts::read(root, &pids));
+    let comm = options.what.comm.as_deref().filter(|_| pids.is_empty());
+    let counts = || match comm {
+        Some(comm) => Some(Counts::read_named(root, comm)),
+        None => (!pids.is_empty()).then(|| Counts::read(root, &pids)),
+    };
     let mut looks: Option<(io::Result<Course>, Instant)> = None;
     let mut sum = Summary::default();
     let mut counted = Duration::ZERO;

@@ -208,21 +208,61 @@ fn push(outbox: &Outbox, url: &str, settings: &Alerts, is_whole: bool, stop: &At
     Ok(())
 }
 
+/// What keeps these settings from working, and which of them: an address that cannot be asked, or that would be sent the token in clear text.
+///
+/// # Errors
+/// The setting, and what is wrong with it.
+pub fn check_address(settings: &Alerts) -> Result<(), (&'static str, String)> {
+    let Some(url) = settings.url.as_deref() else { return Ok(()) };
+    if !url.contains("://") {
+        return Err(("alerts.url", format!("'{url}' has no scheme: it begins with http:// or https://")));
+    }
+    if url.trim_end_matches('/').ends_with("/api/v2/alerts") {
+        return Err(("alerts.url", format!("'{url}': leave /api/v2/alerts out, it is added")));
+    }
+    let secret = settings.token_file.as_ref().map_or(Identity::None, |_| Identity::Token("token".into()));
+    let request = |identity| Request { identity, ..asked(url, settings, String::new()) };
+    http::check(&request(secret)).map_err(|why| ("alerts.url", why))
+}
+
+/// As [`check_address`], and whether the files can be read that each push reads.
+///
+/// # Errors
+/// The setting, and what is wrong with it.
+pub fn check(settings: &Alerts) -> Result<(), (&'static str, String)> {
+    check_address(settings)?;
+    if settings.url.is_none() {
+        return Ok(());
+    }
+    if let Some(file) = &settings.token_file {
+        secret(file).map_err(|why| ("alerts.token_file", why))?;
+    }
+    if let Some(file) = &settings.authority {
+        std::fs::File::open(file)
+            .map_err(|error| ("alerts.authority", format!("{}: {}", file.display(), surefoot_foreign::said(&error))))?;
+    }
+    Ok(())
+}
+
 fn request(url: &str, settings: &Alerts, body: String) -> Result<Request, String> {
     let identity = match &settings.token_file {
         // Read anew each time: somebody may replace it.
         Some(file) => Identity::Token(secret(file)?),
         None => Identity::None,
     };
-    Ok(Request {
+    Ok(Request { identity, ..asked(url, settings, body) })
+}
+
+fn asked(url: &str, settings: &Alerts, body: String) -> Request {
+    Request {
         method: "POST",
         url: format!("{}/api/v2/alerts", url.trim_end_matches('/')),
         headers: vec!["Content-Type: application/json".into()],
         body,
-        identity,
+        identity: Identity::None,
         trust: settings.authority.as_ref().map_or(Trust::System, |file| Trust::Signer(file.clone())),
         socket: None,
-    })
+    }
 }
 
 /// What these settings come to, for the test that each of them does something.

@@ -27,7 +27,7 @@
 
 #![forbid(unsafe_code)]
 
-mod alerts;
+pub mod alerts;
 mod capabilities;
 mod config;
 mod error;

@@ -159,9 +159,9 @@ pub fn claim(one: &HealthReporter, now: &Interface, looks: &[(&Interface, u64)])
 /// Whether the kernel recovers what it watches.
 fn recovery(one: &HealthReporter) -> String {
     match (one.auto_recover, one.grace_period_ms) {
-        (Some(true), Some(0) | None) => "the kernel recovers it by itself".to_owned(),
+        (Some(true), Some(0) | None) => "the kernel recovers it automatically".to_owned(),
         (Some(true), Some(ms)) => {
-            format!("the kernel recovers it by itself, at most every {}", seconds(ms * 1_000_000))
+            format!("the kernel recovers it automatically, at most every {}", seconds(ms * 1_000_000))
         }
         (Some(false), _) => "the kernel leaves recovery to the administrator".to_owned(),
         (None, Some(_)) => "it can recover when asked".to_owned(),

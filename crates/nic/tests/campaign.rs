@@ -34,6 +34,18 @@ fn records(lab: &mut Lab, faults: &[Fault]) -> Vec<Record> {
 }
 
 #[test]
+fn a_sample_is_of_faults_that_are_there() {
+    let registers = experiment(Preset::Registers, Build::Detecting);
+    let golden = Golden::run(&registers, 1).unwrap();
+    let faults = |sample| registers.faults(golden.firmware(), golden.window(), sample, 1);
+    // 31 registers and the program counter, of 32 bits each.
+    assert_eq!(faults(Preset::Registers.sample()).unwrap().len(), 1_024);
+    assert_eq!(faults(Some(1_024)).unwrap().len(), 1_024);
+    let why = faults(Some(1_025)).unwrap_err().to_string();
+    assert!(why.contains("a sample of 1025 faults is asked for, but the experiment has 1024"), "{why}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_records_in_any_order_and_another_seed_others() {
     let one = experiment(Preset::SendChunk, Build::Detecting);
     let (mut first, faults) = lab(&one, 40, 3);

@@ -15,6 +15,8 @@ mod socket;
 mod tls;
 mod transport;
 
+pub use transport::check;
+
 use serde_json::Value;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

@@ -146,11 +146,13 @@ fn processes(group: &Path) -> Result<Vec<u32>, String> {
     }
 }
 
-/// What each thread of some processes has run and waited since it began.
+/// What each thread of some processes, or of a name, has run and waited since it began.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     threads: BTreeMap<(u32, u32), (u64, u64)>,
     unread: usize,
+    /// Whether these are the threads of a name: one that is new may have had another name before.
+    is_of_name: bool,
 }
 
 impl Counts {
@@ -159,15 +161,44 @@ impl Counts {
     /// # Errors
     /// The kernel keeps no such counts, or this user may not list the threads.
     pub fn read(root: &Root, pids: &[u32]) -> io::Result<Self> {
-        let mut counts = Counts::default();
+        Counts::of(root, pids, None)
+    }
+
+    /// Reads those of all threads that have this name now.
+    ///
+    /// # Errors
+    /// As [`Counts::read`].
+    pub fn read_named(root: &Root, comm: &str) -> io::Result<Self> {
+        let mut pids = Vec::new();
+        for entry in fs::read_dir(root.proc(""))? {
+            pids.extend(entry?.file_name().to_str().and_then(str::digits::<u32>));
+        }
+        Counts::of(root, &pids, Some(comm))
+    }
+
+    fn of(root: &Root, pids: &[u32], comm: Option<&str>) -> io::Result<Self> {
+        let mut counts = Counts { is_of_name: comm.is_some(), ..Counts::default() };
         for pid in pids {
             let folder = root.proc(format!("{pid}/task"));
             let listed = match fs::read_dir(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(_) if comm.is_some() => continue,
                 listed => listed?,
             };
             for thread in listed {
-                let Some(id) = thread?.file_name().to_str().and_then(str::digits::<u32>) else { continue };
+                // Processes that are not looked for may end while their threads are listed.
+                let thread = match thread {
+                    Err(_) if comm.is_some() => continue,
+                    thread => thread?,
+                };
+                let Some(id) = thread.file_name().to_str().and_then(str::digits::<u32>) else { continue };
+                let is_other = |comm: &str| {
+                    let name = fs::read(folder.join(id.to_string()).join("comm")).unwrap_or_default();
+                    name.strip_suffix(b"\n").unwrap_or(&name) != comm.as_bytes()
+                };
+                if comm.is_some_and(is_other) {
+                    continue;
+                }
                 if counts.threads.len() >= THREADS_MAX {
                     counts.unread += 1;
                     continue;
@@ -210,13 +241,19 @@ impl Course {
         Course { last: first, took, waited_before_ns: 0, lost_threads: 0 }
     }
 
-    /// Takes a later look, so long after the first. A thread that is new began at 0.
+    /// Takes a later look, so long after the first. A thread that is new began at 0; one that is new to a name may have had another one
+    /// before, and counts from the next look on.
     ///
     /// The scheduler counts a wait when the thread gets the core, and then all of it. So that a wait that had begun before
     /// the first look counts only from there on, no thread has run and waited for longer than has passed since.
     pub fn look(&mut self, later: Counts, since_first: Duration) {
         let passed_ns = u64::try_from(since_first.as_nanos()).unwrap_or(u64::MAX);
         for (thread, now) in &later.threads {
+            if later.is_of_name && !self.last.threads.contains_key(thread) {
+                self.lost_threads += 1;
+                self.took.entry(*thread).or_default();
+                continue;
+            }
             let before = self.last.threads.get(thread).copied().unwrap_or_default();
             let rise = now.0.checked_sub(before.0).zip(now.1.checked_sub(before.1));
             // Another thread by the same number began at 0, and that before it has ended.
@@ -289,6 +326,27 @@ mod tests {
         let looks = [(counts("101 65 4\n"), 6), (counts("102 68 5\n"), 20)];
         let found = took(counts("100 50 3\n"), looks);
         assert_eq!((found.ran_ns, found.waited_ns, found.waited_before_ns), (2, 8, 10));
+    }
+
+    /// Of the threads of a name: whatever one took under another name before is no part of it.
+    #[test]
+    fn threads_are_counted_by_their_name_from_when_they_have_it() {
+        let host = |named: &[(u32, &str, &str)]| {
+            let threads: Vec<(u32, &str)> = named.iter().map(|(id, _, text)| (*id, *text)).collect();
+            let (folder, root) = host(&threads);
+            for (id, name, _) in named {
+                fs::write(folder.path().join(format!("proc/7/task/{id}/comm")), format!("{name}\n")).unwrap();
+            }
+            fs::create_dir_all(folder.path().join("proc/self")).unwrap();
+            let counts = Counts::read_named(&root, "poller").unwrap();
+            drop(folder);
+            counts
+        };
+        let before = host(&[(7, "poller", "100 50 3\n"), (8, "other", "900 900 9\n"), (9, "pollers", "1 1 1\n")]);
+        let after = host(&[(7, "poller", "150 80 4\n"), (8, "poller", "950 950 9\n"), (9, "pollers", "9 9 1\n")]);
+        let last = host(&[(7, "poller", "150 80 4\n"), (8, "poller", "960 951 9\n")]);
+        let took = took(before, [(after, 1_000), (last, 2_000)]);
+        assert_eq!((took.ran_ns, took.waited_ns, took.threads, took.lost_threads), (60, 31, 2, 1));
     }
 
     #[test]

@@ -314,7 +314,8 @@ fn who(shown: &Shown, view: &View, width: usize) -> Body {
         let raiser = interrupt.raisers.first().map_or("not known".to_owned(), |first| {
             let process = if first.pid > 0 { format!(" (process {})", first.pid) } else { String::new() };
             let syscall = if first.syscall.is_empty() { String::new() } else { format!(" in {}", first.syscall) };
-            format!("{} x {}{process}{syscall}", first.count, first.comm)
+            // The call first: it says what to stop, and a narrow screen cuts the end.
+            format!("{}{syscall}{process}, {} times", first.comm, first.count)
         });
         vec![
             interrupt.cpu.to_string(),

@@ -17,7 +17,7 @@ fn one_case_goes_from_alert_to_return_in_a_browser() {
     let hook = executable(folder.path(), "repair", "echo 'seen: row 0x1234 repaired'");
     let policy = format!(
         "[[policy]]\nservice = \"web\"\nmatch = {{ room = \"memory\", severity = \"critical\" }}\n\
-         steps = [\"recheck\", \"drain\", \"run:{0}\", \"return\"]\napprove = [\"run:{0}\"]\nhosts_at_once = 1\n\
+         steps = [\"recheck\", \"drain\", \"run:{0}\", \"return\"]\napprove = [\"run:{0}\"]\nhosts_at_once = 1\nverify = \"none\"\n\
          [[service]]\nname = \"web\"\nsize = 4\n",
         hook.display()
     );

@@ -152,3 +152,37 @@ fn a_file_that_is_named_must_be_there_and_the_default_one_need_not() {
     let question = Question { is_named: false, environment: Vec::new(), ..question };
     assert_eq!(question.ask().unwrap().settings, Settings::default());
 }
+
+/// `config check` is for what a watch would only find at its first push, hours after nobody looks any more.
+#[test]
+fn alerts_that_could_not_be_sent_are_wrong_before_the_watch_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = |name: &str, mode: u32| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, "0123456789abcdef\n").unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        file.display().to_string()
+    };
+    let (own, open, gone) =
+        (token("own", 0o600), token("open", 0o644), folder.path().join("gone").display().to_string());
+    let checked = |alerts: &str| {
+        let file = folder.path().join("s.toml");
+        std::fs::write(&file, format!("[alerts]\n{alerts}\n")).unwrap();
+        check(&CheckOptions { file: Some(file) }).map_err(|error| format!("{error:#}"))
+    };
+    for (url, token, line, why) in [
+        ("http://192.0.2.2:19194", &own, 2, "in clear text over the network; use https"),
+        ("https://a/api/v2/alerts", &own, 2, "leave /api/v2/alerts out"),
+        ("https://user:word@a", &own, 2, "contains a user name"),
+        ("127.0.0.1:9093", &own, 2, "begins with http:// or https://"),
+        ("https://a", &open, 3, "change its mode to 600"),
+        ("https://a", &gone, 3, "No such file"),
+    ] {
+        let error = checked(&format!("url = \"{url}\"\ntoken_file = \"{token}\"")).unwrap_err();
+        assert!(error.contains(&format!("s.toml:{line}: alerts.")) && error.contains(why), "{url} {token}: {error}");
+    }
+    for url in ["http://127.0.0.1:9093", "https://a:9093/prefix"] {
+        checked(&format!("url = \"{url}\"\ntoken_file = \"{own}\"")).unwrap();
+    }
+    checked("url = \"http://192.0.2.2:9093\"").unwrap();
+}

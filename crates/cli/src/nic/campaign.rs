@@ -74,8 +74,10 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     if let Some(repeat) = options.repeat {
         experiment.repeat = repeat;
     }
-    let sample = options.sample.or_else(|| Preset::named(&experiment.name).and_then(Preset::sample));
     let golden = golden(&options.choice, &experiment, options.seed)?;
+    let of = experiment.place_count(golden.firmware())? * u64::from(experiment.repeat);
+    let usual = || Preset::named(&experiment.name).and_then(Preset::sample).filter(|usual| *usual < of);
+    let sample = options.sample.or_else(usual);
     let digest = golden.digest();
     let all = experiment.faults(golden.firmware(), golden.window(), sample, options.seed)?;
     let range = options.shard.range(all.len() as u64);

@@ -60,9 +60,10 @@ impl Preset {
     /// How many faults are drawn when nobody says so; `None` for all.
     pub fn sample(self) -> Option<u64> {
         match self {
-            Preset::SendChunk | Preset::DmaRegisters => None,
+            // Of the registers there are 1,024 bits.
+            Preset::SendChunk | Preset::DmaRegisters | Preset::Registers => None,
             // As many as the paper drew of its code.
-            Preset::Code | Preset::Data | Preset::Registers => Some(1430),
+            Preset::Code | Preset::Data => Some(1430),
         }
     }
 }
@@ -320,7 +321,7 @@ impl Experiment {
     /// The faults of a campaign: all, or a sample of them, each at a time of its own in the window of instructions.
     ///
     /// # Errors
-    /// As [`Experiment::place_count`], and when there are more than [`FAULTS_MAX`].
+    /// As [`Experiment::place_count`], when the sample is larger than all, and when there are more than [`FAULTS_MAX`].
     pub fn faults(
         &self,
         firmware: &Firmware,
@@ -330,7 +331,12 @@ impl Experiment {
     ) -> Result<Vec<Fault>, CampaignError> {
         self.check()?;
         let of = self.place_count(firmware)? * u64::from(self.repeat);
-        let count = sample.unwrap_or(of).min(of);
+        let count = sample.unwrap_or(of);
+        if count > of {
+            return Err(CampaignError::Experiment(format!(
+                "a sample of {count} faults is asked for, but the experiment has {of} (--repeat hits each bit several times)"
+            )));
+        }
         if count > FAULTS_MAX {
             return Err(CampaignError::Experiment(format!("{count} faults, but a campaign has at most {FAULTS_MAX}")));
         }

@@ -171,6 +171,20 @@ pub(super) fn words(error: &ureq::Error) -> String {
     }
 }
 
+/// Whether requests to this host of an address stay on this machine.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Whether a request may be sent at all: its address, its headers, and that no secret goes in clear text over the network.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn check(request: &Request) -> Result<(), String> {
+    prepared(request).map(drop)
+}
+
 /// The request as `ureq` takes it.
 fn prepared(request: &Request) -> Result<http::Request<String>, String> {
     let words = request.headers.iter().chain([&request.url]);
@@ -185,7 +199,17 @@ fn prepared(request: &Request) -> Result<http::Request<String>, String> {
     let url: http::Uri =
         request.url.parse().map_err(|error| format!("'{}' is not an address: {error}", shown(&request.url)))?;
     if !matches!(url.scheme_str(), Some("http" | "https")) {
-        return Err(format!("'{}' is not an http or https address", shown(&request.url)));
+        return Err(format!(
+            "'{}' is not an http or https address: it begins with http:// or https://",
+            shown(&request.url)
+        ));
+    }
+    let is_clear = url.scheme_str() == Some("http") && request.socket.is_none() && !url.host().is_some_and(is_loopback);
+    if is_clear && matches!(request.identity, Identity::User(..) | Identity::Token(_)) {
+        return Err(format!(
+            "'{}' would send a token or password in clear text over the network; use https",
+            shown(&request.url)
+        ));
     }
     if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("the address contains a user name; configure it apart from the address".into());
@@ -207,4 +231,49 @@ fn prepared(request: &Request) -> Result<http::Request<String>, String> {
         builder = builder.header("Authorization", value);
     }
     builder.body(request.body.clone()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::http::Trust;
+
+    #[test]
+    fn no_secret_goes_in_clear_text_over_the_network() {
+        let request = |url: &str, identity: &Identity| Request {
+            method: "GET",
+            url: url.to_owned(),
+            headers: Vec::new(),
+            body: String::new(),
+            identity: identity.clone(),
+            trust: Trust::System,
+            socket: None,
+        };
+        let (token, user) = (Identity::Token("t".into()), Identity::User("u".into(), "p".into()));
+        for url in [
+            "http://192.0.2.1:9093/",
+            "http://alertmanager/",
+            "HTTP://[2001:db8::1]/",
+            "http://localhost.example/",
+            "http://127.0.0.1.example/",
+        ] {
+            for secret in [&token, &user] {
+                let why = check(&request(url, secret)).unwrap_err();
+                assert!(why.contains("clear text") && why.contains("use https"), "{url}: {why}");
+            }
+            assert!(check(&request(url, &Identity::None)).is_ok(), "{url}");
+            let over_socket = Request { socket: Some("/run/s".into()), ..request(url, &token) };
+            assert!(check(&over_socket).is_ok(), "{url}");
+        }
+        for url in [
+            "https://192.0.2.1/",
+            "http://127.0.0.1:1/",
+            "http://localhost/",
+            "http://[::1]:9093/",
+            "http://[::ffff:127.0.0.1]/",
+        ] {
+            assert!(check(&request(url, &token)).is_ok(), "{url}");
+        }
+    }
 }

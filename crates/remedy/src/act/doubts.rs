@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn what_steps_need_and_is_not_here_is_told() {
-        let text = "[[policy]]\nsteps = [\"run:/not/there\", \"debug:maker\", \"restore:debug:maker\", \"ticket:desk\"]\n\
+        let text = "[[policy]]\nsteps = [\"run:/not/there\", \"drain\", \"debug:maker\", \"restore:debug:maker\", \"ticket:desk\"]\n\
                     [[ticket]]\nname = \"desk\"\ndirectory = \"/not/tickets\"\n[debug]\nadapters = \"/not/adapters\"\n";
         let said = doubts(&Policies::parse(text, "policy.toml").unwrap()).join("\n");
         for part in [

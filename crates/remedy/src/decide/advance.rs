@@ -155,10 +155,18 @@ impl Next<'_, '_> {
         if policy.is_paused {
             return Some(other("its policy is paused"));
         }
-        if *step == Step::Recheck && case.is_firing && conclude::is_repaired(case) {
-            let until_ns = last_end_ns(case).saturating_add(policy.recheck_within_ns);
+        if *step == Step::Recheck && conclude::is_repaired(case) {
+            let repaired_ns = last_end_ns(case);
+            // An alert that was over for a moment is not over: a host goes back after as long a silence as the policy asks for, since the repair.
+            let (until_ns, what) = match case.is_firing {
+                true => (repaired_ns.saturating_add(policy.recheck_within_ns), "the end of the alert"),
+                false => {
+                    let since_ns = case.quiet_since_realtime_ns.max(repaired_ns);
+                    (since_ns.saturating_add(policy.clear_after_ns), "the alert to stay over")
+                }
+            };
             if until_ns > self.now_ns() {
-                return Some(other(format!("the end of the alert, until {}", utc_text(until_ns))));
+                return Some(other(format!("{what}, until {}", utc_text(until_ns))));
             }
         }
         if case.began_realtime_ns != 0 || !step.touches_host() {
@@ -277,6 +285,7 @@ pub(super) fn mend_clock(case: &Case, world: &World, controller: &Controller) ->
         || case.began_realtime_ns > ahead_max_ns
         || case.quiet_since_realtime_ns > ahead_max_ns
         || closed > ahead_max_ns
+        || case.steps.iter().any(|step| step.ended_realtime_ns > ahead_max_ns)
         || case.steps.iter().any(|step| step.is_waiting() && step.not_before_realtime_ns > wait_max_ns);
     if !is_ahead {
         return None;
@@ -289,6 +298,10 @@ pub(super) fn mend_clock(case: &Case, world: &World, controller: &Controller) ->
     next.quiet_since_realtime_ns = case.quiet_since_realtime_ns.min(now_ns);
     if !case.state.is_open() {
         next.state_since_realtime_ns = closed.min(now_ns);
+    }
+    // What waits for a time after the end of a step would wait for as long as the clock went back.
+    for step in next.steps.iter_mut().filter(|step| step.ended_realtime_ns > ahead_max_ns) {
+        step.ended_realtime_ns = now_ns;
     }
     for step in next.steps.iter_mut().filter(|step| step.is_waiting()) {
         if step.not_before_realtime_ns > wait_max_ns {

@@ -278,7 +278,8 @@ mod tests {
     const NOW_NS: u64 = 10_000 * HOUR_NS;
 
     fn policies(more: &str) -> Policies {
-        Policies::parse(&format!("[[policy]]\nsteps = [\"reboot\"]\ncool_down = \"2h\"\n{more}"), "p").unwrap()
+        Policies::parse(&format!("[[policy]]\nsteps = [\"drain\", \"reboot\"]\ncool_down = \"2h\"\n{more}"), "p")
+            .unwrap()
     }
 
     fn case(id: u64, host: &str, state: &str, began_ns: u64, state_since_ns: u64) -> Case {

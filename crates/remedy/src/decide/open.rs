@@ -1,7 +1,7 @@
 //! Which alerts become cases.
 
 use super::limits::Limits;
-use super::{CHANGES_MAX, Controller, actor, entry};
+use super::{CHANGES_MAX, Controller, actor, closing, conclude, entry};
 use crate::policy::{HOUR_NS, Policies, Policy, utc_text};
 use crate::{Change, World};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -45,9 +45,11 @@ pub(super) fn open(
             continue;
         };
         let last = closed.get(&(alert.host.as_str(), alert.key.as_str())).copied();
-        if !matches!(wait(alert, policy, limits, last, now_ns), Wait::None) {
-            continue;
-        }
+        let relapse_of = match wait(alert, policy, limits, last, now_ns) {
+            Wait::None => None,
+            Wait::Relapse { of } => Some(of),
+            Wait::HoldOff { .. } | Wait::CoolDown { .. } => continue,
+        };
         // One that finds something new of itself at each look is one sick host, and not a thousand cases; the rest of it waits.
         let count = of_host.entry(&alert.host).or_default();
         if *count >= CASES_OF_HOST_MAX {
@@ -58,9 +60,13 @@ pub(super) fn open(
             continue;
         }
         *count += 1;
-        let case = case_of(alert, policy, policies.service_of(alert), now_ns);
-        let line =
-            entry(now_ns, 0, &actor(&controller.name), "opened", &target(alert), &format!("policy {}", policy.name));
+        let mut case = case_of(alert, policy, policies.service_of(alert), now_ns);
+        let mut why = format!("policy {}", policy.name);
+        if let Some(of) = relapse_of {
+            closing::give_to_person(&mut case, policy.ticket.as_deref(), now_ns);
+            why += &format!("; case {of} repaired it, and it fires again within the cool-down: a person gets it");
+        }
+        let line = entry(now_ns, 0, &actor(&controller.name), "opened", &target(alert), &why);
         changes.push((Change::Open(Box::new(case)), line));
     }
 }
@@ -129,6 +135,8 @@ pub fn held_back(
                 let why = format!("the hold-off of policy {}: no case before {until}, if it still fires", policy.name);
                 (HeldReason::HoldOff, 0, why)
             }
+            // What gets a case is no longer held back.
+            Wait::Relapse { .. } => continue,
             Wait::None if of_host.get(&*alert.host).is_some_and(|count| *count >= CASES_OF_HOST_MAX) => {
                 let why = format!("{} has {CASES_OF_HOST_MAX} open cases: no case until one is closed", alert.host);
                 (HeldReason::CasesOfHost, 0, why)
@@ -175,6 +183,16 @@ enum Wait {
     HoldOff { until_ns: u64 },
     /// A case of its host, or of itself, was closed lately.
     CoolDown { until_ns: u64 },
+    /// This case repaired it lately, the host went back, and it fires again: no step of ours is to try the same once more, and waiting until
+    /// the cool-down is over would leave a host at work whose repair has not helped.
+    Relapse { of: u64 },
+}
+
+/// The case that this alert comes back after, where that has repaired it and returned its host.
+fn relapse(alert: &Alert, since_ns: u64, last: Option<&Case>) -> Option<u64> {
+    let last =
+        last.filter(|last| last.state == CaseState::Returned && !last.is_dry_run && conclude::is_repaired(last))?;
+    (alert.is_firing && since_ns > last.state_since_realtime_ns).then_some(last.id)
 }
 
 fn wait(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>, now_ns: u64) -> Wait {
@@ -185,7 +203,7 @@ fn wait(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>
         return if policy.hold_off_ns > 0 { Wait::HoldOff { until_ns } } else { Wait::None };
     }
     if let Some(until_ns) = limits.cools_until_ns(&alert.host, policy) {
-        return Wait::CoolDown { until_ns };
+        return relapse(alert, since_ns, last).map_or(Wait::CoolDown { until_ns }, |of| Wait::Relapse { of });
     }
     // The same alert, which held when its case was closed without anything being done, because somebody cancelled it or the recheck
     // did not find the fault: it is asked again only after a while.

@@ -145,7 +145,7 @@ mod tests {
 
     /// What becomes of each case: `begun`, or what it waits for.
     fn decided(cases: &[Case], machines: &[(&str, KnownMachine)], more: &str) -> Vec<String> {
-        let text = format!("[[policy]]\nsteps = [\"reboot\"]\nhosts_at_once = 9\n{more}");
+        let text = format!("[[policy]]\nsteps = [\"drain\", \"reboot\"]\nhosts_at_once = 9\n{more}");
         let policies = Policies::parse(&text, "p").unwrap();
         let machines = machines.iter().map(|(host, machine)| ((*host).to_owned(), machine.clone())).collect();
         let service_hosts = [("web".to_owned(), 100)].into();
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_host_cools_down_and_counts_by_all_of_its_names() {
         let names = "[[host]]\nname = \"n1\"\nalso = [\"n1.example\"]\n";
-        let policies = Policies::parse(&format!("[[policy]]\nsteps = [\"reboot\"]\n{names}"), "p").unwrap();
+        let policies = Policies::parse(&format!("[[policy]]\nsteps = [\"drain\", \"reboot\"]\n{names}"), "p").unwrap();
         let closed = Case {
             state: surefoot_model::CaseState::Returned,
             state_since_realtime_ns: NOW_NS - 1,

@@ -87,11 +87,8 @@ fn unchecked_repair(policy: &Policy) -> Option<String> {
     let repaired = before.iter().rposition(repairs)?;
     let is_check = |step: &Step| matches!(step, Step::Recheck | Step::Stress(_));
     let (name, repair) = (&policy.name, &before[repaired]);
-    (!before[repaired..].iter().any(is_check)).then(|| {
-        format!(
-            "policy '{name}': nothing checks between '{repair}' and 'return' whether the repair worked; put 'stress:TIME', 'recheck' or both \
-             there"
-        )
+    (policy.is_unverified && !before[repaired..].iter().any(is_check)).then(|| {
+        format!("policy '{name}': verify = \"none\", so nothing looks between '{repair}' and 'return' whether the repair helped")
     })
 }
 
@@ -151,19 +148,23 @@ mod tests {
 
     #[test]
     fn a_host_that_is_returned_without_a_look_at_its_repair_is_told() {
-        let of = |steps: &str| doubts(&format!("[[policy]]\nsteps = [{steps}]\n[[hook]]\npath = \"/x\"\n")).join("\n");
+        let of = |steps: &str| {
+            doubts(&format!("[[policy]]\nsteps = [{steps}]\nverify = \"none\"\n[[hook]]\npath = \"/x\"\n")).join("\n")
+        };
         for steps in [
             "\"drain\", \"run:/x\", \"return\"",
             "\"recheck\", \"drain\", \"stress:1h\", \"run:/x\", \"return\", \"recheck\"",
             "\"drain\", \"run:/x\", \"stress:1h\", \"offline-page\", \"return\"",
         ] {
-            assert!(of(steps).contains("nothing checks between"), "{steps}: {}", of(steps));
+            assert!(of(steps).contains("nothing looks between"), "{steps}: {}", of(steps));
         }
         for steps in
             ["\"drain\", \"run:/x\", \"stress:1h\", \"return\"", "\"drain\", \"stress:1h\", \"return\"", "\"run:/x\""]
         {
-            assert!(!of(steps).contains("nothing checks"), "{steps}: {}", of(steps));
+            assert!(!of(steps).contains("nothing looks"), "{steps}: {}", of(steps));
         }
+        let usual = doubts("[[policy]]\nsteps = [\"drain\", \"run:/x\", \"return\"]\n").join("\n");
+        assert!(!usual.contains("nothing looks"), "it is verified by default: {usual}");
     }
 
     #[test]

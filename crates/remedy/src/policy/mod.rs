@@ -21,7 +21,8 @@
 //!     "#,
 //!     "policy.toml",
 //! )?;
-//! assert_eq!(policies.policies[0].steps.len(), 4);
+//! // With the look whether the repair has helped, before the host is returned.
+//! assert_eq!(policies.policies[0].steps.len(), 5);
 //! # Ok::<(), surefoot_remedy::Error>(())
 //! ```
 
@@ -84,8 +85,10 @@ pub struct Policy {
     pub service: String,
     /// Which alerts it is for.
     pub matching: Match,
-    /// What is done, in order.
+    /// What is done, in order, the verification of a repair included.
     pub steps: Vec<Step>,
+    /// Whether the policy wants no verification: a host is returned without a look at what its repair did.
+    pub is_unverified: bool,
     /// Which of the steps a person is to approve each time.
     pub approve: Vec<Step>,
     /// How many hosts of the service may be out at once, for whichever policy.

@@ -2,6 +2,7 @@ use super::adapters::{Bmc, Debug, Drain, Hook, Kubernetes, Reboot, Slurm, Ticket
 use super::table::{Source, Table, Value, text_of};
 use super::window::{DAYS, Window};
 use super::{ANY_SERVICE, HOUR_NS, HostNames, Match, Policies, Policy, ReplaceAfter, Retry, Service};
+use crate::parts::repairs;
 use crate::{Error, Result, Step};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -163,7 +164,8 @@ fn policy(table: &Table<'_>, index: usize, policies: &Policies) -> Result<Policy
         Some(value) => matching(value.table()?)?,
         None => Match::default(),
     };
-    let steps = steps(&table.need("steps")?, policies)?;
+    let mut steps = steps(&table.need("steps")?, policies)?;
+    let is_unverified = verify(&mut steps, table.find("verify"))?;
     let approve = match table.find("approve") {
         Some(value) => approve(&value, &steps)?,
         None => Vec::new(),
@@ -187,6 +189,7 @@ fn policy(table: &Table<'_>, index: usize, policies: &Policies) -> Result<Policy
         replace_after: table.find("replace_after").map(|value| replace_after(value.table()?)).transpose()?,
         hold_off_ns: time("hold_off", 0)?,
         drain_within_ns: time("drain_within", 7 * 24 * HOUR_NS)?,
+        is_unverified,
         accepts_unobserved: table
             .find("unobserved")
             .map_or(Ok(false), |value| value.word(&[("stop", false), ("accept", true)]))?,
@@ -229,8 +232,14 @@ fn steps(value: &Value<'_>, policies: &Policies) -> Result<Vec<Step>> {
             Step::Return if !is_drained => return Err(text.error("no step before it drains the host")),
             Step::Drain => is_drained = true,
             Step::Return => is_drained = false,
-            step if !is_drained && steps.contains(&Step::Return) && step.interrupts_work() => {
-                return Err(text.error("the host is back at its work by then; name it before 'return'"));
+            step if !is_drained && step.interrupts_work() => {
+                return Err(text.error(match steps.contains(&Step::Return) {
+                    true => "the host is back at its work by then; name it before 'return'",
+                    false => {
+                        "it interrupts the host's work, and no step before it drains the host; put 'drain' before it (which does \
+                         nothing for a service without a scheduler)"
+                    }
+                }));
             }
             Step::Ticket(name) => drop(ticket_name(&text, name, policies)?),
             Step::Restore(of) if !steps.contains(of.as_ref()) => {
@@ -256,6 +265,44 @@ fn steps(value: &Value<'_>, policies: &Policies) -> Result<Vec<Step>> {
         return Err(value.error("it names no step"));
     }
     Ok(steps)
+}
+
+/// How long the memory of a host is tested after Surefoot has repaired it, where the policy does not say.
+const VERIFY_STRESS: Duration = Duration::from_secs(600);
+
+/// Puts the verification of a repair before the return of its host: what the policy says, or a look whether the alert ends, and after a repair of
+/// memory by Surefoot itself a stress before it. Returns whether the policy wants none.
+fn verify(steps: &mut Vec<Step>, told: Option<Value<'_>>) -> Result<bool> {
+    let is_check = |step: &Step| matches!(step, Step::Recheck | Step::Stress(_));
+    let returned = steps.iter().position(|step| *step == Step::Return);
+    let repaired = returned.and_then(|returned| steps[..returned].iter().rposition(repairs));
+    let Some((value, repaired, returned)) = told.map(|value| (value, repaired, returned)) else {
+        if let Some((repaired, returned)) = repaired.zip(returned)
+            && !steps[repaired..returned].iter().any(is_check)
+        {
+            let is_of_memory =
+                |step: &Step| matches!(step, Step::SoftRepair(_) | Step::HardRepair(_) | Step::OfflinePage);
+            let stress = steps[..returned].iter().any(is_of_memory).then_some(Step::Stress(VERIFY_STRESS));
+            steps.splice(returned..returned, stress.into_iter().chain([Step::Recheck]));
+        }
+        return Ok(false);
+    };
+    if value.is_text() {
+        return value.word(&[("none", true)]);
+    }
+    let (Some(_), Some(returned)) = (repaired, returned) else {
+        return Err(value.error("no step repairs anything before a 'return', so there is nothing to verify"));
+    };
+    let read = |text: &Value<'_>| {
+        let step: Step = text.text()?.parse().map_err(|error: Error| text.error(error.to_string()))?;
+        if is_check(&step) { Ok(step) } else { Err(text.error("only 'stress:TIME' and 'recheck' verify a repair")) }
+    };
+    let checks = value.texts(STEPS_MAX)?.iter().map(read).collect::<Result<Vec<Step>>>()?;
+    if checks.is_empty() {
+        return Err(value.error("it names no step; \"none\" returns a host without a look at its repair"));
+    }
+    steps.splice(returned..returned, checks);
+    Ok(false)
 }
 
 fn approve(value: &Value<'_>, steps: &[Step]) -> Result<Vec<Step>> {
@@ -351,12 +398,15 @@ fn window(table: &Table<'_>) -> Result<Window> {
             days
         }
     };
-    Ok(Window {
-        name: table.need("name")?.name()?,
-        days,
-        from_minute: minute(table.need("from")?)?,
-        to_minute: minute(table.need("to")?)?,
-    })
+    let (from_minute, to) = (minute(table.need("from")?)?, table.need("to")?);
+    let no_length = to.error(
+        "it is the same time as 'from', so that the window has no length; leave 'windows' out of a policy for always",
+    );
+    let to_minute = minute(to)?;
+    if from_minute == to_minute {
+        return Err(no_length);
+    }
+    Ok(Window { name: table.need("name")?.name()?, days, from_minute, to_minute })
 }
 
 fn service(table: &Table<'_>, policies: &Policies) -> Result<Service> {

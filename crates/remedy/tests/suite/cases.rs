@@ -189,8 +189,12 @@ fn a_repair_that_had_nothing_to_do_returns_no_host_as_fixed() {
     desk.tell(alert("h1"));
     let case = desk.case(1);
     assert_eq!((case.state, case.is_drained), (CaseState::WithPerson, false), "{case:#?}");
-    assert_eq!(case.steps.iter().map(|step| step.is_not_needed).collect::<Vec<_>>(), [false, true, true, false]);
-    assert!(desk.actions(1).contains("not_needed begun not_needed not_repaired with_person"), "{}", desk.actions(1));
+    assert_eq!(case.steps.iter().map(|step| step.is_not_needed).collect::<Vec<_>>(), [false, true, true, false, false]);
+    assert!(
+        desk.actions(1).contains("not_needed begun not_needed begun done not_repaired with_person"),
+        "{}",
+        desk.actions(1)
+    );
     desk.tell(alert("h2"));
     assert!(desk.case(2).waits_for.starts_with("the limit hosts_at_once"), "hooks may have drained the first host");
     desk.ask(1, Request::Approve);
@@ -217,6 +221,8 @@ fn a_repair_that_had_nothing_to_do_returns_no_host_as_fixed() {
     );
     desk.hands.will("reset-interface:eth0", &not_needed("eth0 does not hang"));
     desk.tell(alert("h1"));
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
     assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::Returned, false));
 }
 
@@ -581,12 +587,55 @@ fn a_recheck_clears_before_a_repair_and_judges_it_afterwards() {
     desk.tell(alert("h1"));
     assert!(desk.case(1).waits_for.starts_with("the end of the alert"), "{}", desk.case(1).waits_for);
     desk.over(alert("h1"));
+    assert!(desk.case(1).waits_for.starts_with("the alert to stay over"), "{}", desk.case(1).waits_for);
+    // Over for a moment alone.
+    desk.pass(S);
+    desk.tell(alert("h1"));
+    assert!(desk.case(1).waits_for.starts_with("the end of the alert"), "{}", desk.case(1).waits_for);
+    desk.over(alert("h1"));
+    desk.pass(9 * S);
+    assert_eq!(desk.case(1).state, CaseState::Waiting, "not as long as clear_after");
+    desk.pass(2 * S);
     assert_eq!(desk.case(1).state, CaseState::Returned, "the alert ended: the repair worked");
 
     let mut desk = Desk::new(policy);
     desk.tell(alert("h1"));
     desk.pass(11 * 60 * S);
     assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::WithPerson, true));
+}
+
+/// A repair that has not helped is told at once, and not after a day of cool-down; and nothing tries the same again by itself.
+#[test]
+fn an_alert_that_comes_back_after_its_repair_is_a_persons_at_once() {
+    let policy =
+        "[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"";
+    let mut desk = Desk::new(policy);
+    desk.tell(alert("h1"));
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    desk.pass(HOUR);
+    desk.tell(alert("h1"));
+    assert_eq!(desk.count(), 2);
+    let again = desk.case(2);
+    assert_eq!(
+        (again.state, again.is_drained, again.began_realtime_ns),
+        (CaseState::WithPerson, false, 0),
+        "{again:#?}"
+    );
+    let states: Vec<_> = again.steps.iter().map(|step| (step.step.as_str(), step.state)).collect();
+    assert_eq!(states.last(), Some(&("ticket:desk", StepState::Done)), "{states:?}");
+    assert!(states[..states.len() - 1].iter().all(|(_, state)| *state == StepState::Skipped), "{states:?}");
+    let trail = desk.book.trail(2, 100).unwrap();
+    assert!(trail.iter().any(|line| line.reason.contains("case 1 repaired it, and it fires again")), "{trail:#?}");
+    // It comes and goes: that is still the same case.
+    desk.over(alert("h1"));
+    desk.pass(5 * S);
+    desk.tell(alert("h1"));
+    assert_eq!(desk.count(), 2);
+    // Another alert of the host waits for the cool-down, as before.
+    desk.tell(Alert { key: "other".into(), fault: "memory/other".into(), ..alert("h1") });
+    assert_eq!(desk.count(), 2);
 }
 
 #[test]
@@ -653,7 +702,7 @@ fn texts_of_strangers_are_kept_short_and_on_one_line() {
 /// ended by it.
 #[test]
 fn the_end_of_an_attempt_whose_lease_was_lost_counts_for_nothing() {
-    let mut desk = Desk::new("[[policy]]\nservice = \"web\"\nsteps = [\"reboot\"]");
+    let mut desk = Desk::new("[[policy]]\nservice = \"web\"\nsteps = [\"restart:nginx.service\"]");
     desk.book.take(&[alert("h1")]).unwrap();
     let begin = |desk: &mut Desk, core: &mut Core| loop {
         if let Some(begin) = core.round(&desk.policies, desk.passed).0.pop() {
@@ -751,8 +800,9 @@ fn a_drain_that_does_not_end_is_broken_off_and_the_host_returned_with_a_ticket()
 /// That a command ended well says what was asked for, and not what came of it.
 #[test]
 fn a_step_whose_outcome_nobody_observed_is_done_only_where_the_policy_accepts_that() {
-    let policy =
-        |more: &str| format!("[[policy]]\nname = \"p\"\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n{more}");
+    let policy = |more: &str| {
+        format!("[[policy]]\nname = \"p\"\nsteps = [\"drain\", \"run:/repair\", \"return\"]\nverify = \"none\"\n{more}")
+    };
     let unseen = Outcome::done(Observed::Unobserved { why: "no line 'seen: TEXT'".into() }, "");
     for (more, state, step) in [
         ("", CaseState::WithPerson, StepState::Failed),

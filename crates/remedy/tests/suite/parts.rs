@@ -21,6 +21,7 @@ service = "web"
 steps = ["recheck", "drain", "stress:1m", "run:/usr/lib/surefoot/hooks/repair", "return"]
 cool_down = "1h"
 replace_after = { repairs = 2, within = "90d" }
+verify = "none"
 
 [[ticket]]
 name = "desk"
@@ -101,9 +102,10 @@ fn an_alert_that_a_cool_down_holds_back_is_in_the_trail_once_and_counted() {
     };
     // The alert fired on for a while after its case was closed.
     assert_eq!((held(&mut desk).len(), cooling()), (1, 0));
-    // Half an hour later it comes again, and the cool-down of an hour still holds.
+    // A moment later another one of the host comes, and the cool-down of an hour still holds.
     desk.clock.fetch_add(1_000_000_000, Ordering::Relaxed);
-    desk.book.take(&[Alert { since_realtime_ns: desk.now_ns(), ..alert("n1") }]).unwrap();
+    let other = Alert { key: "other".into(), fault: "memory/other".into(), ..alert("n1") };
+    desk.book.take(&[Alert { since_realtime_ns: desk.now_ns(), ..other }]).unwrap();
     for _ in 0..3 {
         desk.go();
     }

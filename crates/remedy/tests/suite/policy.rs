@@ -273,6 +273,34 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "policy[0].steps[2]",
         "the host is back at its work by then",
     ),
+    ("[[policy]]\nsteps = [\"stress:1h\"]", 2, "policy[0].steps[0]", "no step before it drains the host"),
+    (
+        "[[policy]]\nsteps = [\"recheck\",\n \"reboot\", \"drain\"]",
+        3,
+        "policy[0].steps[1]",
+        "no step before it drains the host",
+    ),
+    (
+        "[[policy]]\nsteps = [\"debug:x\", \"restore:debug:x\"]",
+        2,
+        "policy[0].steps[0]",
+        "no step before it drains the host",
+    ),
+    ("[[policy]]\nsteps = [\"drain\", \"return\"]\nverify = [\"recheck\"]", 3, "policy[0].verify", "nothing to verify"),
+    ("[[policy]]\nsteps = [\"drain\", \"run:/x\", \"return\"]\nverify = []", 3, "policy[0].verify", "names no step"),
+    (
+        "[[policy]]\nsteps = [\"drain\", \"run:/x\", \"return\"]\nverify = [\"reboot\"]",
+        3,
+        "policy[0].verify[0]",
+        "only 'stress:TIME' and 'recheck' verify",
+    ),
+    ("[[policy]]\nsteps = [\"drain\", \"run:/x\", \"return\"]\nverify = \"no\"", 3, "policy[0].verify", "none"),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\n[[window]]\nname = \"w\"\nfrom = \"02:00\"\nto = \"02:00\"",
+        6,
+        "window[0].to",
+        "the window has no length",
+    ),
     (
         "[[policy]]\nsteps = [\"drain\"]\n[[hook]]\npath = \"/a/../b\"",
         4,
@@ -359,7 +387,7 @@ fn what_cannot_be_read_as_a_file_says_so() {
 
 #[test]
 fn restarts_and_the_debug_mode_are_told_their_times_and_places() {
-    let policy = "[[policy]]\nsteps = [\"reboot\"]\n";
+    let policy = "[[policy]]\nsteps = [\"drain\", \"reboot\"]\n";
     let text = format!(
         "{policy}[reboot]\nsettle = \"90s\"\nlimit = \"20m\"\n[debug]\nadapters = \"/a\"\nhistory = \"/h.db\"\n"
     );
@@ -376,7 +404,7 @@ fn restarts_and_the_debug_mode_are_told_their_times_and_places() {
 /// Prometheus writes the address of a host without a name in one form, people in several.
 #[test]
 fn an_address_of_a_host_has_one_form() {
-    let text = "[[policy]]\nsteps = [\"reboot\"]\n[[service]]\nname = \"web\"\nhosts = [\"2001:DB8:0::7\", \"n1\"]\n\
+    let text = "[[policy]]\nsteps = [\"drain\", \"reboot\"]\n[[service]]\nname = \"web\"\nhosts = [\"2001:DB8:0::7\", \"n1\"]\n\
                 [[bmc]]\nurl = \"http://b\"\nhost = \"2001:db8:0:0:0:0:0:7\"\n";
     let policies = Policies::parse(text, "policy.toml").unwrap();
     assert_eq!(policies.services[0].hosts.iter().collect::<Vec<_>>(), ["2001:db8::7", "n1"]);
@@ -390,5 +418,35 @@ fn what_is_wrong_is_told_without_what_commands_a_terminal() {
         let text = format!("[[policy]]\nsteps = [\"{step}\"]\n");
         let said = surefoot_remedy::policy::Policies::parse(&text, "p").unwrap_err().to_string();
         assert!(said.contains("line 2") && !said.chars().any(surefoot_model::is_harmful), "{said:?}");
+    }
+}
+
+/// A host is returned only after a look whether its repair has helped, unless the policy says that it wants none.
+#[test]
+fn a_repair_is_verified_by_default() {
+    let steps = |steps: &str, verify: &str| {
+        let policies = Policies::parse(&format!("[[policy]]\nsteps = [{steps}]\n{verify}"), "p").unwrap();
+        policies.policies[0].steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    for (told, verify, expected) in [
+        (r#""drain", "run:/x", "return""#, "", "drain run:/x recheck return"),
+        (r#""drain", "offline-page", "return""#, "", "drain offline-page stress:600s recheck return"),
+        (
+            r#""drain", "collect:m", "soft-repair:m", "return""#,
+            "",
+            "drain collect:m soft-repair:m stress:600s recheck return",
+        ),
+        (r#""recheck", "drain", "run:/x", "stress:1h", "return""#, "", "recheck drain run:/x stress:3600s return"),
+        (r#""drain", "run:/x", "return""#, "verify = \"none\"", "drain run:/x return"),
+        (
+            r#""drain", "run:/x", "return""#,
+            r#"verify = ["stress:1h", "recheck"]"#,
+            "drain run:/x stress:3600s recheck return",
+        ),
+        (r#""drain", "run:/x", "return", "reset-interface""#, "", "drain run:/x recheck return reset-interface"),
+        (r#""drain", "reboot", "return""#, "", "drain reboot return"),
+        (r#""drain", "run:/x""#, "", "drain run:/x"),
+    ] {
+        assert_eq!(steps(told, verify), expected, "{told} {verify}");
     }
 }

@@ -119,7 +119,9 @@ fn of_uncorrected(dimm: &Dimm) -> String {
 fn of_rate(dimm: &Dimm) -> String {
     match dimm.only_place {
         None => {
-            "Move work away and plan to replace the module; until then, reporting the errors costs time.".to_owned()
+            "Look for what fails before the module is replaced: a count alone is no reason, and `surefoot memory doctor` says why no report locates it. \
+             Reporting the errors costs time meanwhile."
+                .to_owned()
         }
         Some(_) => format!("Move work away. {FIND_MODULE}"),
     }

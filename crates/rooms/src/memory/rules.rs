@@ -14,15 +14,16 @@ rules! { Memory:
             "Changes nothing. It shows every module with its place, errors and fault.";
     RATE = "rate", [Warning],
         "A module corrects more errors than its leaky bucket bears: 10 per second, and 100 on top at once (settings `memory.rate_limit_per_s`, `memory.burst`).",
-        since "", to_do "Move work away and plan to replace the module.",
-        next "surefoot memory tune",
-            "Changes nothing without --apply. It names the polling interval that loses no report at this rate.";
+        since "", to_do "A count alone is no reason to replace a module: look whether reports locate a fault. `surefoot memory tune` names the polling interval that \
+         loses no report at this rate.",
+        next "surefoot memory status",
+            "Changes nothing. It shows every module with its place, errors and fault.";
     FAULT = "fault", [Notice, Warning, Critical],
         "Reports of errors locate a fault of a module: cell, row, column, bank, several banks or rank. A permanent fault of several banks is at least a \
          WARNING, of a rank CRITICAL.",
         since "", to_do "The sentence says it: from page offlining to replacement. See [memory](guide/memory.md).",
         next "surefoot memory status",
-            "Changes nothing. It shows every module with its place, errors and fault, and which pages a failing row has.";
+            "Changes nothing. It shows every module with its place, errors and fault. `surefoot memory page-offline` lists the pages of a fault.";
     UNCORRECTED_UNPLACED = "uncorrected-", [Critical],
         "A memory controller, whose name follows, had uncorrected errors of no known module.",
         since "", to_do "Look for the module in the event log of the BMC.",

@@ -11,7 +11,7 @@ rules! { Stall:
         to_do "`surefoot stall who --cpu N` names the thread that raised the interrupts, with its stack; `surefoot stall audit` lists what \
                to change. See [lost time](guide/lost-time.md).",
         next "surefoot stall who --cpu {cores} --duration 10s",
-            "Changes no settings. It names what interrupts each core, who raised it and how to stop it. Each busy core gets about 260 interrupts at its start and end. It needs root.";
+            "Changes no settings. It names what interrupts each core, who raised it and how to stop it. Each busy core gets about 360 interrupts at its start and as many at its end. It needs root.";
     IMPOSSIBLE_SUM = "impossible-sum", [Warning],
         "The ledger of a core cannot be true in some windows of the last minute, for example because more time was lost than passed. \
          They are left out of every sum.",

@@ -232,13 +232,14 @@ fn who(day_ns: u64) -> WhoReport {
     let mut interrupts = Vec::new();
     for cpu in [2, 3] {
         let count = STORM_RATE.0 * seconds;
+        // Two threads of the job's process.
         let raiser = |comm: &str, syscall: &str, share: u64, user: &[&str], kernel: &[&str]| Raiser {
             certainty: Certainty::Certain,
             function: "flush_tlb_func".into(),
             syscall: syscall.into(),
             comm: comm.into(),
             pid: 4711,
-            tid: 4719,
+            tid: if comm == "stats" { 4719 } else { 4713 },
             wakee: String::new(),
             count: count / 100 * share,
             kernel_stack: kernel.iter().map(|&frame| frame.to_owned()).collect(),

@@ -83,7 +83,7 @@ pub struct CampaignOptions {
     pub command: Option<CampaignCommand>,
     #[command(flatten)]
     pub choice: Choice,
-    /// Faults, drawn from all [default: all of send-chunk and dma-registers, 1430 of the others]
+    /// Faults, drawn from all [default: all of send-chunk, dma-registers and registers, 1430 of the others]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=FAULTS_MAX))]
     pub sample: Option<u64>,
     /// Hit each bit so often, each time at another moment; the paper did 10 times [default: 1]

@@ -57,7 +57,7 @@ function facts(job: Job, nowNs: number): [string, string, string][] {
   known.push([
     "Newest durable",
     job.durable_realtime_ns === null ? "none" : oldWords(nowNs - job.durable_realtime_ns),
-    boundS === null ? "without a bound" : `may get ${seconds(boundS)} old`,
+    boundS === null ? "without a bound" : `bound: ${seconds(boundS)} old`,
   ]);
   for (const [tier, place] of Object.entries(TIER_PLACES)) {
     const stored = job.stored_bytes[tier as keyof typeof TIER_PLACES];

@@ -125,7 +125,7 @@ function Runs({ one, detail, outliers }: { one: ExperimentView; detail: DetailVi
 }
 
 const CORES: readonly Folding<CoreStalls>[] = [
-  { title: "core", cell: ({ core }) => (core === null ? "the workload" : `${core}`) },
+  { title: "core", cell: ({ core }) => (core === null ? "the workload" : `core ${core}`) },
   { title: "stalls", kind: "number", cell: ({ count: stalls }) => count(stalls) },
   { title: "requested", kind: "number", cell: ({ asked_ns }) => duration(asked_ns) },
   { title: "measured, median", kind: "number", cell: ({ length_median_ns }) => duration(length_median_ns) },
