@@ -132,7 +132,7 @@ fn check(compared: &[Compared], is_disturbed: bool) -> Result<(), Error> {
         let error = (pair[0].error_ns as f64 + pair[1].error_ns as f64) + 1e6;
         let what = match by_reference as f64 {
             gone if gone < -error => "went back",
-            gone if gone < slow * here as f64 - error => "stood still or fell behind",
+            gone if gone < slow * here as f64 - error => "stopped or fell behind",
             gone if gone > fast * here as f64 + error => "jumped ahead",
             _ => continue,
         };
@@ -228,7 +228,7 @@ mod tests {
         };
         assert_eq!(why(&|at, compared| compared.at_ns += if at < 10 { 0 } else { 100_000_000 }), "jumped ahead");
         assert_eq!(why(&|at, compared| compared.at_ns -= if at < 10 { 0 } else { 9_000_000_000 }), "went back");
-        assert_eq!(why(&|at, compared| compared.at_ns -= at as i64 * 1_000_000_000), "stood still or fell behind");
+        assert_eq!(why(&|at, compared| compared.at_ns -= at as i64 * 1_000_000_000), "stopped or fell behind");
         // A clock that counts ticks loses time under stalls, and the reference does not: that is what is looked for.
         let mut lost = good.clone();
         lost.iter_mut().enumerate().for_each(|(at, compared)| compared.monotonic_ns -= at as i64 * 420_000_000);

@@ -66,7 +66,7 @@ fn plan(preset: Preset, repetitions: usize) -> Plan {
 }
 
 fn rate(treatment: &str) -> usize {
-    treatment.rsplit('-').next().and_then(|word| word.parse().ok()).unwrap_or(1)
+    treatment.rsplit('-').next().and_then(|word| word.parse::<usize>().ok()).unwrap_or(1)
 }
 
 /// The speed that was published, as a factor; 1 where none is lost.
@@ -295,8 +295,6 @@ fn counts(kind: Kind, is_counted: impl Fn(&Row) -> bool) -> Counts {
 fn assert_few(kind: Kind, is_counted: impl Fn(&Row) -> bool) {
     let counts = counts(kind, is_counted);
     let all: u64 = counts.rows.values().sum();
-    let most = counts.rows.iter().max_by_key(|(_, count)| **count);
-    println!("{kind:?}: {all} of {} rows say reproduced; most: {most:?}; {:?}", counts.judged, counts.families);
     assert!(all * 20 <= counts.judged, "{kind:?}: {all} of {}", counts.judged);
     for (name, count) in counts.rows.iter().chain(&counts.families) {
         assert!(count * 20 <= WORLDS, "{kind:?}: {name}: {count} of {WORLDS}");
