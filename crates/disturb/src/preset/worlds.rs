@@ -66,7 +66,7 @@ fn plan(preset: Preset, repetitions: usize) -> Plan {
 }
 
 fn rate(treatment: &str) -> usize {
-    treatment.rsplit('-').next().and_then(|word| word.parse::<usize>().ok()).unwrap_or(1)
+    (1..=4).find(|rate| treatment.ends_with(&format!("-{rate}"))).unwrap_or(1)
 }
 
 /// The speed that was published, as a factor; 1 where none is lost.
