@@ -2288,6 +2288,10 @@ export interface ExperimentRow {
    */
   end_late_median_ns: number | null;
   /**
+   * `measured`, `simulated` or `fitted`; empty where nothing was published.
+   */
+  evidence?: string;
+  /**
    * Where this emulation is expected to differ from what was published.
    */
   expected_to_differ?: string;
@@ -2320,6 +2324,10 @@ export interface ExperimentRow {
    */
   published?: string;
   /**
+   * The rule of the verdict in words; empty where there is none.
+   */
+  rule?: string;
+  /**
    * Stalls that touched these runs.
    */
   stall_count: number;
@@ -2332,7 +2340,7 @@ export interface ExperimentRow {
    */
   undisturbed_median: number | null;
   /**
-   * `reproduced`, `not reproduced` or `cannot be tested here`; empty where nothing was published.
+   * The verdict in words, those of a model apart from those of a measurement; empty where nothing was published.
    */
   verdict?: string;
   /**

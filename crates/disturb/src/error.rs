@@ -86,6 +86,14 @@ pub enum Error {
         /// How many are needed.
         least: usize,
     },
+    /// The reference does not keep time.
+    #[error("the reference {what} by {} ms against this host's monotonic clock: choose another reference", .by_ns / 1_000_000)]
+    Reference {
+        /// What it did.
+        what: &'static str,
+        /// By how much.
+        by_ns: i64,
+    },
     /// A drift is told per disturbance, and none came.
     #[error("nothing disturbed the clock: no disturbance was counted")]
     NoDisturbance,

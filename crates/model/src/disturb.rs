@@ -108,9 +108,15 @@ pub struct ExperimentRow {
     /// Where this emulation is expected to differ from what was published.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub expected_to_differ: String,
-    /// `reproduced`, `not reproduced` or `cannot be tested here`; empty where nothing was published.
+    /// The verdict in words, those of a model apart from those of a measurement; empty where nothing was published.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub verdict: String,
+    /// `measured`, `simulated` or `fitted`; empty where nothing was published.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub evidence: String,
+    /// The rule of the verdict in words; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rule: String,
     /// Why there is no number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
@@ -577,16 +583,27 @@ impl ExperimentEnded {
 
 impl ExperimentRow {
     /// Its texts, for whoever has to make a stranger's words safe.
-    pub fn texts_mut(&mut self) -> [&mut String; 9] {
+    pub fn texts_mut(&mut self) -> [&mut String; 11] {
         let ExperimentRow {
-            case, treatment, measure, compared, published, ours, expected_to_differ, verdict, why, ..
+            case,
+            treatment,
+            measure,
+            compared,
+            published,
+            ours,
+            expected_to_differ,
+            verdict,
+            evidence,
+            rule,
+            why,
+            ..
         } = self;
-        [case, treatment, measure, compared, published, ours, expected_to_differ, verdict, why]
+        [case, treatment, measure, compared, published, ours, expected_to_differ, verdict, evidence, rule, why]
     }
 
     fn held_bytes(&self) -> usize {
         let texts = [&self.case, &self.treatment, &self.measure, &self.compared, &self.published];
-        let more = [&self.ours, &self.expected_to_differ, &self.verdict, &self.why];
+        let more = [&self.ours, &self.expected_to_differ, &self.verdict, &self.evidence, &self.rule, &self.why];
         size_of::<ExperimentRow>() + texts.into_iter().chain(more).map(String::len).sum::<usize>()
     }
 }

@@ -59,8 +59,8 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn a_clock_that_falls_behind_under_disturbances_is_shown() {
     const TEST: &str = "a_clock_that_falls_behind_under_disturbances_is_shown";
-    // The longer it runs the faster the server's clock goes: in the second row of comparisons by 0.6 s a second more.
-    let server = Server::start(|time| Duration::from_secs_f64(time.as_secs_f64().powi(2) / 2.0));
+    // The longer it runs the faster the server's clock goes: in the second row of comparisons by 0.06 s a second more.
+    let server = Server::start(|time| Duration::from_secs_f64(time.as_secs_f64().powi(2) / 20.0));
     let _turn = super::disturb_run::turn();
     let words = format!(
         "--disturbance freeze:length=1ms,period=50ms,cores=0 --reference ntp:127.0.0.1:{} --duration 600ms --every 20ms \
@@ -102,4 +102,23 @@ fn what_cannot_be_compared_is_refused_before_anything_is_disturbed() {
         assert!(text(&output.stderr).contains(why), "{words}: {output:?}");
         assert!(!output.status.success() && output.stdout.is_empty(), "{words}: {output:?}");
     }
+}
+
+#[test]
+fn a_server_whose_clock_jumps_is_refused_as_a_reference() {
+    const TEST: &str = "a_server_whose_clock_jumps_is_refused_as_a_reference";
+    // By 5 s every tenth of a second, whenever the comparisons begin.
+    let server = Server::start(|time| Duration::from_secs(time.as_millis() as u64 / 100 * 5));
+    let _turn = super::disturb_run::turn();
+    let words = format!(
+        "--disturbance freeze:length=1ms,period=50ms,cores=0 --reference ntp:127.0.0.1:{} --duration 600ms --every 20ms \
+         --patience 5s --even-if-in-use --json",
+        server.port
+    );
+    let output = drift(&words);
+    if output.status.code() == Some(3) {
+        return not_run(TEST, &text(&output.stderr));
+    }
+    assert!(!output.status.success(), "{output:?}");
+    assert!(text(&output.stderr).contains("jumped ahead"), "{output:?}");
 }

@@ -172,7 +172,8 @@ fn a_preset_answers_each_of_its_rows_on_the_page_as_in_the_lines() {
     let rows = of(&lines, "row");
     assert!(rows.len() > 60, "{}", rows.len());
     for row in &rows {
-        let is_known = row["published"] != "no number known to us";
+        let published = row["published"].as_str().unwrap();
+        let is_known = published != "no number known to us" && !published.starts_with("left open");
         assert!(!row["ours"].as_str().unwrap().is_empty() && (!is_known || row["verdict"].is_string()), "{row}");
     }
     let drift = rows.iter().find(|row| row["row"] == "wall clocks drift apart").unwrap();

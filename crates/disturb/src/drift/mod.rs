@@ -7,13 +7,16 @@
 pub mod ntp;
 
 use crate::Error;
-use crate::student::student_975;
+use crate::effect::median;
+use crate::student::student;
 
 /// One comparison of the clock with its reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compared {
     /// When, by the reference, from any begin.
     pub at_ns: i64,
+    /// When, by `CLOCK_MONOTONIC`.
+    pub monotonic_ns: i64,
     /// By how much the clock is ahead of the reference.
     pub ahead_ns: i64,
     /// It may be wrong by so much.
@@ -79,7 +82,10 @@ pub fn rate(all: &[Compared]) -> Result<Rate, Error> {
     let count = compared.len() as f64;
     // From the first on, so that a float has all of a nanosecond.
     let of = |sample: &Compared| {
-        (((sample.at_ns - first.at_ns) as f64) / 1e9, sample.ahead_ns.saturating_sub(first.ahead_ns) as f64)
+        (
+            ((sample.monotonic_ns - first.monotonic_ns) as f64) / 1e9,
+            sample.ahead_ns.saturating_sub(first.ahead_ns) as f64,
+        )
     };
     let (time, ahead) = compared.iter().map(of).fold((0.0, 0.0), |(t, a), (x, y)| (t + x / count, a + y / count));
     let spread: f64 = compared.iter().map(|sample| (of(sample).0 - time).powi(2)).sum();
@@ -96,23 +102,60 @@ pub fn rate(all: &[Compared]) -> Result<Rate, Error> {
         deviation: (by_chance.max(stated) / spread).sqrt(),
         samples: compared.len(),
         left_out: all.len() - compared.len(),
-        span_s: (last.at_ns - first.at_ns) as f64 / 1e9,
+        span_s: (last.monotonic_ns - first.monotonic_ns) as f64 / 1e9,
     })
+}
+
+/// The reference may go so much faster or slower than the monotonic clock, which under stalls loses time itself if it counts ticks: stalls
+/// take less than half of the time.
+const PARTS: (f64, f64) = (0.5, 2.0);
+/// While nothing disturbs, it goes as evenly as this.
+const UNEVEN: f64 = 0.05;
+
+/// Whether the reference went on as this host's monotonic clock did, between each two comparisons and as far as their errors tell.
+///
+/// # Errors
+/// It stood still, went back or jumped.
+fn check(compared: &[Compared], is_disturbed: bool) -> Result<(), Error> {
+    let gone = |pair: &[Compared]| {
+        let here = pair[1].monotonic_ns.saturating_sub(pair[0].monotonic_ns);
+        (pair[1].at_ns.saturating_sub(pair[0].at_ns), here)
+    };
+    let rates = compared.windows(2).map(gone).filter(|(_, here)| *here > 0);
+    let usual = median(rates.map(|(by_reference, here)| by_reference as f64 / here as f64).collect());
+    for pair in compared.windows(2) {
+        let (by_reference, here) = gone(pair);
+        let (mut slow, mut fast) = PARTS;
+        if !is_disturbed {
+            (slow, fast) = (slow.max(usual - UNEVEN), fast.min(usual + UNEVEN));
+        }
+        let error = (pair[0].error_ns as f64 + pair[1].error_ns as f64) + 1e6;
+        let what = match by_reference as f64 {
+            gone if gone < -error => "went back",
+            gone if gone < slow * here as f64 - error => "stopped or fell behind",
+            gone if gone > fast * here as f64 + error => "jumped ahead",
+            _ => continue,
+        };
+        return Err(Error::Reference { what, by_ns: by_reference.saturating_sub(here) });
+    }
+    Ok(())
 }
 
 /// What `disturbances`, evenly over the time of the second row, did to the clock.
 ///
 /// # Errors
-/// No disturbance, or a row from which no rate can be told.
+/// No disturbance, a reference that does not keep time, or a row from which no rate can be told.
 pub fn drift(undisturbed: &[Compared], disturbed: &[Compared], disturbances: u64) -> Result<Drift, Error> {
     if disturbances == 0 {
         return Err(Error::NoDisturbance);
     }
+    check(undisturbed, false)?;
+    check(disturbed, true)?;
     let (before, under) = (rate(undisturbed)?, rate(disturbed)?);
     let thousands_per_s = disturbances as f64 / under.span_s / 1_000.0;
     let middle = (under.ns_per_s - before.ns_per_s) / thousands_per_s;
     let freedom = before.samples.min(under.samples) - 2;
-    let reach = student_975(freedom as u64) * before.deviation.hypot(under.deviation) / thousands_per_s;
+    let reach = student(0.95, freedom as u64) * before.deviation.hypot(under.deviation) / thousands_per_s;
     Ok(Drift {
         ns_per_thousand: middle,
         low_ns: middle - reach,
@@ -129,6 +172,7 @@ mod tests {
     fn row(seconds: i64, ns_per_s: i64, noise: &[i64]) -> Vec<Compared> {
         let at = |second: i64| Compared {
             at_ns: 1_700_000_000_000_000_000 + second * 1_000_000_000,
+            monotonic_ns: 5_000_000_000 + second * 1_000_000_000,
             ahead_ns: -77_000_000_000 + second * ns_per_s + noise[second as usize % noise.len()],
             error_ns: 0,
         };
@@ -169,6 +213,36 @@ mod tests {
         let found = rate(&compared).unwrap();
         assert_eq!((found.samples, found.left_out), (19, 1));
         assert!((found.ns_per_s - 50_000.0).abs() < 1e-3, "{found:?}");
+    }
+
+    #[test]
+    fn a_reference_that_keeps_no_time_is_refused() {
+        let good = row(20, 0, &[0]);
+        let why = |change: &dyn Fn(usize, &mut Compared)| {
+            let mut bad = good.clone();
+            bad.iter_mut().enumerate().for_each(|(at, compared)| change(at, compared));
+            match drift(&bad, &good, 80) {
+                Err(Error::Reference { what, .. }) => what,
+                found => panic!("{found:?}"),
+            }
+        };
+        assert_eq!(why(&|at, compared| compared.at_ns += if at < 10 { 0 } else { 100_000_000 }), "jumped ahead");
+        assert_eq!(why(&|at, compared| compared.at_ns -= if at < 10 { 0 } else { 9_000_000_000 }), "went back");
+        assert_eq!(why(&|at, compared| compared.at_ns -= at as i64 * 1_000_000_000), "stopped or fell behind");
+        // A clock that counts ticks loses time under stalls, and the reference does not: that is what is looked for.
+        let mut lost = good.clone();
+        lost.iter_mut().enumerate().for_each(|(at, compared)| compared.monotonic_ns -= at as i64 * 420_000_000);
+        assert!(drift(&good, &lost, 80).is_ok());
+    }
+
+    #[test]
+    fn the_lower_end_of_an_interval_is_never_above_the_upper_one() {
+        for ns_per_s in [-900_000, -1, 0, 1, 900_000] {
+            for noise in [[0, 0], [500_000, -500_000], [-3, 7]] {
+                let found = drift(&row(9, 0, &noise), &row(9, ns_per_s, &noise), 36).unwrap();
+                assert!(found.low_ns <= found.ns_per_thousand && found.ns_per_thousand <= found.high_ns, "{found:?}");
+            }
+        }
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub enum Unusable {
     /// The server's own clock is not set.
     #[error("the server's own clock is not synchronised")]
     Unsynchronised,
+    /// A time of zero, which says that there is none.
+    #[error("the server sent no time")]
+    NoTime,
     /// It was sent before it was asked, or left before it came.
     #[error("its times contradict each other")]
     Contradicts,
@@ -79,6 +82,9 @@ pub fn answer(packet: &[u8], cookie: u64, left: SystemTime, came: SystemTime) ->
     // The protocol's seconds begin anew every 136 years: differences are right as long as both clocks are within 68.
     let (left, came) = (stamp(left), stamp(came));
     let (received, sent) = (word(32), word(40));
+    if received == 0 || sent == 0 {
+        return Err(Unusable::NoTime);
+    }
     let (there, back, here, waited) = (less(received, left), less(sent, came), less(came, left), less(sent, received));
     if here < 0 || waited < 0 || waited > here {
         return Err(Unusable::Contradicts);
@@ -159,6 +165,11 @@ mod tests {
         assert_eq!(with(1, 0), Err(Unusable::Refused([0; 4])));
         assert_eq!(with(1, 16), Err(Unusable::Unsynchronised));
         assert_eq!(with(0, 0o344), Err(Unusable::Unsynchronised));
+        for time in [32, 40] {
+            let mut packet = good;
+            packet[time..time + 8].fill(0);
+            assert_eq!(answer(&packet, COOKIE, at(1_000), at(10_000)), Err(Unusable::NoTime));
+        }
         assert_eq!(answer(&good[..47], COOKIE, at(0), at(1)), Err(Unusable::Short(47)));
         assert_eq!(answer(&answered(at(6_000), at(5_000)), COOKIE, at(1_000), at(10_000)), Err(Unusable::Contradicts));
         assert_eq!(answer(&answered(at(1_000), at(99_000)), COOKIE, at(1_000), at(10_000)), Err(Unusable::Contradicts));

@@ -70,11 +70,16 @@ pub struct Shift {
 impl Shift {
     /// That of these values, each a difference between the two runs of a pair.
     pub fn of(differences: &[f64]) -> Option<Shift> {
+        Shift::at(differences, CONFIDENCE)
+    }
+
+    /// The same with an interval of another confidence.
+    pub fn at(differences: &[f64], confidence: f64) -> Option<Shift> {
         if !(PAIRS_MIN..=PAIRS_MAX).contains(&differences.len()) {
             return None;
         }
         let means = ranks::means_of_two(differences);
-        let (outside, confidence) = ranks::outside(differences.len(), CONFIDENCE);
+        let (outside, confidence) = ranks::outside(differences.len(), confidence);
         let (low, high) = (means[outside], means[means.len() - 1 - outside]);
         Some(Shift { estimate: ranks::median(&means), low, high, confidence, is_shown: low > 0.0 || high < 0.0 })
     }

@@ -15,7 +15,7 @@ pub use driver::{Driver, Timer};
 pub use sweep::Sweep;
 
 use crate::Error;
-use crate::student::student_975;
+use crate::student::student;
 
 /// One count over a stretch of time, from one stall's count to a later one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct Length {
     pub driver_ns: f64,
     /// By how much the period grows for each nanosecond that the driver is told to wait longer: 1, unless it does not do as told.
     pub slope: f64,
+    /// Steps behind it.
+    pub steps: u64,
 }
 
 /// The fewest steps that make an interval.
@@ -122,7 +124,7 @@ pub fn fit(steps: &[Step]) -> Result<Length, Error> {
     let mean = |of: &dyn Fn(&Step) -> f64| steps.iter().map(of).sum::<f64>() / count;
     let length_ns = mean(&Step::length_ns);
     let variance = steps.iter().map(|step| (step.length_ns() - length_ns).powi(2)).sum::<f64>() / (count - 1.0);
-    let by_chance = student_975(steps.len() as u64 - 1) * (variance / count).sqrt();
+    let by_chance = student(0.95, steps.len() as u64 - 1) * (variance / count).sqrt();
     // What was seen late was seen late in every step: more steps do not make it less.
     let edge = |counted: Counted| counted.edge_ns as f64 / counted.count as f64;
     let by_edges = mean(&|step| edge(step.stalled) + edge(step.idle));
@@ -137,6 +139,7 @@ pub fn fit(steps: &[Step]) -> Result<Length, Error> {
         high_ns: (length_ns + by_chance + by_edges).max(0.0),
         driver_ns: mean(&|step| step.idle.period_ns() - step.interval_ns as f64),
         slope: if spread > 0.0 { covariance / spread } else { 1.0 },
+        steps: steps.len() as u64,
     })
 }
 

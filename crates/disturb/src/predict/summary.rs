@@ -2,7 +2,7 @@
 
 use super::Draw;
 use crate::Error;
-use crate::student::student_975;
+use crate::student::student;
 
 /// So many draws, and an interval needs no assumption.
 pub const DRAWS_FOR_ANY: usize = 39;
@@ -56,7 +56,7 @@ impl Summary {
             (slowdowns[beyond], slowdowns[last - beyond], Method::Order)
         } else {
             let variance = slowdowns.iter().map(|slowdown| (slowdown - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            let reach = student_975(last as u64) * (variance * (1.0 + 1.0 / count)).sqrt();
+            let reach = student(0.95, last as u64) * (variance * (1.0 + 1.0 / count)).sqrt();
             // Noise only takes time.
             ((mean - reach).max(1.0), mean + reach, Method::Student)
         };

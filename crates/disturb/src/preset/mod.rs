@@ -1,20 +1,23 @@
 //! Two laboratories done anew: the SMI slides (Bhatia et al., "Effects of System Management Interrupts") and ICPE'20 (Dixit et
 //! al.). A preset is the cases of a [`Plan`](crate::plan::Plan), and the rows that its outcome fills: what was published beside
-//! what was found here, where the emulation must differ, and for each finding whether it came out again.
+//! what was found here, where the emulation must differ, and a verdict by the [`Rule`] of each sentence.
 //!
 //! Published numbers are those that we have read; where a source has one that we do not know, the row says so.
 
 mod icpe20;
 mod row;
 mod slides;
+mod verdict;
 
-pub use row::{Extra, Row, Verdict};
+pub use row::{Drawn, Extra, Row};
+pub use verdict::{Evidence, Number, Rule, Scale, Tested, Verdict};
 
 use crate::disturbance::Spec;
 use crate::plan::{Case, Outcome, Treatment};
 use crate::workload::ready::{self, Setting};
 use crate::workload::{Guard, Workload};
-use row::View;
+use row::{View, judged};
+use slides::Simulated;
 
 /// Which laboratory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +48,9 @@ impl Preset {
         }
     }
 
-    /// How often each run is done, unless it is said.
+    /// How often each run is done by default: a full preset gives every row enough runs for its verdict, a quick one does not.
     pub fn repetitions(self, is_quick: bool) -> usize {
-        if is_quick { 3 } else { 6 }
+        if is_quick { 3 } else { 10 }
     }
 
     /// The lengths of stalls that are found by counting as well, in nanoseconds.
@@ -76,8 +79,8 @@ impl Preset {
     pub fn rows(self, cases: &[Case], outcome: &Outcome, extras: &[Extra]) -> Vec<Row> {
         let view = View { cases, outcome };
         match self {
-            Preset::Slides => slides::rows(&view, extras),
-            Preset::Icpe20 => icpe20::rows(&view, extras),
+            Preset::Slides => judged(&slides::rows(&view, extras, &Simulated::run())),
+            Preset::Icpe20 => judged(&icpe20::rows(&view, extras)),
         }
     }
 }
@@ -101,3 +104,5 @@ fn treatment(name: &str, spec: Spec) -> Treatment {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod worlds;

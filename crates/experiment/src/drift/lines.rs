@@ -25,7 +25,7 @@ pub struct ComparedLine {
 impl ComparedLine {
     /// The line of a comparison.
     pub fn of(disturbed: bool, compared: Compared) -> ComparedLine {
-        let Compared { at_ns, ahead_ns, error_ns } = compared;
+        let Compared { at_ns, ahead_ns, error_ns, .. } = compared;
         ComparedLine { disturbed, at_ns, ahead_ns, error_ns }
     }
 }

@@ -74,6 +74,8 @@ impl Measuring {
                             tell(is_disturbed, compared)?;
                             row.push(compared);
                         }
+                        // A server that refuses is asked no more.
+                        Err(error) if error.is::<Fault>() => return Err(error),
                         Err(_) => unanswered += 1,
                     }
                     let next = (begin.elapsed() + self.every).min(self.duration);

@@ -7,8 +7,9 @@ use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use surefoot_disturb::Fault;
+use surefoot_disturb::drift::ntp::Unusable;
 use surefoot_disturb::drift::{Compared, ntp};
-use surefoot_hostfs::exhausted;
+use surefoot_hostfs::{clock, exhausted};
 
 const NTP_PORT: u16 = 123;
 /// The clock chip of the machine; the kernel reads it, and it counts seconds.
@@ -97,12 +98,23 @@ impl Reference {
         match &mut self.kind {
             Kind::Ntp { socket, server, patience } => {
                 let answer = ntp::ask(socket, *server, cookie()?, *patience).map_err(|error| {
+                    let unusable = error.get_ref().and_then(|inner| inner.downcast_ref());
+                    // Whoever is told to stay away asks no more.
+                    if let Some(Unusable::Refused(_)) = unusable {
+                        return Fault::Refused(format!("{server}: {error}")).into();
+                    }
                     let nothing = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
                     let why = if nothing { "nothing answers at this port".into() } else { error.to_string() };
                     anyhow::anyhow!("no time from {server} within {patience:.0?}: {why}")
                 })?;
-                let at_ns = since_epoch(SystemTime::now()) + answer.ahead_ns;
-                Ok(Compared { at_ns, ahead_ns: -answer.ahead_ns, error_ns: answer.delay_ns / 2 })
+                let (now_ns, monotonic_ns, apart_ns) = both_clocks();
+                let error_ns = answer.delay_ns / 2 + apart_ns;
+                Ok(Compared {
+                    at_ns: now_ns.saturating_add(answer.ahead_ns),
+                    monotonic_ns,
+                    ahead_ns: answer.ahead_ns.saturating_neg(),
+                    error_ns,
+                })
             }
             Kind::Rtc { chip, patience } => edge(chip, *patience),
         }
@@ -115,12 +127,18 @@ fn edge(chip: &mut File, patience: Duration) -> anyhow::Result<Compared> {
     let first = seconds(chip)?;
     let mut before_ns = since_epoch(SystemTime::now());
     loop {
-        let (now, now_ns) = (seconds(chip)?, since_epoch(SystemTime::now()));
+        let now = seconds(chip)?;
+        let (now_ns, monotonic_ns, apart_ns) = both_clocks();
         if now != first {
             let at_ns = now.saturating_mul(1_000_000_000);
             // It happened between the two looks.
             let half_ns = (now_ns - before_ns) / 2;
-            return Ok(Compared { at_ns, ahead_ns: now_ns - half_ns - at_ns, error_ns: half_ns.unsigned_abs() });
+            return Ok(Compared {
+                at_ns,
+                monotonic_ns: monotonic_ns - half_ns,
+                ahead_ns: now_ns - half_ns - at_ns,
+                error_ns: half_ns.unsigned_abs() + apart_ns,
+            });
         }
         anyhow::ensure!(begin.elapsed() < patience, "the clock chip did not advance for {patience:.0?}");
         before_ns = now_ns;
@@ -133,6 +151,14 @@ fn seconds(chip: &mut File) -> anyhow::Result<i64> {
     chip.seek(SeekFrom::Start(0))?;
     chip.take(32).read_to_string(&mut text)?;
     text.trim().parse().with_context(|| format!("{CHIP} says {:?}", text.trim()))
+}
+
+/// The wall clock and the monotonic one at the same moment, and how far apart they may have been read.
+fn both_clocks() -> (i64, i64, u64) {
+    let before_ns = clock::monotonic_ns();
+    let now_ns = since_epoch(SystemTime::now());
+    let apart_ns = clock::monotonic_ns().saturating_sub(before_ns);
+    (now_ns, i64::try_from(before_ns + apart_ns / 2).unwrap_or(i64::MAX), apart_ns)
 }
 
 fn since_epoch(time: SystemTime) -> i64 {

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_disturb::Fault;
 use surefoot_disturb::length::{Length, Sweep, Timer, fit};
-use surefoot_disturb::preset::{Extra, Preset};
+use surefoot_disturb::preset::{Drawn, Extra, Preset};
 use surefoot_hostfs::{Root, cpus};
 
 /// Figures of ICPE'20 that a model draws.
 const FIGURES: [u32; 7] = [4, 6, 8, 9, 10, 11, 12];
 
-/// Whether a figure of the model has the shape of the publication's, and how that is said.
-pub type Shape = fn(u32) -> anyhow::Result<(bool, String)>;
+/// A figure of the model.
+pub type Shape = fn(u32) -> anyhow::Result<Drawn>;
 
 /// Measures them.
 pub fn of(
@@ -38,11 +38,9 @@ pub fn of(
         extras.push(Extra::Drift { found: if is_time_left { found() } else { Err(OVER.into()) } });
     }
     if preset == Preset::Icpe20 {
-        extras.extend(FIGURES.map(|number| {
-            let drawn = shape(number).map_err(|error| format!("{error:#}"));
-            let has_shape = drawn.as_ref().ok().map(|(has_shape, _)| *has_shape);
-            Extra::Figure { number, found: drawn.map(|(_, words)| words), has_shape }
-        }));
+        extras.extend(
+            FIGURES.map(|number| Extra::Figure { number, found: shape(number).map_err(|error| format!("{error:#}")) }),
+        );
     }
     extras
 }

@@ -6,7 +6,7 @@ mod rows;
 
 pub use effects::{DifferenceLine, EffectLine, GivenUpLine};
 pub use head::{DisturbanceOfPlan, PlanLine};
-pub use rows::{RowLine, SummaryLine};
+pub use rows::{RowLine, SummaryLine, TestLine, VerdictCounts, verdicts};
 
 use crate::run::lines::run as run_of;
 use serde::{Deserialize, Serialize};

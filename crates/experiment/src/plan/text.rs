@@ -1,10 +1,11 @@
 //! The report of several workloads as text.
 
+use super::lines::verdicts;
 use super::report::Report;
 use surefoot_console::table::{Table, paragraph};
 use surefoot_console::units::{counted, duration};
 use surefoot_disturb::plan::{Case, CaseOutcome, Compared, Measure, MeasureOutcome, NoResult};
-use surefoot_disturb::preset::{Row, Verdict};
+use surefoot_disturb::preset::Row;
 
 /// Behind an interval that shows no effect.
 const STAR: &str = " *";
@@ -84,8 +85,7 @@ fn rows(rows: &[Row]) -> String {
     for name in tables {
         text += &format!("\n{name}\n");
         for row in rows.iter().filter(|row| row.table == name) {
-            let verdict = row.verdict.map_or("nothing to compare with", Verdict::words);
-            text += &format!("  {:<74}  {verdict}\n", row.row);
+            text += &format!("  {:<74}  {}\n", row.row, row.verdict_words());
             text += &format!("      published  {}\n", paragraph(&row.published, 17, 17, COLUMNS));
             text += &format!("      here       {}\n", paragraph(&row.ours, 17, 17, COLUMNS));
         }
@@ -96,13 +96,8 @@ fn rows(rows: &[Row]) -> String {
             text += &format!("  expected to differ: {}\n", paragraph(words, 22, 22, COLUMNS));
         }
     }
-    let count = |verdict: Verdict| rows.iter().filter(|row| row.verdict == Some(verdict)).count();
-    text += &format!(
-        "\n{} rows reproduced, {} not, {} cannot be tested here\n",
-        count(Verdict::Reproduced),
-        count(Verdict::NotReproduced),
-        count(Verdict::CannotBeTested)
-    );
+    text += "\n";
+    verdicts(rows).iter().for_each(|words| text += &format!("{words}\n"));
     text
 }
 

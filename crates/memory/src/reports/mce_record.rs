@@ -191,8 +191,9 @@ fn intel_address(record: &MceRecord) -> DramLocation {
     if !has(status::ADDRV) || record.addr == 0 {
         return DramLocation::default();
     }
+    // Without MISC nobody says which kind of address it is, and a page of another address may be taken out of use for it.
     if !has(status::MISCV) {
-        return DramLocation { address: Some(record.addr), ..DramLocation::default() };
+        return DramLocation::default();
     }
     // Bits 8:6: 2 is a physical address, 1 linear, 0 an offset, 3 a memory address that the host does not know.
     if record.misc >> 6 & 7 != 2 {

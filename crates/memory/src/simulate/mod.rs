@@ -33,7 +33,7 @@ pub use fleet::{Fleet, FleetOutcome, HOSTS_MAX};
 pub use heavy_tail::{HeavyTail, MEAN_OVER_MEDIAN};
 pub use load::Load;
 pub use service::{Answered, Service};
-pub use shape::{best_interval, shape};
+pub use shape::{Shape, best_interval, shape};
 pub use stalls::{SPANS_MAX, Span, Stalls};
 pub use storm::StormRule;
 pub use surefoot_random::Random as Stream;

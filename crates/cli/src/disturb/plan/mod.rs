@@ -13,7 +13,7 @@ use surefoot_console::units::duration;
 use surefoot_console::{output, people};
 use surefoot_disturb::disturbance::Stall;
 use surefoot_disturb::plan::{self, Done, Plan, Told};
-use surefoot_disturb::preset::Preset;
+use surefoot_disturb::preset::{Drawn, Preset};
 use surefoot_disturb::safety::{self, Permit};
 use surefoot_disturb::workload::ready::Setting;
 use surefoot_experiment::log::Log;
@@ -24,6 +24,7 @@ use surefoot_experiment::plan::resume::Kept;
 use surefoot_experiment::plan::{extras, record, text, warnings};
 use surefoot_experiment::run::lines::stall as stall_of;
 use surefoot_hostfs::{Root, cpus};
+use surefoot_memory::simulate::{Shape, shape};
 use surefoot_model::InjectedStall;
 use surefoot_sys::signals;
 
@@ -135,7 +136,8 @@ fn told(options: &RunOptions, asked: &Asked, head: &PlanLine, root: &Root, log: 
     let extras = preset
         .map(|preset| {
             extras::of(preset, *is_quick, options.reference.as_ref(), is_time_left, root, stop, |number| {
-                Ok(surefoot_memory::simulate::shape(number)?)
+                let Shape { words, above_zero, is_fitted } = shape(number)?;
+                Ok(Drawn { words, above_zero, is_fitted })
             })
         })
         .unwrap_or_default();

@@ -3,10 +3,11 @@
 mod findings;
 mod simulated;
 
-use super::row::{Number, View};
-use super::{Extra, Row, Setting, Treatment, Verdict, treatment};
+use super::row::{Draft, Each, View, both, logs, plain};
+use super::verdict::{Data, Evidence, Number, Rule, Sample, Scale};
+use super::{Extra, Setting, Treatment, treatment};
 use crate::disturbance::{Phase, Spec};
-use simulated::Simulated;
+pub(super) use simulated::Simulated;
 use surefoot_model::CpuId;
 
 /// A short SMI.
@@ -16,16 +17,26 @@ pub(super) const LONG_NS: u64 = 105_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Long SMIs a second.
 const RATES: [u64; 4] = [1, 2, 3, 4];
+/// The treatments of a receiver with these.
+const RECEIVERS: [&str; 4] = ["receiver-1", "receiver-2", "receiver-3", "receiver-4"];
 /// Collectives, with the measure of each.
 const COLLECTIVES: [&str; 4] = ["ring_us", "barrier_us", "allreduce_us", "alltoall_us"];
-/// A number lies beside a published one if no more than this is between its interval and it: points of a hundred.
+/// A difference that nobody would notice, in points of a hundred: the slides' runs have a standard deviation of up to half of it.
 const NEAR: f64 = 3.0;
+/// What is no difference, in points of a hundred.
+const NONE: f64 = 1.0;
+/// How far the printed throughputs of TCP may be off, in percent, at 95 %: a standard deviation of up to 1.5 % of a run, means of 5
+/// runs, a ratio of two of them: 2.306 * 1.5 * sqrt(2 / 5).
+const TCP_OFF: f64 = 2.2;
+/// As [`TCP_OFF`], of UDP, with up to 1.2 %.
+const UDP_OFF: f64 = 1.75;
+/// How far a number that is printed in whole percent may be off.
+const ROUNDED: f64 = 0.5;
 
 /// More machines than two, each on a core of its own.
 const MORE_MACHINES: [(usize, &str); 2] = [(4, "mpi-4"), (8, "mpi-8")];
 
 const UNKNOWN: &str = "no number known to us";
-const NO_PUBLISHED: &str = "";
 
 pub(super) fn long(rate: u64) -> Spec {
     Spec::freeze(LONG_NS, SECOND_NS / rate)
@@ -89,200 +100,179 @@ pub(super) fn cases(setting: &Setting) -> Vec<(&'static str, Vec<Treatment>)> {
     cases
 }
 
-/// A row of one number.
-fn row(
-    table: &'static str,
-    name: String,
-    published: &str,
-    found: Result<(Number, String, Option<Verdict>), String>,
-    differs: &'static str,
-) -> Row {
-    let published = published.to_owned();
-    match found {
-        Ok((number, ours, verdict)) => {
-            let (value, interval) = (Some(number.value), Some([number.low, number.high]));
-            Row { table, row: name, published, ours, value, interval, differs, verdict }
-        }
-        Err(why) => {
-            let verdict = Some(Verdict::CannotBeTested);
-            Row { table, row: name, published, ours: why, value: None, interval: None, differs, verdict }
-        }
-    }
+/// A number that was published, give or take.
+fn about(published: f64, off: f64) -> Rule {
+    Rule::About { low: published - off, high: published + off }
 }
 
-pub(super) fn rows(view: &View<'_>, extras: &[Extra]) -> Vec<Row> {
+pub(super) fn rows<'a>(view: &'a View<'a>, extras: &'a [Extra], simulated: &'a Simulated) -> Vec<Draft<'a>> {
     let mut rows = processor(view);
     rows.extend(network(view));
     rows.extend(local(view));
-    let simulated = Simulated::run();
-    rows.extend(machines(view, &simulated));
+    rows.extend(machines(view, simulated));
     rows.extend(lengths(extras));
-    rows.extend(findings::rows(view, extras, &simulated));
+    rows.extend(findings::rows(view, extras, simulated));
     rows
 }
 
-/// What is said of a number that is too noisy to tell.
-fn noise(number: Number, verdict: Option<Verdict>) -> &'static str {
-    if verdict.is_some() && number.is_too_wide() { "; too noisy here to tell" } else { "" }
-}
-
 /// A change of speed beside the share that the stalls took.
-fn changed(
-    view: &View<'_>,
-    case: &str,
-    treatment: &str,
-    measure: &str,
-    published: Option<f64>,
-) -> Result<(Number, String, Option<Verdict>), String> {
-    let (number, share) = view.change(case, treatment, measure)?;
-    let verdict = published.map(|published| number.verdict(published, NEAR));
-    let words = format!("{}, stalled {share:.1} % of the time{}", number.words(1, " %"), noise(number, verdict));
-    Ok((number, words, verdict))
+fn changed<'a>(
+    view: &'a View<'a>,
+    table: &'static str,
+    (name, case, treatment, measure): (String, &'a str, &'a str, &'a str),
+    published: &str,
+    rule: Rule,
+) -> Draft<'a> {
+    let samples = view.change(case, treatment, measure).map(|change| vec![logs(&change, Scale::Change)]);
+    Draft::new(table, name, published, [rule], samples, move |numbers| {
+        format!("{}{}", numbers[0].words(1, " %"), view.stalled(case, treatment))
+    })
 }
 
-fn processor(view: &View<'_>) -> Vec<Row> {
+fn processor<'a>(view: &'a View<'a>) -> Vec<Draft<'a>> {
+    const TABLE: &str = "Processor and compile: change of speed";
     const ONE: &str = "one core's work loses the share of time in which it is stalled; an SMI also empties caches and its \
-    entry and exit \
-                       cost more";
+                       entry and exit cost more";
     const ALL: &str = "timers stop the cores within microseconds of each other, as an SMI does; what cores lose beyond the share on the slides' \
                        machines (waiting for each other, cold caches) is less here";
     let mut rows = Vec::new();
-    for (case, measure, what) in [
-        ("cpu-integer", "events_per_s", "integer, one core"),
-        ("cpu-float", "bogo_ops_per_s", "floating point, one core"),
-        ("memory", "mib_per_s", "memory, one core"),
-        ("compile", "compile_ns", "compile, one core"),
-        ("cpu-integer-all", "events_per_s", "integer, all cores"),
-        ("cpu-float-all", "bogo_ops_per_s", "floating point, all cores"),
-        ("memory-all", "mib_per_s", "memory, all cores"),
-        ("compile-all", "compile_ns", "compile, all cores"),
+    for (one, case, measure, what) in [
+        ("cpu-integer", "cpu-integer", "events_per_s", "integer, one core"),
+        ("cpu-float", "cpu-float", "bogo_ops_per_s", "floating point, one core"),
+        ("memory", "memory", "mib_per_s", "memory, one core"),
+        ("compile", "compile", "compile_ns", "compile, one core"),
+        ("cpu-integer", "cpu-integer-all", "events_per_s", "integer, all cores"),
+        ("cpu-float", "cpu-float-all", "bogo_ops_per_s", "floating point, all cores"),
+        ("memory", "memory-all", "mib_per_s", "memory, all cores"),
+        ("compile", "compile-all", "compile_ns", "compile, all cores"),
     ] {
-        for (treatment, stalls) in [("short", "2 ms, 10/s"), ("long", "105 ms, 1/s")] {
-            let (published, number) = match (case, treatment) {
-                ("cpu-integer" | "cpu-float" | "memory", "long") => ("-2 % (nbench)", Some(-2.0)),
-                ("compile", "long") => ("-12 % (kernel)", Some(-12.0)),
-                (_, "long") => (WORSE, None),
-                _ => (UNKNOWN, None),
-            };
-            let mut found = changed(view, case, treatment, measure, number);
-            if let (WORSE, Ok((all, words, verdict))) = (published, &mut found) {
-                let one = view.change(case.trim_end_matches("-all"), treatment, measure).map(|(one, _)| one);
-                let judged = one.and_then(|one| worse(*all, one));
-                *verdict = Some(judged.clone().unwrap_or(Verdict::CannotBeTested));
-                *words += &judged.err().map_or(String::new(), |why| format!("; {why}"));
+        let differs = if case == one { ONE } else { ALL };
+        let short = (format!("{what}, 2 ms, 10/s"), case, "short", measure);
+        rows.push(changed(view, TABLE, short, UNKNOWN, Rule::Shown).differs(differs));
+        let name = format!("{what}, 105 ms, 1/s");
+        let long = (name.clone(), case, "long", measure);
+        rows.push(match case {
+            "compile" => changed(view, TABLE, long, "-12 % (kernel)", about(-12.0, ROUNDED)).differs(differs),
+            _ if case == one => changed(view, TABLE, long, "-2 % (nbench)", about(-2.0, ROUNDED)).differs(differs),
+            _ => {
+                let samples = twice(view, one, case, measure);
+                Draft::new(TABLE, name, WORSE, [Rule::Shown, Rule::Below { least: NONE }], samples, move |numbers| {
+                    format!("{}{}; {}", numbers[0].words(1, " %"), view.stalled(case, "long"), beyond(numbers[1]))
+                })
+                .differs(differs)
             }
-            let differs = if case.ends_with("-all") { ALL } else { ONE };
-            rows.push(row(
-                "Processor and compile: change of speed",
-                format!("{what}, {stalls}"),
-                published,
-                found,
-                differs,
-            ));
-        }
+        });
     }
     rows
 }
 
 /// What is published of work on all cores.
-const WORSE: &str = "much worse than one core";
+const WORSE: &str = "much worse than one core: at least twice the loss";
 
-/// Whether all cores lose more than one does, as far as the intervals tell.
-fn worse(all: Number, one: Number) -> Result<Verdict, String> {
-    match all.is_too_wide() || one.is_too_wide() {
-        true => Err(format!("one core alone {}: too noisy here to tell", one.words(1, " %"))),
-        false => Ok(Verdict::of(all.high < one.low)),
-    }
+/// The change on all cores; and by how much it goes beyond twice that on one.
+fn twice(view: &View<'_>, one: &str, all: &str, measure: &str) -> Result<Vec<Sample>, String> {
+    let (one, all) = (view.change(one, "long", measure)?, view.change(all, "long", measure)?);
+    let beyond = both(&all, &one, |all, one| all - 2.0 * one);
+    Ok(vec![logs(&all, Scale::Change), logs(&beyond, Scale::Change)])
 }
 
-fn network(view: &View<'_>) -> Vec<Row> {
+fn beyond(number: Number) -> String {
+    format!("beyond twice the loss of one core {}", number.words(1, " %"))
+}
+
+fn network<'a>(view: &'a View<'a>) -> Vec<Draft<'a>> {
     const SENT: &str = "a link of 1 Gbit/s made of veth and tbf; the netperf of the slides ran for a minute";
     const RECEIVED: &str = "a veth has no ring of 256 descriptors that can overflow, so packets wait instead of being lost \
-    and retransmitted";
+                            and retransmitted";
     // Gigabytes in a minute without SMIs and with 1 to 4 long ones a second.
     const WITHOUT: f64 = 5.60;
+    const SIDES: [(&str, [f64; 4], [&str; 4], &str); 2] = [
+        ("sender", [5.05, 4.43, 3.82, 3.21], ["sender-1", "sender-2", "sender-3", "sender-4"], SENT),
+        ("receiver", [4.53, 3.95, 3.32, 2.71], RECEIVERS, RECEIVED),
+    ];
     let mut rows = Vec::new();
-    for (side, published, differs) in
-        [("sender", [5.05, 4.43, 3.82, 3.21], SENT), ("receiver", [4.53, 3.95, 3.32, 2.71], RECEIVED)]
-    {
-        for (rate, gigabytes) in RATES.iter().zip(published) {
-            let percent = (gigabytes / WITHOUT - 1.0) * 100.0;
-            let treatment = format!("{side}-{rate}");
-            let found = changed(view, "tcp", &treatment, "received_bit_per_s", Some(percent)).map(
-                |(number, words, verdict)| {
-                    let again = view.rise("tcp", &treatment, "retransmits").map_or(0.0, |(rise, _)| rise.value);
-                    (number, format!("{words}; {again:.0} more sent again"), verdict)
-                },
-            );
+    for (side, published, treatments, differs) in SIDES {
+        for ((rate, gigabytes), treatment) in RATES.iter().zip(published).zip(treatments) {
+            let percent = |off: f64| (gigabytes / WITHOUT * (1.0 + off / 100.0) - 1.0) * 100.0;
+            let rule = Rule::About { low: percent(-TCP_OFF), high: percent(TCP_OFF) };
+            let published = format!("{:.1} % ({gigabytes:.2} of {WITHOUT:.2} GB)", percent(0.0));
+            let samples = view.change("tcp", treatment, "received_bit_per_s");
+            let samples = samples.map(|change| vec![logs(&change, Scale::Change)]);
+            let [without, with] = view.medians("tcp", treatment, "retransmits");
             let name = format!("TCP, {side} has 105 ms, {rate}/s");
-            rows.push(row(
-                "TCP throughput",
-                name,
-                &format!("{percent:.1} % ({gigabytes:.2} of {WITHOUT:.2} GB)"),
-                found,
-                differs,
-            ));
+            let words = move |numbers: &[Number]| {
+                let (number, stalled) = (numbers[0].words(1, " %"), view.stalled("tcp", treatment));
+                format!("{number}{stalled}; {:.0} more sent again", with - without)
+            };
+            rows.push(Draft::new("TCP throughput", name, published, [rule], samples, words).differs(differs));
         }
     }
     rows.extend(sent_again(view));
-    for (rate, published) in RATES.iter().zip([10.9, 21.5, 32.4, 44.1]) {
-        let found = view.rise("udp", &format!("receiver-{rate}"), "lost_percent").map(|(number, [without, with])| {
-            let verdict = Some(number.verdict(published, NEAR));
-            let noise = noise(number, verdict);
-            let words = format!("{}; {without:.1} % without, {with:.1} % with{noise}", number.words(1, " points"));
-            (number, words, verdict)
-        });
+    for ((rate, published), treatment) in RATES.iter().zip([10.9, 21.5, 32.4, 44.1]).zip(RECEIVERS) {
+        let samples = view.rise("udp", treatment, "lost_percent").map(|rise| vec![plain(&rise)]);
+        let [without, with] = view.medians("udp", treatment, "lost_percent");
+        let words = move |numbers: &[Number]| {
+            format!("{}; {without:.1} % without, {with:.1} % with", numbers[0].words(1, " points"))
+        };
         let name = format!("UDP, receiver has 105 ms, {rate}/s");
-        rows.push(row(
-            "UDP loss",
-            name,
-            &format!("{published} %"),
-            found,
+        let rule = about(published, UDP_OFF);
+        rows.push(Draft::new("UDP loss", name, format!("{published} %"), [rule], samples, words).differs(
             "300 Mbit/s offered; a ring of 256 packets, as of a network card, and the socket's buffer absorb some 10 ms of each stall",
         ));
     }
-    let found =
-        view.rise("udp", "sender-1", "lost_percent").map(|(number, _)| (number, number.words(1, " points"), None));
-    rows.push(row(
-        "UDP loss",
-        "UDP, sender has 105 ms, 1/s".into(),
-        UNKNOWN,
-        found,
-        "a stalled sender sends nothing that could be lost",
-    ));
+    let samples = view.rise("udp", "sender-1", "lost_percent").map(|rise| vec![plain(&rise)]);
+    let words = |numbers: &[Number]| numbers[0].words(1, " points");
+    rows.push(
+        Draft::new("UDP loss", "UDP, sender has 105 ms, 1/s", UNKNOWN, [Rule::Shown], samples, words)
+            .differs("a stalled sender sends nothing that could be lost"),
+    );
     rows
 }
 
-/// Packets that TCP sent again, in both directions, over the plain link and to a receiver with a ring.
-fn sent_again(view: &View<'_>) -> Vec<Row> {
+/// Packets that TCP sent again for each stall, in both directions, over the plain link and to a receiver with a ring.
+fn sent_again<'a>(view: &'a View<'a>) -> Vec<Draft<'a>> {
+    const TABLE: &str = "TCP packets sent again";
     const WAITS: &str = "over a veth, packets wait for a stalled receiver; no packet is lost";
     const RING: &str = "8 streams to a ring of 256 packets, as of a network card: one stream of so short a way has too little under way to fill it; runs of \
                         seconds, and not of a minute";
     const SENT: &str = "a stalled sender sends nothing that could be lost";
+    // 45,418 in a minute with 2 a second.
+    const PUBLISHED: f64 = 378.0;
     let mut rows = Vec::new();
-    for (case, side, what, published, differs) in [
-        ("tcp", "receiver", "TCP, receiver has 105 ms, 2/s", Some("28,000 to 50,000 sent again"), WAITS),
-        ("tcp-ring", "receiver", "TCP to a ring, receiver has 105 ms, 2/s", Some("28,000 to 50,000 sent again"), RING),
-        ("tcp", "sender", "TCP, sender has 105 ms, 2/s", None, SENT),
-        ("tcp-ring", "sender", "TCP to a ring, sender has 105 ms, 2/s", None, SENT),
+    for (case, side, what, is_published, differs) in [
+        ("tcp", "receiver-2", "TCP, receiver has 105 ms, 2/s", true, WAITS),
+        ("tcp-ring", "receiver-2", "TCP to a ring, receiver has 105 ms, 2/s", true, RING),
+        ("tcp", "sender-2", "TCP, sender has 105 ms, 2/s", false, SENT),
+        ("tcp-ring", "sender-2", "TCP to a ring, sender has 105 ms, 2/s", false, SENT),
     ] {
-        let treatment = format!("{side}-2");
-        let found = view.rise(case, &treatment, "retransmits").map(|(number, [without, with])| {
-            let verdict = published.map(|_| Verdict::of(number.low > 0.0 && with > 10.0 * without.max(1.0)));
-            let words = format!("{} more in a run; {without:.0} without, {with:.0} with", number.words(0, ""));
-            (number, words, verdict)
-        });
-        let published = published.unwrap_or(UNKNOWN);
-        rows.push(row("TCP packets sent again", what.into(), published, found, differs));
-        let change = view.change(case, &treatment, "received_bit_per_s").map(|(change, _)| change.words(1, " %"));
-        if let (Ok(change), Some(last)) = (change, rows.last_mut()) {
-            last.ours += &format!("; throughput {change}");
-        }
+        let each = sent_again_each(view, case, side);
+        let samples = each.map(|each| vec![plain(&each)]);
+        let [without, with] = view.medians(case, side, "retransmits");
+        let change = view.change(case, side, "received_bit_per_s").unwrap_or_default();
+        let change = crate::effect::median(change.into_values().collect()).exp_m1() * 100.0;
+        let words = move |numbers: &[Number]| {
+            let each = numbers[0].words(0, "");
+            format!(
+                "{each} more for each stall; {without:.0} in a run without, {with:.0} with; throughput {change:.1} %"
+            )
+        };
+        let (published, rule) = match is_published {
+            true => (format!("{PUBLISHED} for each stall (45,418 in a minute)"), about(PUBLISHED, ROUNDED)),
+            false => (UNKNOWN.to_owned(), Rule::Shown),
+        };
+        rows.push(Draft::new(TABLE, what, published, [rule], samples, words).differs(differs));
     }
     rows
 }
 
-fn local(view: &View<'_>) -> Vec<Row> {
+/// Packets sent again for each stall.
+fn sent_again_each(view: &View<'_>, case: &str, treatment: &str) -> Result<Each, String> {
+    let (rise, stalls) = (view.rise(case, treatment, "retransmits")?, view.stalls(case, treatment)?);
+    Ok(both(&rise, &stalls, |rise, stalls| rise / stalls.max(1.0)))
+}
+
+fn local<'a>(view: &'a View<'a>) -> Vec<Draft<'a>> {
+    const TABLE: &str = "Local communication: change of speed";
     const OWN: &str = "the slides used other programs";
     let mut rows = Vec::new();
     for (case, measure, what) in [
@@ -292,90 +282,87 @@ fn local(view: &View<'_>) -> Vec<Row> {
         ("pipe-bandwidth", "mib_per_s", "pipe, bandwidth"),
     ] {
         for (treatment, stalls) in [("short", "2 ms, 10/s"), ("long", "105 ms, 1/s")] {
-            let found = changed(view, case, treatment, measure, None);
-            rows.push(row("Local communication: change of speed", format!("{what}, {stalls}"), UNKNOWN, found, OWN));
+            let of = (format!("{what}, {stalls}"), case, treatment, measure);
+            rows.push(changed(view, TABLE, of, UNKNOWN, Rule::Shown).differs(OWN));
         }
     }
     rows
 }
 
-/// The mean speed over all collectives, in percent of that without stalls.
-fn collectives(view: &View<'_>, case: &str, treatment: &str) -> Result<Number, String> {
+/// The mean over all collectives of the logarithm of the speed over that without stalls, in each repetition.
+fn collectives(view: &View<'_>, case: &str, treatment: &str) -> Result<Each, String> {
     let all = COLLECTIVES.iter().map(|measure| view.change(case, treatment, measure)).collect::<Result<Vec<_>, _>>()?;
-    let mean =
-        |part: fn(&Number) -> f64| 100.0 + all.iter().map(|(number, _)| part(number)).sum::<f64>() / all.len() as f64;
-    Ok(Number { value: mean(|number| number.value), low: mean(|number| number.low), high: mean(|number| number.high) })
+    let sum = all.iter().skip(1).fold(all[0].clone(), |sum, each| both(&sum, each, |sum, each| sum + each));
+    Ok(sum.into_iter().map(|(at, sum)| (at, sum / all.len() as f64)).collect())
 }
 
-fn machines(view: &View<'_>, simulated: &Simulated) -> Vec<Row> {
+fn machines<'a>(view: &'a View<'a>, simulated: &'a Simulated) -> Vec<Draft<'a>> {
     const TABLE: &str = "MPI: speed in percent of that without stalls";
     const HERE: &str = "machines are namespaces on a core each, and share caches and a kernel; stalls go on while ranks wait for each other";
     const SIMULATED: &str =
         "simulated: barriers every millisecond, stalls at random phases; the slides average several benchmarks";
+    let speed = |each: Each| vec![logs(&each, Scale::Speed)];
     let mut rows = Vec::new();
-    for (treatment, what, published, number) in [
-        ("one", "2 machines, one has 105 ms, 1/s", "96 %", Some(96.0)),
-        ("all", "2 machines, both have 105 ms, 1/s", "90 %", Some(90.0)),
-        ("all-at-once", "2 machines, both at the same moments", UNKNOWN, None),
-        ("all-short", "2 machines, both have 2 ms, 10/s", UNKNOWN, None),
+    for (treatment, what, published) in [
+        ("one", "2 machines, one has 105 ms, 1/s", Some(96.0)),
+        ("all", "2 machines, both have 105 ms, 1/s", Some(90.0)),
+        ("all-at-once", "2 machines, both at the same moments", None),
+        ("all-short", "2 machines, both have 2 ms, 10/s", None),
     ] {
-        let found = collectives(view, "mpi-2", treatment).map(|speed| {
-            let verdict = number.map(|number: f64| speed.verdict(number, NEAR));
-            (speed, speed.words(1, " %") + noise(speed, verdict), verdict)
-        });
-        rows.push(row(TABLE, what.into(), published, found, HERE));
         let each = |measure: &&str| {
-            let (number, _) = view.change("mpi-2", treatment, measure).ok()?;
-            Some(format!("{} {:.0} %", measure.trim_end_matches("_us"), 100.0 + number.value))
+            let change = view.change("mpi-2", treatment, measure).ok()?;
+            let speed = crate::effect::median(change.into_values().collect()).exp() * 100.0;
+            Some(format!("{} {speed:.0} %", measure.trim_end_matches("_us")))
         };
-        let each: Vec<String> = COLLECTIVES.iter().filter_map(each).collect();
-        if let Some(last) = rows.last_mut().filter(|_| !each.is_empty()) {
-            last.ours += &format!(": {}", each.join(", "));
-        }
+        let each = COLLECTIVES.iter().filter_map(each).collect::<Vec<_>>().join(", ");
+        let words = move |numbers: &[Number]| format!("{}: {each}", numbers[0].words(1, " %"));
+        let rule = published.map_or(Rule::Shown, |published| about(published, ROUNDED));
+        let published = published.map_or(UNKNOWN.to_owned(), |published| format!("{published} %"));
+        let samples = collectives(view, "mpi-2", treatment).map(speed);
+        rows.push(Draft::new(TABLE, what, published, [rule], samples, words).differs(HERE));
     }
     for ((count, case), published) in MORE_MACHINES.into_iter().zip([61.0, 47.0]) {
-        let is_run = view.cases.iter().any(|known| known.name == case);
-        let found = if is_run {
-            collectives(view, case, "all")
-        } else {
-            Err(format!("it needs {count} cores, one for each machine; a simulation is below"))
+        let samples = match view.cases.iter().any(|known| known.name == case) {
+            true => collectives(view, case, "all").map(speed),
+            false => Err(format!("it needs {count} cores, one for each machine; a simulation is below")),
         };
-        let found = found.map(|speed| {
-            let verdict = Some(speed.verdict(published, NEAR));
-            (speed, speed.words(1, " %") + noise(speed, verdict), verdict)
-        });
         let name = format!("{count} machines, all have 105 ms, 1/s");
-        rows.push(row(TABLE, name, &format!("{published:.0} %"), found, HERE));
+        let words = |numbers: &[Number]| numbers[0].words(1, " %");
+        let rule = about(published, ROUNDED);
+        rows.push(Draft::new(TABLE, name, format!("{published} %"), [rule], samples, words).differs(HERE));
     }
     for ((nodes, published), found) in [(2, 90.0), (4, 61.0), (8, 47.0)].into_iter().zip(&simulated.few) {
-        let found = found.clone().map(|speed| {
-            (
-                speed,
-                format!("{}, of a simulation", speed.words(0, " %")),
-                Some(Verdict::of(speed.is_near(published, NEAR))),
-            )
-        });
         let name = format!("{nodes} simulated machines, all have 105 ms, 1/s");
-        rows.push(row(TABLE, name, &format!("{published:.0} %"), found, SIMULATED));
+        let words = |numbers: &[Number]| numbers[0].words(1, " %");
+        let (rule, samples) = (about(published, ROUNDED), found.clone().map(speed));
+        let draft = Draft::new(TABLE, name, format!("{published} %"), [rule], samples, words);
+        rows.push(draft.from(Evidence::Simulated).differs(SIMULATED));
     }
     rows
 }
 
-fn lengths(extras: &[Extra]) -> Vec<Row> {
+/// A length in milliseconds.
+fn length_of(found: &Result<crate::length::Length, String>, beside_ms: f64) -> Result<Vec<Sample>, String> {
+    let length = found.as_ref().map_err(Clone::clone)?;
+    let ms = |ns: f64| ns / 1e6;
+    let reach = ms((length.high_ns - length.length_ns).max(length.length_ns - length.low_ns));
+    let (value, freedom) = (ms(length.length_ns) - beside_ms, length.steps.saturating_sub(1));
+    Ok(vec![Sample { data: Data::Estimate { value, reach, freedom }, scale: Scale::Plain }])
+}
+
+fn lengths(extras: &[Extra]) -> Vec<Draft<'_>> {
     const DIFFERS: &str = "the stalls are of a timer whose length is known; the slides' driver counted real SMIs";
     let of = |extra: &Extra| {
         let Extra::Length { asked_ns, found } = extra else { return None };
-        let (name, published, range) = if *asked_ns == SHORT_NS {
-            ("2 ms", "1 to 3 ms", 1.0..=3.0)
+        let (name, published, rule) = if *asked_ns == SHORT_NS {
+            ("stalls of 2 ms", "1 to 3 ms", Rule::Within { low: 1.0, high: 3.0 })
         } else {
-            ("105 ms", "100 to 110 ms; on one machine 45 to 50 ms", 100.0..=110.0)
+            let rule = Rule::Within { low: 100.0, high: 110.0 };
+            ("stalls of 105 ms", "100 to 110 ms; on one machine 45 to 50 ms", rule)
         };
-        let found = found.clone().map(|length| {
-            let ms = |ns: f64| ns / 1e6;
-            let number = Number { value: ms(length.length_ns), low: ms(length.low_ns), high: ms(length.high_ns) };
-            (number, number.words(3, " ms"), Some(Verdict::of(range.contains(&number.value))))
-        });
-        Some(row("Length of SMIs by counting", format!("stalls of {name}"), published, found, DIFFERS))
+        let words = |numbers: &[Number]| numbers[0].words(3, " ms");
+        let samples = length_of(found, 0.0);
+        Some(Draft::new("Length of SMIs by counting", name, published, [rule], samples, words).differs(DIFFERS))
     };
     extras.iter().filter_map(of).collect()
 }

@@ -2,18 +2,23 @@
 
 use super::{LONG_NS, SECOND_NS};
 use crate::predict::{Freeze, Group, Job, Network, Noise, Pattern, Setting, predict};
-use crate::preset::row::Number;
+use crate::preset::row::Each;
 
-/// What the simulation gives, done once for all rows.
-pub(super) struct Simulated {
+/// Draws of a few machines: they cost little, and a wide interval would hold almost any published number.
+const DRAWS: u64 = 100;
+/// Draws of many machines.
+const DRAWS_OF_MANY: u64 = 12;
+
+/// What the simulation gives, done once for all rows: the logarithm of the speed over that without stalls, of each draw.
+pub(in crate::preset) struct Simulated {
     /// With 2, 4 and 8 machines.
-    pub(super) few: [Result<Number, String>; 3],
+    pub(in crate::preset) few: [Result<Each, String>; 3],
     /// With 64, at random moments and at once.
-    pub(super) many: [Result<Number, String>; 2],
+    pub(in crate::preset) many: [Result<Each, String>; 2],
 }
 
 impl Simulated {
-    pub(super) fn run() -> Simulated {
+    pub(in crate::preset) fn run() -> Simulated {
         use crate::predict::Phase::{Random, Same};
         Simulated {
             few: [2, 4, 8].map(|nodes| predicted(nodes, Random)),
@@ -22,8 +27,8 @@ impl Simulated {
     }
 }
 
-/// The speed that the simulation gives a job of barriers, in percent, with the range of its draws.
-fn predicted(nodes: u64, phase: crate::predict::Phase) -> Result<Number, String> {
+/// The speed that the simulation gives a job of barriers.
+fn predicted(nodes: u64, phase: crate::predict::Phase) -> Result<Each, String> {
     let noise = Noise::Freeze(Freeze { length_ns: LONG_NS, period_ns: SECOND_NS, phase });
     let setting = Setting {
         job: Job {
@@ -38,9 +43,11 @@ fn predicted(nodes: u64, phase: crate::predict::Phase) -> Result<Number, String>
         groups: vec![Group { noise, nodes: None }],
         seed: 1,
     };
-    let summary = predict(&setting, 0..if nodes > 8 { 3 } else { 12 }, 1)
-        .and_then(|found| found.summary())
-        .map_err(|error| error.to_string())?;
-    let percent = |slowdown: f64| 100.0 / slowdown;
-    Ok(Number { value: percent(summary.slowdown), low: percent(summary.most), high: percent(summary.least) })
+    let found =
+        predict(&setting, 0..if nodes > 8 { DRAWS_OF_MANY } else { DRAWS }, 1).map_err(|error| error.to_string())?;
+    if found.base_ns == 0 {
+        return Err("the undisturbed job takes no time".into());
+    }
+    let speed = |end_ns: u64| (found.base_ns as f64 / end_ns as f64).ln();
+    Ok(found.draws.iter().enumerate().map(|(draw, found)| (draw as u64, speed(found.end_ns))).collect())
 }
