@@ -3,7 +3,7 @@
 //! | seen | state | certainty |
 //! |---|---|---|
 //! | a health reporter is in the state *error* | see [`crate::reporter`]; alone never certainly hung | |
-//! | the same of a queue or firmware, no packets since, and no probe answered that used to be | hung | certain |
+//! | the same of a send queue or firmware, no packets since, and no probe answered that used to be | hung | certain |
 //! | the kernel found a send queue stuck | hung | certain |
 //! | a neighbour that answered before answers no probe, or the interface takes none | hung | probable |
 //! | a neighbour that never answered answers no probe | unknown | |
@@ -13,7 +13,7 @@
 //! | the interface is down, or has no link | unknown | |
 
 use crate::reporter::{self, Watches};
-use surefoot_model::{Certainty, Interface, InterfaceProbe, InterfaceState, ReporterState, counted};
+use surefoot_model::{Certainty, HealthReporter, Interface, InterfaceProbe, InterfaceState, ReporterState, counted};
 
 /// What is borne.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,9 +65,29 @@ fn claim(state: InterfaceState, certainty: Certainty, why: String) -> Option<Cla
 
 /// Sets state, certainty and evidence of `now`. `looks` are the interface at earlier looks, oldest first, and how long ago each was.
 pub fn judge(now: &mut Interface, looks: &[(&Interface, u64)], limits: &Limits) {
-    let before = looks.first().copied();
-    let mut claims: Vec<Claim> = now.reporters.iter().filter_map(|one| reporter::claim(one, now, looks)).collect();
-    let is_reported = is_reported_hung(now, &claims);
+    judge_since(now, looks.first().copied(), &|one| reporter::first_in_error(one, looks), limits);
+}
+
+/// An earlier look at an interface, and how long ago it was.
+pub type Earlier<'a> = Option<(&'a Interface, u64)>;
+
+/// As [`judge`], where the look that saw a reporter in error first may be older than the one that counters are compared with.
+pub fn judge_since<'a>(
+    now: &mut Interface,
+    before: Earlier<'_>,
+    first: &dyn Fn(&HealthReporter) -> Earlier<'a>,
+    limits: &Limits,
+) {
+    let of_reporters: Vec<(Watches, Claim)> = now
+        .reporters
+        .iter()
+        .filter_map(|one| Some((reporter::watches(one), reporter::claim(one, now, first(one), before)?)))
+        .collect();
+    // Of receiving a silent neighbour is no second witness: it is why nothing is received.
+    let is_reported = of_reporters.iter().any(|(watched, claim)| {
+        claim.state == InterfaceState::Hung && matches!(watched, Watches::Sending | Watches::Firmware)
+    });
+    let mut claims: Vec<Claim> = of_reporters.into_iter().map(|(_, claim)| claim).collect();
     if let Some((before, ago_ns)) = before {
         let ago = ago_of(ago_ns);
         claims.extend(stuck(now, before, &ago));
@@ -96,7 +116,7 @@ pub fn judge(now: &mut Interface, looks: &[(&Interface, u64)], limits: &Limits) 
     let worst = claims.first().filter(|claim| claim.state > InterfaceState::Ok);
     (now.state, now.certainty) = match worst {
         Some(worst) => (worst.state, Some(worst.certainty)),
-        None => quiet(now, unknown, is_unclear),
+        None => quiet(now, unknown, is_unclear, before.is_some()),
     };
 }
 
@@ -116,8 +136,13 @@ fn closed(now: &Interface) -> Option<&'static str> {
 }
 
 /// The state where nothing speaks against it; `unknown` is what its counters do not tell, `is_unclear` whether a health reporter leaves it
-/// open.
-fn quiet(now: &mut Interface, unknown: Option<String>, is_unclear: bool) -> (InterfaceState, Option<Certainty>) {
+/// open, `is_compared` whether there is an earlier look.
+fn quiet(
+    now: &mut Interface,
+    unknown: Option<String>,
+    is_unclear: bool,
+    is_compared: bool,
+) -> (InterfaceState, Option<Certainty>) {
     if let Some(why) = closed(now) {
         now.evidence.push(why.to_owned());
         return (InterfaceState::Unknown, None);
@@ -140,21 +165,15 @@ fn quiet(now: &mut Interface, unknown: Option<String>, is_unclear: bool) -> (Int
         None => {
             // Counters alone do not see an interface that is alive and moves nothing.
             let has_error = now.reporters.iter().any(|one| one.state == ReporterState::Error);
-            let silent = if has_error { "no errors in counters" } else { "no errors in counters or health reporters" };
+            let silent = match (is_compared, has_error) {
+                (false, _) => "counters were read once, so new errors are not known yet",
+                (true, true) => "no errors in counters",
+                (true, false) => "no errors in counters or health reporters",
+            };
             now.evidence.push(format!("{silent}; not probed"));
             (InterfaceState::Ok, Some(Certainty::Probable))
         }
     }
-}
-
-/// Whether a reporter of a queue or of the firmware says that it hangs.
-fn is_reported_hung(now: &Interface, claims: &[Claim]) -> bool {
-    let is_hung = claims.iter().any(|claim| claim.state == InterfaceState::Hung);
-    let of_packets = [Watches::Sending, Watches::Receiving, Watches::Firmware];
-    let is_watched = |one: &surefoot_model::HealthReporter| {
-        one.state == ReporterState::Error && of_packets.contains(&reporter::watches(one))
-    };
-    is_hung && now.reporters.iter().any(is_watched)
 }
 
 /// Whether probes alone say that it hangs.

@@ -1,19 +1,23 @@
 //! Looks at all interfaces, one after the other, and says what has changed since.
 
 use crate::devlink::{Devlink, Reported};
-use crate::judge::{Limits, judge};
+use crate::judge::{Limits, judge_since};
+use crate::reporter::is_same;
 use crate::{Error, presence, read};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{
-    Interface, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceProbe, InterfaceProblem, SelfTest,
+    HealthReporter, Interface, InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceProbe, InterfaceProblem,
+    ReporterState, SelfTest,
 };
 use surefoot_sys::ethtool;
 use surefoot_sys::netlink::{Socket, Transport};
 
 /// What a counter did is told over this time, so that a fault does not vanish with the next look.
 const MEMORY_NS: u64 = 60_000_000_000;
+/// Reporters in error of one interface whose first look is kept; of further ones it is not known whether packets pass.
+const REPORTERS_MAX: usize = 64;
 /// Looks that are remembered.
 const LOOKS_MAX: usize = 64;
 
@@ -40,6 +44,8 @@ pub struct Looker {
     carried: Option<(u64, read::routes::Dependents)>,
     carried_for_ns: u64,
     before: VecDeque<(u64, BTreeMap<String, Interface>)>,
+    /// By interface, the reporters in error with the look that saw them so first, and when that was.
+    errors: BTreeMap<String, Vec<(HealthReporter, u64, Interface)>>,
 }
 
 impl Looker {
@@ -56,6 +62,7 @@ impl Looker {
             carried: None,
             carried_for_ns: 0,
             before: VecDeque::new(),
+            errors: BTreeMap::new(),
         }
     }
 
@@ -110,6 +117,7 @@ impl Looker {
             // Another interface has this name now: neither its open files nor its driver are those of the one before.
             self.root = Root::host();
             self.drivers.clear();
+            self.errors.clear();
         }
         self.indices = indices;
         let young = self.carried.take().filter(|(then_ns, _)| at_ns.saturating_sub(*then_ns) < self.carried_for_ns);
@@ -165,15 +173,41 @@ impl Looker {
         {
             self.before.pop_front();
         }
+        self.note_errors(interfaces, at_ns);
         for one in interfaces.iter_mut() {
-            let then = self.before.iter().filter_map(|(then_ns, all)| Some((all.get(&one.name)?, at_ns - then_ns)));
-            judge(one, &then.collect::<Vec<_>>(), &self.limits);
+            let then = self.before.iter().find_map(|(then_ns, all)| Some((all.get(&one.name)?, at_ns - then_ns)));
+            let errors = self.errors.get(&one.name);
+            let first = |of: &HealthReporter| {
+                let (_, then_ns, look) = errors?.iter().find(|(known, _, _)| is_same(known, of))?;
+                Some((look, at_ns.saturating_sub(*then_ns))).filter(|(_, ago_ns)| *ago_ns > 0)
+            };
+            judge_since(one, then, &first, &self.limits);
         }
         if self.before.len() == LOOKS_MAX {
             // The first goes back the furthest; of the others a younger one tells the same.
             self.before.remove(1);
         }
         self.before.push_back((at_ns, interfaces.iter().map(|one| (one.name.clone(), one.clone())).collect()));
+    }
+
+    /// Keeps for each reporter in error the look that saw it so first, for as long as it is: packets that passed an hour ago say that it was no
+    /// hang.
+    fn note_errors(&mut self, interfaces: &[Interface], at_ns: u64) {
+        self.errors.retain(|name, _| interfaces.iter().any(|one| one.name == *name));
+        for one in interfaces {
+            let mut in_error = one.reporters.iter().filter(|of| of.state == ReporterState::Error).peekable();
+            if in_error.peek().is_none() {
+                self.errors.remove(&one.name);
+                continue;
+            }
+            let known = self.errors.remove(&one.name).unwrap_or_default();
+            let of = |of: &HealthReporter| {
+                let before = known.iter().find(|(then, _, _)| is_same(then, of)).cloned();
+                before.unwrap_or_else(|| (of.clone(), at_ns, one.clone()))
+            };
+            let kept = in_error.take(REPORTERS_MAX).map(of).collect();
+            self.errors.insert(one.name.clone(), kept);
+        }
     }
 
     /// The driver by the kernel's word, asked once: virtual interfaces have no device that names it.
@@ -249,7 +283,7 @@ fn add_reporters(interfaces: &mut Vec<Interface>, reported: Reported) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use surefoot_model::{HealthReporter, InterfaceState, ReporterState};
+    use surefoot_model::InterfaceState;
     use surefoot_testkit::HostTree;
 
     fn tree() -> HostTree {
@@ -310,6 +344,52 @@ mod tests {
         assert_eq!(looker.before.len(), LOOKS_MAX);
         let nothing = Looker::new(Root::at(HostTree::new().path())).look();
         assert!(nothing.unsupported.is_some_and(|why| why.contains("class/net")));
+    }
+
+    /// Looks are forgotten after a minute, and that packets passed since the error is not.
+    #[test]
+    fn packets_since_an_error_are_remembered_for_as_long_as_the_error_lasts() {
+        let at = |packets: u64, state: ReporterState| {
+            let counters = surefoot_model::InterfaceCounters {
+                tx_packets: Some(packets),
+                rx_packets: Some(packets),
+                rx_errors: Some(0),
+                rx_missed_errors: Some(0),
+                tx_errors: Some(0),
+                ..Default::default()
+            };
+            let reporter = HealthReporter {
+                device: "pci/0000:01:00.0".into(),
+                port: None,
+                name: "fw".into(),
+                state,
+                error_count: 1,
+                recover_count: 0,
+                has_dump: false,
+                dump_realtime_ns: None,
+                auto_recover: None,
+                grace_period_ms: None,
+            };
+            let (is_up, carrier_change_count) = (true, Some(0));
+            let reporters = vec![reporter];
+            Interface { name: "eth0".into(), is_up, carrier_change_count, counters, reporters, ..Interface::default() }
+        };
+        let judged = |looker: &mut Looker, second: u64, packets: u64, state: ReporterState| {
+            let mut interfaces = [at(packets, state)];
+            looker.judge(&mut interfaces, second * 1_000_000_000);
+            interfaces[0].state
+        };
+        use ReporterState::{Error, Healthy};
+        let mut looker = Looker::new(Root::at(tree().path()));
+        assert_eq!(judged(&mut looker, 1_000, 10, Error), InterfaceState::Unknown, "not known yet");
+        assert_eq!(judged(&mut looker, 1_010, 20, Error), InterfaceState::Ok);
+        for second in (1_020..1_400).step_by(10) {
+            assert_eq!(judged(&mut looker, second, 20, Error), InterfaceState::Ok, "idle since {second}");
+        }
+        // The next error begins anew.
+        judged(&mut looker, 1_400, 20, Healthy);
+        assert_eq!(judged(&mut looker, 1_410, 20, Error), InterfaceState::Unknown);
+        assert_eq!(judged(&mut looker, 1_420, 20, Error), InterfaceState::Hung);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn watches(reporter: &HealthReporter) -> Watches {
         "tx" => Watches::Sending,
         "rx" => Watches::Receiving,
         "fw" => Watches::Firmware,
-        "hw" | "vnic" | "mdd" | "port" | "thermal" | "temp" | "temperature" | "nvm" | "flash" | "power" => {
+        "hw" | "vnic" | "mdd" | "port" | "thermal" | "temp" | "temperature" | "nvm" | "flash" | "otp" | "power" => {
             Watches::Hardware
         }
         _ => Watches::NotKnown,
@@ -53,7 +53,7 @@ pub fn can_recover(one: &HealthReporter) -> bool {
 }
 
 /// Whether it is the same reporter.
-fn is_same(one: &HealthReporter, other: &HealthReporter) -> bool {
+pub fn is_same(one: &HealthReporter, other: &HealthReporter) -> bool {
     (&one.device, one.port, &one.name) == (&other.device, other.port, &other.name)
 }
 
@@ -65,18 +65,25 @@ enum Packets {
     NotKnown,
 }
 
-/// The packets since the first of the looks without a gap that saw the reporter in error.
-fn packets(one: &HealthReporter, now: &Interface, looks: &[(&Interface, u64)]) -> Packets {
-    let in_error = |look: &Interface| {
-        look.reporters
-            .iter()
-            .any(|then| is_same(one, then) && then.state == ReporterState::Error && then.error_count == one.error_count)
-    };
-    let Some((then, since_ns)) = looks.iter().rev().take_while(|(look, _)| in_error(look)).last() else {
-        return Packets::NotKnown;
-    };
-    // An interface that is switched off sends nothing because it is asked to.
-    if !now.is_up || !then.is_up {
+/// The least time without packets that says something.
+const SILENT_MIN_NS: u64 = 1_000_000_000;
+
+/// The first look, of those without a gap before now, that saw a reporter in error. `looks` are oldest first, each with its age.
+pub fn first_in_error<'a>(one: &HealthReporter, looks: &[(&'a Interface, u64)]) -> Option<(&'a Interface, u64)> {
+    let in_error =
+        |look: &Interface| look.reporters.iter().any(|then| is_same(one, then) && then.state == ReporterState::Error);
+    looks.iter().rev().take_while(|(look, _)| in_error(look)).last().copied()
+}
+
+/// The packets since the first look that saw the reporter in error.
+fn packets(one: &HealthReporter, now: &Interface, first: Option<(&Interface, u64)>) -> Packets {
+    let Some((then, since_ns)) = first else { return Packets::NotKnown };
+    // A probe that was answered is a packet each way, whatever the counters say.
+    if let Some(probe) = now.probe.as_ref().filter(|probe| probe.answered_count > 0) {
+        return Packets::Some { count: probe.answered_count, since_ns };
+    }
+    // An interface that is switched off or has no link sends nothing, whatever state its driver is in.
+    if !now.is_up || !then.is_up || now.has_carrier == Some(false) {
         return Packets::NotKnown;
     }
     let (now, then) = (&now.counters, &then.counters);
@@ -88,14 +95,20 @@ fn packets(one: &HealthReporter, now: &Interface, looks: &[(&Interface, u64)]) -
         _ => sent.zip(received).map(|(sent, received)| sent.saturating_add(received)),
     };
     match count {
-        None => Packets::NotKnown,
-        Some(0) => Packets::None { since_ns: *since_ns },
-        Some(count) => Packets::Some { count, since_ns: *since_ns },
+        Some(0) if since_ns >= SILENT_MIN_NS => Packets::None { since_ns },
+        None | Some(0) => Packets::NotKnown,
+        Some(count) => Packets::Some { count, since_ns },
     }
 }
 
-/// What a reporter says of its interface. `looks` are those before this one, oldest first, each with its age.
-pub fn claim(one: &HealthReporter, now: &Interface, looks: &[(&Interface, u64)]) -> Option<Claim> {
+/// What a reporter says of its interface. `first` is the first look that saw it in error, `before` an earlier one of the last minute, each with its
+/// age.
+pub fn claim(
+    one: &HealthReporter,
+    now: &Interface,
+    first: Option<(&Interface, u64)>,
+    before: Option<(&Interface, u64)>,
+) -> Option<Claim> {
     let name = format!("health reporter {} of {}", one.name, one.device);
     let dump = if one.has_dump { ", dump available" } else { "" };
     let counts = format!(
@@ -117,7 +130,7 @@ pub fn claim(one: &HealthReporter, now: &Interface, looks: &[(&Interface, u64)])
             if watched == Watches::Hardware {
                 return Some(told(format!("{why}; it does not watch the packets")));
             }
-            let (state, certainty, packets) = match packets(one, now, looks) {
+            let (state, certainty, packets) = match packets(one, now, first) {
                 Packets::None { since_ns } => (
                     InterfaceState::Hung,
                     Certainty::Probable,
@@ -144,7 +157,7 @@ pub fn claim(one: &HealthReporter, now: &Interface, looks: &[(&Interface, u64)])
             Some(Claim { state, certainty, why: format!("{why}; {packets}") })
         }
         ReporterState::Healthy => {
-            let (then, _) = looks.first()?;
+            let (then, _) = before?;
             let then = then.reporters.iter().find(|then| is_same(one, then))?;
             let rise = one.error_count.checked_sub(then.error_count).filter(|rise| *rise > 0)?;
             let why = format!("{name}: {}, recovered; {counts}", counted(rise, "new error", "new errors"));

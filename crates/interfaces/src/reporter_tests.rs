@@ -124,9 +124,15 @@ fn packets_from_before_the_error_say_nothing_of_the_time_since() {
     let one = judged(up(vec![in_error("fw_fatal")], 10, 10), &looks);
     assert_eq!(one.state, InterfaceState::Hung, "{:?}", one.evidence);
     assert!(one.evidence[0].contains("no packets sent or received in the 10 s since"), "{:?}", one.evidence);
-    // A new error begins a new time.
-    let again = up(vec![reporter("fw_fatal", ReporterState::Error, 4)], 12, 12);
-    assert_eq!(judged(again, &looks).state, InterfaceState::Unknown);
+    // A further error goes on from the first one.
+    let again = up(vec![reporter("fw_fatal", ReporterState::Error, 4)], 10, 10);
+    assert_eq!(judged(again, &looks).state, InterfaceState::Hung);
+    // So short a time says nothing.
+    let short = judged(first.clone(), &[(&first, 999_999_999)]);
+    assert_eq!(short.state, InterfaceState::Unknown, "{:?}", short.evidence);
+    // Nothing can pass without a link.
+    let unplugged = Interface { has_carrier: Some(false), ..first.clone() };
+    assert_eq!(judged(unplugged.clone(), &[(&unplugged, SECOND)]).state, InterfaceState::Unknown);
     // Off, or without counters: nothing is known of packets.
     let off = Interface { is_up: false, ..up(vec![in_error("fw_fatal")], 10, 10) };
     assert_eq!(judged(off.clone(), &[(&off, SECOND)]).state, InterfaceState::Unknown);
@@ -147,6 +153,19 @@ fn with_a_silent_neighbour_or_a_stuck_queue_it_is_certain_and_only_for_what_watc
         let one = judged(now, &[(&then, SECOND)]);
         assert_eq!((one.state, one.certainty), (InterfaceState::Hung, Some(certainty)), "{name}: {:?}", one.evidence);
     }
+    // One reporter has seen no packets, another is of the firmware: that is no evidence of the same thing.
+    let then = up(vec![in_error("dummy"), reporter("fw", ReporterState::Healthy, 0)], 10, 10);
+    let now = Interface { probe: Some(silence()), ..up(vec![in_error("dummy"), in_error("fw")], 10, 10) };
+    assert_eq!(judged(now, &[(&then, SECOND)]).certainty, Some(Certainty::Probable));
+    // That nothing is received is what a silent neighbour does.
+    let then = up(vec![in_error("rx")], 10, 10);
+    let now = Interface { probe: Some(silence()), ..up(vec![in_error("rx")], 20, 10) };
+    assert_eq!(judged(now, &[(&then, SECOND)]).certainty, Some(Certainty::Probable));
+    // A probe that is answered passes, whatever the counters say.
+    let then = up(vec![in_error("fw")], 10, 10);
+    let answered = InterfaceProbe { answered_count: 20, ..silence() };
+    let one = judged(Interface { probe: Some(answered), ..then.clone() }, &[(&then, SECOND)]);
+    assert_eq!(one.state, InterfaceState::Ok, "{:?}", one.evidence);
     let then = up(vec![in_error("hw")], 10, 10);
     let stuck = Interface { tx_timeout_count: Some(1), ..then.clone() };
     let one = judged(stuck, &[(&then, SECOND)]);

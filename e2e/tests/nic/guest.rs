@@ -19,7 +19,7 @@ while [ ! -e /sys/class/net/eth0 ] && [ $tries -lt 600 ]; do sleep 0.1; tries=$(
 echo 1 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6
 ip link set eth0 up
 health=/sys/kernel/debug/netdevsim/netdevsim10/health
-look() { echo "== $1"; shift; /surefoot nic health --json --over 10ms "$@"; echo "code $?"; }
+look() { echo "== $1"; shift; /surefoot nic health --json --over 1s "$@"; echo "code $?"; }
 look before
 echo boom >$health/break_health
 look recovered
