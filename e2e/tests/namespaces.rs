@@ -64,7 +64,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("memory cost", "--history HERE/none.db"),
     ("memory doctor", "--host-root HERE"),
     ("memory import", "HERE/none"),
-    ("memory owner", "--host-root HERE"),
+    ("memory owner", ""),
     ("memory page-offline", "HERE/none"),
     ("memory repaired", "none --reason x --host-root HERE"),
     ("memory replaced", "none --reason x --host-root HERE"),
