@@ -389,7 +389,7 @@ impl<'a> Fleet<'a> {
             }
             (id, trouble.is_false, trouble.is_repaired)
         });
-        if crate::parts::repairs(step) && is_of_part(&case.fault) {
+        if crate::parts::repairs_part(step) && is_of_part(&case.fault) {
             self.parts.repaired(case, self.now_ns, &mut self.tally.result);
         }
         if repairs > 0.0 {

@@ -638,6 +638,147 @@ fn an_alert_that_comes_back_after_its_repair_is_a_persons_at_once() {
     assert_eq!(desk.count(), 2);
 }
 
+/// A desk whose first case has repaired `h1` and returned it, 11 seconds after noon; the alert was over since a moment after noon.
+fn repaired(first: &Alert, more: &str) -> Desk {
+    let mut desk = Desk::new(&format!(
+        "[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n{more}[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"\n"
+    ));
+    desk.tell(first.clone());
+    desk.over(first.clone());
+    desk.pass(11 * S);
+    assert_eq!((desk.count(), desk.case(1).state), (1, CaseState::Returned));
+    desk
+}
+
+fn warning(host: &str) -> Alert {
+    Alert { key: "warning".into(), severity: Severity::Warning, ..alert(host) }
+}
+
+#[test]
+fn a_relapse_of_a_relapse_is_a_persons_too() {
+    let mut desk = repaired(&alert("h1"), "");
+    for id in 2..5 {
+        desk.pass(60 * S);
+        desk.tell(alert("h1"));
+        assert_eq!((desk.count(), desk.case(id).state), (id as usize, CaseState::WithPerson));
+        desk.over(alert("h1"));
+        desk.pass(11 * S);
+        assert_eq!(desk.case(id).state, CaseState::Returned);
+    }
+    // One that a person gives up while it fires is not opened again for the same firing, and the trail says that it is held back.
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(5).state, CaseState::WithPerson);
+    desk.ask(5, Request::Cancel);
+    desk.pass(HOUR);
+    let (lines, held_count) = desk.held(HeldReason::CoolDown);
+    assert_eq!((desk.count(), held_count), (5, 1), "{lines:?}");
+    assert_eq!(desk.hands.done().iter().filter(|done| done.ends_with("run:/repair")).count(), 1);
+    // After the cool-down the repair has its turn again.
+    desk.pass(24 * HOUR);
+    assert!(
+        !desk.case(6).steps.is_empty()
+            && desk.hands.done().iter().filter(|done| done.ends_with("run:/repair")).count() == 2
+    );
+}
+
+/// The rules for Prometheus have one alert for each severity, and one machine may have several names.
+#[test]
+fn a_relapse_is_known_by_its_host_fault_and_subject() {
+    let names = "[[host]]\nname = \"h1\"\nalso = [\"h1.example\"]\n";
+    for again in [
+        Alert { key: "other".into(), ..warning("h1") },
+        alert("h1"),
+        Alert { host: "h1.example".into(), ..alert("h1") },
+        warning("h1.example"),
+    ] {
+        let mut desk = repaired(&warning("h1"), names);
+        desk.pass(HOUR);
+        desk.tell(again.clone());
+        assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::WithPerson), "{again:?}");
+        let trail = desk.book.trail(2, 100).unwrap();
+        assert!(trail.iter().any(|line| line.reason.contains("case 1 repaired it, and it fires again")), "{trail:#?}");
+    }
+    // Another part, and another machine, are none.
+    for other in [Alert { subject: "dimm B1".into(), ..warning("h1") }, warning("h2")] {
+        let mut desk = repaired(&warning("h1"), names);
+        desk.pass(HOUR);
+        desk.tell(other.clone());
+        assert!(desk.book.cases(false, 9).unwrap().iter().all(|case| case.state != CaseState::WithPerson), "{other:?}");
+    }
+}
+
+/// A cool-down spares a host the same trouble again; it hides no greater one.
+#[test]
+fn what_is_worse_than_the_case_before_is_a_persons_within_the_cool_down() {
+    // It fired while the case was open, as one more alert of the same fault, and it still does.
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n");
+    desk.tell(warning("h1"));
+    desk.hands.will("return", &[goes_on("", 5 * S)]);
+    desk.tell(alert("h1"));
+    desk.over(warning("h1"));
+    desk.pass(11 * S);
+    desk.pass(5 * S);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    assert_eq!(
+        (desk.count(), desk.case(2).severity, desk.case(2).state),
+        (2, Severity::Critical, CaseState::WithPerson)
+    );
+    // Nor is it opened once more when a person has closed it.
+    desk.ask(2, Request::Cancel);
+    desk.pass(HOUR);
+    assert_eq!(desk.count(), 2);
+
+    // Something else of the host that is worse.
+    let mut desk = repaired(&warning("h1"), "");
+    desk.tell(Alert { key: "carrier".into(), fault: "nic/carrier".into(), ..warning("h1") });
+    assert_eq!(desk.count(), 1);
+    desk.tell(Alert { key: "lost".into(), fault: "memory/uncorrected".into(), ..alert("h1") });
+    assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::WithPerson));
+    let trail = desk.book.trail(2, 100).unwrap();
+    assert!(trail.iter().any(|line| line.reason.contains("worse than what case 1 was about")), "{trail:#?}");
+    desk.ask(2, Request::Cancel);
+    desk.pass(HOUR);
+    assert_eq!(desk.count(), 2);
+
+    // A case that somebody cancelled says nothing of what is worse: that is a case as any other.
+    let mut desk = Desk::new(&format!("{SIMPLE}approve = [\"drain\"]"));
+    desk.tell(Alert { severity: Severity::Warning, ..alert("h1") });
+    desk.ask(1, Request::Cancel);
+    desk.pass(S);
+    assert_eq!(desk.count(), 1);
+    desk.tell(alert("h1"));
+    assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::NeedsApproval));
+}
+
+#[test]
+fn a_relapse_that_begins_before_its_case_is_closed_is_one() {
+    let policy = "[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n";
+    // While the host returns.
+    let mut desk = Desk::new(policy);
+    desk.hands.will("return", &[goes_on("", 5 * S)]);
+    desk.tell(alert("h1"));
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
+    desk.tell(alert("h1"));
+    desk.pass(5 * S);
+    assert_eq!((desk.case(1).state, desk.case(1).is_firing), (CaseState::Returned, true), "{}", desk.actions(1));
+    assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::WithPerson));
+    // Told of afterwards, by clocks that do not agree with the store's.
+    for (key, before_s) in [("memory/rate/dimm/A1", 2), ("memory/rate/dimm/A1", 9), ("other", 5)] {
+        let mut desk = repaired(&alert("h1"), "");
+        let since_realtime_ns = desk.clock.load(Ordering::Relaxed) - before_s * S;
+        desk.book.take(&[Alert { since_realtime_ns, key: key.into(), ..alert("h1") }]).unwrap();
+        desk.go();
+        assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::WithPerson), "{key} {before_s}");
+    }
+    // One that held all the time never was over.
+    let mut desk = Desk::new(&format!("{policy}verify = \"none\"\n"));
+    desk.tell(alert("h1"));
+    desk.pass(S);
+    let (lines, held_count) = desk.held(HeldReason::CoolDown);
+    assert_eq!((desk.case(1).state, desk.count(), held_count), (CaseState::Returned, 1, 1), "{lines:?}");
+}
+
 #[test]
 fn a_host_that_stays_out_by_its_policy_is_a_persons() {
     let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\"]");
