@@ -521,7 +521,7 @@ mod tests {
 
     #[test]
     fn cases_that_are_put_aside_change_no_decision() {
-        let text = "[[policy]]\nservice = \"web\"\nsteps = [\"recheck\", \"drain\", \"stress:4h\", \"reboot\", \"return\"]\n\
+        let text = "[[policy]]\nservice = \"web\"\nsteps = [\"recheck\", \"drain\", \"stress:4h\", \"reboot\", \"return\"]\nverify = \"none\"\n\
                     [[policy]]\nservice = \"db\"\nsteps = [\"drain\", \"stress:8h\", \"return\"]\nhosts_at_once = 20\nper_hour = 20";
         let policies = Policies::parse(text, "p").unwrap();
         let plan = Plan { hosts: 20_000, days: 5, seed: 7, ..Plan::default() };

@@ -244,7 +244,7 @@ fn a_step_that_is_left_out_after_an_attempt_was_needed() {
 #[test]
 fn a_drained_host_whose_scheduler_left_the_policy_is_not_returned() {
     let left = || [Outcome::NotNeeded { detail: "no scheduler configured for this service".into() }];
-    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"");
     desk.hands.will("return", &left());
     desk.tell(alert("h1"));
     assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::WithPerson, true), "{:#?}", desk.case(1));
@@ -252,7 +252,7 @@ fn a_drained_host_whose_scheduler_left_the_policy_is_not_returned() {
     // The same during the drain, whose first call has drained the host; or before a second attempt at it.
     let failed = Outcome::Failed { detail: "killed".into(), memo: String::new(), is_passing: true };
     for first in [goes_on("", 5 * S), failed] {
-        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"");
         desk.hands.will("drain", &[vec![first.clone()], left().to_vec()].concat());
         desk.hands.will("return", &left());
         desk.tell(alert("h1"));
@@ -267,7 +267,7 @@ fn a_drained_host_whose_scheduler_left_the_policy_is_not_returned() {
 fn a_case_whose_host_nobody_can_return_ends_for_each_word_of_a_person() {
     let left = || Outcome::NotNeeded { detail: "no scheduler configured for this service".into() };
     for asked in [Request::Cancel, Request::Approve] {
-        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"");
         if asked == Request::Cancel {
             desk.hands.will("drain", &[goes_on("", 60 * S), goes_on("", 60 * S)]);
         }
@@ -295,7 +295,7 @@ fn a_case_whose_host_nobody_can_return_ends_for_each_word_of_a_person() {
 /// Jobs may run for weeks.
 #[test]
 fn a_case_that_is_cancelled_waits_for_no_jobs() {
-    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"");
     desk.hands.will("drain", &[goes_on("", 5 * S), goes_on("", 5 * S)]);
     desk.tell(alert("h1"));
     assert_eq!(desk.case(1).state, CaseState::Running);
@@ -440,7 +440,7 @@ fn a_window_opens_and_the_cool_down_ends() {
 
 #[test]
 fn shares_rates_and_other_cases_of_the_host_are_waited_for() {
-    let policy = "[[policy]]\nservice = \"web\"\nsteps = [\"drain\", \"reboot\", \"return\"]\napprove = [\"reboot\"]\nhosts_at_once = 10\n\
+    let policy = "[[policy]]\nservice = \"web\"\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"\napprove = [\"reboot\"]\nhosts_at_once = 10\n\
                   share_of_service = 0.1\nper_hour = 3\ncool_down = \"1s\"\n[[service]]\nname = \"web\"\nsize = 29";
     let mut desk = Desk::new(policy);
     for host in ["h1", "h2", "h3"] {
@@ -509,7 +509,7 @@ fn pauses_hold_cases_policies_and_everything() {
     assert!(request(&desk.case(1), Request::Pause, "user anna", "", NOON).is_err());
 }
 
-const SETTINGS: &str = "[[policy]]\nsteps = [\"drain\", \"firmware:Ce=1\", \"debug:x\", \"reboot\", \"restore:debug:x\", \"return\"]\n\
+const SETTINGS: &str = "[[policy]]\nsteps = [\"drain\", \"firmware:Ce=1\", \"debug:x\", \"reboot\", \"restore:debug:x\", \"return\"]\nverify = \"none\"\n\
                         retry = { attempts = 2, back_off = \"1m\" }\n[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"";
 
 #[test]
@@ -815,7 +815,7 @@ fn a_long_lease_of_another_controller_is_no_clock_that_went_back() {
 #[test]
 fn a_clock_that_went_back_holds_nothing_up() {
     let mut desk =
-        Desk::new(&SIMPLE.replace("steps = [\"drain\", \"return\"]", "steps = [\"drain\", \"reboot\", \"return\"]"));
+        Desk::new(&SIMPLE.replace("steps = [\"drain\", \"return\"]", "steps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\""));
     desk.hands.will("drain", &[failed(true, "")]);
     desk.clock.store(NOON + 24 * 365 * HOUR, Ordering::Relaxed);
     desk.tell(alert("h1"));
@@ -921,7 +921,7 @@ fn no_case_is_closed_while_its_host_is_changed() {
 /// Jobs may run for weeks; a host that waits for them holds a place of its service.
 #[test]
 fn a_drain_that_does_not_end_is_broken_off_and_the_host_returned_with_a_ticket() {
-    let policy = "[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\ndrain_within = \"2h\"\n\
+    let policy = "[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"\ndrain_within = \"2h\"\n\
                   [[ticket]]\nname = \"desk\"\ndirectory = \"/t\"";
     let mut desk = Desk::new(policy);
     let busy = Outcome::GoesOn { detail: "3 jobs".into(), memo: "ours".into(), again_in_ns: 60 * S };
