@@ -750,6 +750,22 @@ fn what_is_worse_than_the_case_before_is_a_persons_within_the_cool_down() {
     assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::NeedsApproval));
 }
 
+/// Of a sender whose clock went back nobody can tell whether it says something new.
+#[test]
+fn an_alert_that_fires_since_before_it_was_over_is_in_the_trail() {
+    let mut desk = repaired(&alert("h1"), "");
+    let late = Alert { since_realtime_ns: NOON - 30 * S, ..alert("h1") };
+    for _ in 0..3 {
+        desk.book.take(std::slice::from_ref(&late)).unwrap();
+        desk.pass(S);
+    }
+    let trail = desk.book.trail(0, 1_000).unwrap();
+    let lines: Vec<_> = trail.iter().filter(|line| line.action == "too_late").collect();
+    assert_eq!((desk.count(), lines.len()), (1, 1), "{trail:#?}");
+    let why = &lines[0].reason;
+    assert!(why.contains("2026-11-25 11:59:30 UTC") && why.contains("2026-11-25 12:00:00 UTC"), "{why}");
+}
+
 #[test]
 fn a_relapse_that_begins_before_its_case_is_closed_is_one() {
     let policy = "[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n";
@@ -815,7 +831,10 @@ fn a_long_lease_of_another_controller_is_no_clock_that_went_back() {
 #[test]
 fn a_clock_that_went_back_holds_nothing_up() {
     let mut desk =
-        Desk::new(&SIMPLE.replace("steps = [\"drain\", \"return\"]", "steps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\""));
+        Desk::new(&SIMPLE.replace(
+            "steps = [\"drain\", \"return\"]",
+            "steps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"",
+        ));
     desk.hands.will("drain", &[failed(true, "")]);
     desk.clock.store(NOON + 24 * 365 * HOUR, Ordering::Relaxed);
     desk.tell(alert("h1"));
