@@ -766,6 +766,26 @@ fn an_alert_that_fires_since_before_it_was_over_is_in_the_trail() {
     assert!(why.contains("2026-11-25 11:59:30 UTC") && why.contains("2026-11-25 12:00:00 UTC"), "{why}");
 }
 
+/// It may come and go each second for weeks, until a person has time for it.
+#[test]
+fn an_alert_that_flickers_while_a_person_has_its_case_does_not_fill_the_trail() {
+    let mut desk = repaired(&alert("h1"), "");
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(2).state, CaseState::WithPerson);
+    for _ in 0..100 {
+        desk.pass(S);
+        desk.over(alert("h1"));
+        desk.pass(S);
+        desk.tell(alert("h1"));
+    }
+    let lines = desk.book.trail(2, 1_000).unwrap();
+    assert!(lines.len() < 20, "{} lines", lines.len());
+    // What was over for as long as the policy asks for closes it, and a line says so.
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
+    assert!(desk.actions(2).ends_with("returned"), "{}", desk.actions(2));
+}
+
 #[test]
 fn a_relapse_that_begins_before_its_case_is_closed_is_one() {
     let policy = "[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n";
