@@ -524,7 +524,7 @@ mod tests {
         let text = "[[policy]]\nservice = \"web\"\nsteps = [\"recheck\", \"drain\", \"stress:4h\", \"reboot\", \"return\"]\nverify = \"none\"\n\
                     [[policy]]\nservice = \"db\"\nsteps = [\"drain\", \"stress:8h\", \"return\"]\nhosts_at_once = 20\nper_hour = 20";
         let policies = Policies::parse(text, "p").unwrap();
-        let plan = Plan { hosts: 24_000, days: 5, seed: 7, ..Plan::default() };
+        let plan = Plan { hosts: 30_000, days: 5, seed: 7, ..Plan::default() };
         let (few, mut all) = (Fleet::new(&policies, &plan), Fleet::new(&policies, &plan));
         all.shelf.at_hand = usize::MAX;
         let (few, all) = (few.run(), all.run());
