@@ -115,3 +115,21 @@ impl Error {
         matches!(self, Error::Store { .. })
     }
 }
+
+/// The line of the audit trail about an alert that says it has fired since before it was over: a word that came late, or of a sender whose clock
+/// went back. Which of them is not known, so it opens no case.
+pub fn late_line(alert: &Alert, over_realtime_ns: u64, now_realtime_ns: u64) -> AuditEntry {
+    let at = crate::policy::utc_text;
+    AuditEntry {
+        at_realtime_ns: now_realtime_ns,
+        case: 0,
+        actor: "store".into(),
+        action: "too_late".into(),
+        target: surefoot_model::one_line(&format!("{} {}", alert.host, alert.key)),
+        reason: format!(
+            "it says that it fires since {}, and is known to be over since {}: not taken. If it fires now, the clock of its sender is behind",
+            at(alert.since_realtime_ns),
+            at(over_realtime_ns)
+        ),
+    }
+}

@@ -288,8 +288,8 @@ pub fn reason_unread(book: &PartBook) -> Option<String> {
     ))
 }
 
-/// Whether a step repairs the part itself: what a policy's limit of repairs counts.
-pub fn repairs(step: &Step) -> bool {
+/// Whether a step repairs the part itself: what a policy's limit of repairs counts. Other steps that repair mend its host: see [`Step::repairs`].
+pub fn repairs_part(step: &Step) -> bool {
     matches!(
         step,
         Step::SoftRepair(_) | Step::HardRepair(_) | Step::OfflinePage | Step::ResetInterface(_) | Step::Run(_)
@@ -305,7 +305,7 @@ fn repair_of(case: &Case) -> Option<PartRepair> {
     let done: Vec<_> = case
         .steps
         .iter()
-        .filter(|step| step.state == StepState::Done && step.step.parse::<Step>().is_ok_and(|step| repairs(&step)))
+        .filter(|step| step.state == StepState::Done && step.step.parse::<Step>().is_ok_and(|step| repairs_part(&step)))
         .collect();
     let first = done.first()?;
     let mut rows_by_bank_group: BTreeMap<String, u64> = BTreeMap::new();

@@ -87,6 +87,19 @@ impl Step {
         !matches!(self, Step::Recheck | Step::Ticket(_) | Step::Collect(_))
     }
 
+    /// Whether the step may mend what is wrong with its host: what is verified before the host returns, and what an alert that fires again
+    /// has come back after. Taking a host out and back, stress, the debug mode and what takes settings back mend nothing.
+    pub fn repairs(&self) -> bool {
+        let mends_nothing =
+            matches!(self, Step::Drain | Step::Return | Step::Stress(_) | Step::Debug(_) | Step::Restore(_));
+        self.touches_host() && !mends_nothing
+    }
+
+    /// Whether the step looks whether a repair has helped.
+    pub fn verifies(&self) -> bool {
+        matches!(self, Step::Recheck | Step::Stress(_))
+    }
+
     /// Whether what the host works at is stopped or disturbed while the step is done.
     pub fn interrupts_work(&self) -> bool {
         matches!(self, Step::Reboot | Step::Stress(_) | Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_))

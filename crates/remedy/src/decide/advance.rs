@@ -30,7 +30,7 @@ impl Next<'_, '_> {
             return self.go_on(case, index);
         }
         let policy = self.policies.policy(&case.policy).filter(|policy| is_for(policy, &case.service));
-        self.quiet(case).or_else(|| self.close_quiet(case, policy)).or_else(|| match case.state {
+        self.quiet(case, policy).or_else(|| self.close_quiet(case, policy)).or_else(|| match case.state {
             CaseState::Waiting | CaseState::NeedsApproval | CaseState::Running => self.step(case, policy),
             _ => None,
         })
@@ -79,14 +79,22 @@ impl Next<'_, '_> {
         (case, line)
     }
 
-    /// Notes when the alert was over and when it came back.
-    fn quiet(&self, case: &Case) -> Changed {
+    /// Notes when the alert was over and when it came back. While a person has the case that may go on for weeks: only what counts as over has
+    /// a line then.
+    fn quiet(&self, case: &Case, policy: Option<&Policy>) -> Changed {
         if case.is_firing == (case.quiet_since_realtime_ns == 0) {
             return None;
         }
         let mut next = case.clone();
         next.quiet_since_realtime_ns = if case.is_firing { 0 } else { self.now_ns() };
-        let action = if case.is_firing { "fires_again" } else { "quiet" };
+        let clear_after_ns = policy.map_or(0, |policy| policy.clear_after_ns);
+        let was_over = case.quiet_since_realtime_ns.saturating_add(clear_after_ns) <= self.now_ns();
+        let action = match (case.state, case.is_firing) {
+            (CaseState::WithPerson, false) => NO_LINE,
+            (CaseState::WithPerson, true) if !was_over => NO_LINE,
+            (_, true) => "fires_again",
+            (_, false) => "quiet",
+        };
         Some(self.with_line(next, action, "", ""))
     }
 

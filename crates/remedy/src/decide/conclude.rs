@@ -299,8 +299,15 @@ pub(super) fn needed_no_repair(case: &Case) -> bool {
     !is_repaired(case) && case.steps.iter().any(|step| step.is_not_needed && is_repair(step))
 }
 
+/// When the last repair of the case was found to have helped or, where nothing looked, when it ended.
+pub(super) fn helped_ns(case: &Case) -> u64 {
+    let done = |step: &&CaseStep| step.state == StepState::Done;
+    let Some(repaired) = case.steps.iter().rposition(|step| done(&step) && is_repair(step)) else { return 0 };
+    let is_recheck = |step: &&CaseStep| step.step == Step::Recheck.to_string();
+    let looked = case.steps[repaired + 1..].iter().filter(done).filter(is_recheck);
+    looked.map(|step| step.ended_realtime_ns).fold(case.steps[repaired].ended_realtime_ns, u64::max)
+}
+
 fn is_repair(step: &CaseStep) -> bool {
-    let prepares =
-        |step: &Step| matches!(step, Step::Drain | Step::Return | Step::Stress(_) | Step::Debug(_) | Step::Restore(_));
-    step.step.parse::<Step>().is_ok_and(|step| step.touches_host() && !prepares(&step))
+    step.step.parse::<Step>().is_ok_and(|step| step.repairs())
 }

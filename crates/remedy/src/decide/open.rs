@@ -25,7 +25,7 @@ pub(super) fn open(
     let mut troubles: HashSet<(&str, &str, &str)> =
         world.open.iter().map(|case| (case.host.as_str(), case.fault.as_str(), case.subject.as_str())).collect();
     let mut of_host = open_of_hosts(world);
-    let closed = last_closed(world);
+    let closed = Closed::of(world, policies);
     let mut alerts: Vec<&Alert> = world.alerts.iter().collect();
     alerts.sort_by_key(|alert| (std::cmp::Reverse(alert.severity), alert.since_realtime_ns));
     for alert in alerts {
@@ -44,10 +44,10 @@ pub(super) fn open(
             settle("no_policy", "no policy is for it");
             continue;
         };
-        let last = closed.get(&(alert.host.as_str(), alert.key.as_str())).copied();
-        let relapse_of = match wait(alert, policy, limits, last, now_ns) {
+        let for_person = match wait(alert, policy, limits, &closed, now_ns) {
             Wait::None => None,
-            Wait::Relapse { of } => Some(of),
+            Wait::Relapse { of } => Some(format!("case {of} repaired it, and it fires again within the cool-down")),
+            Wait::Worse { of } => Some(format!("it is worse than what case {of} was about, whose host cools down")),
             Wait::HoldOff { .. } | Wait::CoolDown { .. } => continue,
         };
         // One that finds something new of itself at each look is one sick host, and not a thousand cases; the rest of it waits.
@@ -62,9 +62,9 @@ pub(super) fn open(
         *count += 1;
         let mut case = case_of(alert, policy, policies.service_of(alert), now_ns);
         let mut why = format!("policy {}", policy.name);
-        if let Some(of) = relapse_of {
+        if let Some(for_person) = for_person {
             closing::give_to_person(&mut case, policy.ticket.as_deref(), now_ns);
-            why += &format!("; case {of} repaired it, and it fires again within the cool-down: a person gets it");
+            why += &format!("; {for_person}: a person gets it");
         }
         let line = entry(now_ns, 0, &actor(&controller.name), "opened", &target(alert), &why);
         changes.push((Change::Open(Box::new(case)), line));
@@ -118,13 +118,12 @@ pub fn held_back(
     controller: &Controller,
 ) -> (Vec<HeldBack>, BTreeMap<HeldReason, usize>) {
     let limits = Limits::of(world, policies);
-    let (closed, of_host) = (last_closed(world), open_of_hosts(world));
+    let (closed, of_host) = (Closed::of(world, policies), open_of_hosts(world));
     let now_ns = world.now_realtime_ns;
     let (mut held, mut counts) = (Vec::new(), BTreeMap::new());
     for alert in world.alerts.iter().filter(|alert| alert.is_firing) {
         let Some(policy) = policies.of(alert) else { continue };
-        let last = closed.get(&(alert.host.as_str(), alert.key.as_str())).copied();
-        let (reason, since_realtime_ns, why) = match wait(alert, policy, &limits, last, now_ns) {
+        let (reason, since_realtime_ns, why) = match wait(alert, policy, &limits, &closed, now_ns) {
             Wait::CoolDown { until_ns } => {
                 let until = utc_text(until_ns);
                 let why = format!("the cool-down of policy {}: no case before {until}", policy.name);
@@ -135,13 +134,12 @@ pub fn held_back(
                 let why = format!("the hold-off of policy {}: no case before {until}, if it still fires", policy.name);
                 (HeldReason::HoldOff, 0, why)
             }
-            // What gets a case is no longer held back.
-            Wait::Relapse { .. } => continue,
-            Wait::None if of_host.get(&*alert.host).is_some_and(|count| *count >= CASES_OF_HOST_MAX) => {
+            _ if of_host.get(&*alert.host).is_some_and(|count| *count >= CASES_OF_HOST_MAX) => {
                 let why = format!("{} has {CASES_OF_HOST_MAX} open cases: no case until one is closed", alert.host);
                 (HeldReason::CasesOfHost, 0, why)
             }
-            Wait::None => continue,
+            // What gets a case is no longer held back.
+            Wait::None | Wait::Relapse { .. } | Wait::Worse { .. } => continue,
         };
         *counts.entry(reason).or_default() += 1;
         if held.len() < CHANGES_MAX {
@@ -162,17 +160,73 @@ fn open_of_hosts(world: &World) -> HashMap<&str, usize> {
     of_host
 }
 
-/// The case of each alert that was closed last. By number, because one that was closed while the clock was ahead would stay the last
-/// for as long.
-fn last_closed(world: &World) -> HashMap<(&str, &str), &Case> {
-    let mut closed: HashMap<(&str, &str), &Case> = HashMap::new();
-    for case in &world.closed {
-        let last = closed.entry((&case.host, &case.alert_key)).or_insert(case);
-        if case.id >= last.id {
-            *last = case;
+/// The clocks of those who tell of alerts may differ from the store's by so much.
+const SKEW_NS: u64 = 30 * 1_000_000_000;
+
+/// The cases that were closed lately.
+struct Closed<'a> {
+    policies: &'a Policies,
+    /// The one of each alert that was closed last, by host and key. By number, because one that was closed while the clock was ahead would stay
+    /// the last for as long.
+    last: HashMap<(&'a str, &'a str), &'a Case>,
+    /// Those of each host that no dry run was.
+    of_host: HashMap<&'a str, Vec<&'a Case>>,
+}
+
+impl<'a> Closed<'a> {
+    fn of(world: &'a World, policies: &'a Policies) -> Self {
+        let mut closed = Closed { policies, last: HashMap::new(), of_host: HashMap::new() };
+        for case in &world.closed {
+            let last = closed.last.entry((&case.host, &case.alert_key)).or_insert(case);
+            if case.id >= last.id {
+                *last = case;
+            }
+            if !case.is_dry_run {
+                closed.of_host.entry(&case.host).or_default().push(case);
+            }
         }
+        closed
     }
-    closed
+
+    /// Whether an alert is a person's at once though its host cools down. The same trouble may have another key and its host another name.
+    fn for_person(&self, alert: &Alert, policy: &Policy, now_ns: u64) -> Option<Wait> {
+        let since_ns = alert.since_realtime_ns;
+        let of_host =
+            self.policies.hosts.names(&alert.host).filter_map(|name| self.of_host.get(name)).flatten().copied();
+        let cools = |case: &&Case| case.state_since_realtime_ns.saturating_add(policy.cool_down_ns) > now_ns;
+        let of_host: Vec<&Case> = of_host.filter(cools).collect();
+        let of_fault =
+            || of_host.iter().copied().filter(|case| (&case.fault, &case.subject) == (&alert.fault, &alert.subject));
+        // A case that was closed while this fired, and was about nothing less: somebody knew of it.
+        let is_known_after = |id: u64| {
+            of_fault()
+                .filter(|case| case.id > id && case.is_firing)
+                .any(|case| since_ns <= case.state_since_realtime_ns && alert.severity <= case.severity)
+        };
+        let is_repaired = |case: &&Case| case.state == CaseState::Returned && conclude::is_repaired(case);
+        if let Some(repaired) = of_fault().filter(is_repaired).max_by_key(|case| case.id)
+            && fires_after(alert, repaired)
+            && !is_known_after(repaired.id)
+        {
+            return Some(Wait::Relapse { of: repaired.id });
+        }
+        let touched = |case: &&Case| case.began_realtime_ns != 0;
+        let last_of_fault = of_fault().filter(touched).max_by_key(|case| case.id);
+        let worst = of_host.iter().copied().filter(touched).max_by_key(|case| (case.severity, case.id));
+        let less = last_of_fault.into_iter().chain(worst).find(|case| alert.severity > case.severity)?;
+        (!is_known_after(0)).then_some(Wait::Worse { of: less.id })
+    }
+}
+
+/// Whether an alert was over after the repair of this case, and fires again.
+fn fires_after(alert: &Alert, repaired: &Case) -> bool {
+    let is_its_own = (&alert.host, &alert.key) == (&repaired.host, &repaired.alert_key);
+    // The store takes no word on an alert that is older than the last one: one that was over has begun anew since.
+    if is_its_own && !repaired.is_firing {
+        return true;
+    }
+    let since_ns = alert.since_realtime_ns;
+    since_ns > repaired.since_realtime_ns && since_ns.saturating_add(SKEW_NS) >= conclude::helped_ns(repaired)
 }
 
 /// Why an alert is left for a later decision.
@@ -186,16 +240,11 @@ enum Wait {
     /// This case repaired it lately, the host went back, and it fires again: no step of ours is to try the same once more, and waiting until
     /// the cool-down is over would leave a host at work whose repair has not helped.
     Relapse { of: u64 },
+    /// It is worse than what this case was about, after which its host cools down.
+    Worse { of: u64 },
 }
 
-/// The case that this alert comes back after, where that has repaired it and returned its host.
-fn relapse(alert: &Alert, since_ns: u64, last: Option<&Case>) -> Option<u64> {
-    let last =
-        last.filter(|last| last.state == CaseState::Returned && !last.is_dry_run && conclude::is_repaired(last))?;
-    (alert.is_firing && since_ns > last.state_since_realtime_ns).then_some(last.id)
-}
-
-fn wait(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>, now_ns: u64) -> Wait {
+fn wait(alert: &Alert, policy: &Policy, limits: &Limits<'_>, closed: &Closed<'_>, now_ns: u64) -> Wait {
     // What is said to begin far in the future comes from a clock that is wrong, and is not to wait for it.
     let since_ns = if alert.since_realtime_ns > now_ns.saturating_add(HOUR_NS) { 0 } else { alert.since_realtime_ns };
     let until_ns = since_ns.saturating_add(policy.hold_off_ns);
@@ -203,13 +252,15 @@ fn wait(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>
         return if policy.hold_off_ns > 0 { Wait::HoldOff { until_ns } } else { Wait::None };
     }
     if let Some(until_ns) = limits.cools_until_ns(&alert.host, policy) {
-        return relapse(alert, since_ns, last).map_or(Wait::CoolDown { until_ns }, |of| Wait::Relapse { of });
+        return closed.for_person(alert, policy, now_ns).unwrap_or(Wait::CoolDown { until_ns });
     }
     // The same alert, which held when its case was closed without anything being done, because somebody cancelled it or the recheck
-    // did not find the fault: it is asked again only after a while.
-    let Some(last) = last.filter(|last| last.is_firing && since_ns <= last.state_since_realtime_ns) else {
-        return Wait::None;
-    };
+    // did not find the fault: it is asked again only after a while, or when it is worse.
+    let last = closed
+        .last
+        .get(&(alert.host.as_str(), alert.key.as_str()))
+        .filter(|last| last.is_firing && since_ns <= last.state_since_realtime_ns && alert.severity <= last.severity);
+    let Some(last) = last else { return Wait::None };
     let wait_ns = match last.state {
         CaseState::Cancelled => policy.cool_down_ns,
         _ => policy.cool_down_ns.min(HOUR_NS),

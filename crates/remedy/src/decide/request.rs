@@ -2,7 +2,7 @@
 
 use super::advance::in_flight;
 use super::{closing, entry};
-use crate::parts::repairs;
+use crate::parts::repairs_part;
 use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Replaced, StepState, clipped, one_line};
 
 /// What somebody asks of a case.
@@ -141,7 +141,7 @@ pub fn request(
 }
 
 fn is_repair(step: &CaseStep) -> bool {
-    step.step.parse().is_ok_and(|step| repairs(&step))
+    step.step.parse().is_ok_and(|step| repairs_part(&step))
 }
 
 /// What was approved; `None` where nothing waits for it.

@@ -1,5 +1,6 @@
 //! A [`Casebook`] in memory, for tests and trials: what it holds is gone with the process. All clones of one are one book.
 
+use crate::casebook::late_line;
 use crate::{Casebook, Change, Error, Result, World};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,8 @@ struct Inner {
 struct Told {
     alert: Alert,
     is_settled: bool,
+    /// The time of the last word that came too late; 0 for none.
+    late_ns: u64,
 }
 
 impl Default for MemoryBook {
@@ -105,17 +108,21 @@ impl Inner {
         case
     }
 
-    fn take(&mut self, alert: &Alert) {
+    fn take(&mut self, alert: &Alert, now_realtime_ns: u64) {
         let key = (alert.host.clone(), alert.key.clone());
         let (of, is_firing) = (alert.since_realtime_ns, alert.is_firing);
-        if let Some(told) = self.alerts.get(&key) {
+        if let Some(told) = self.alerts.get_mut(&key) {
             let is_newer = of > told.alert.since_realtime_ns
                 || (of == told.alert.since_realtime_ns && told.alert.is_firing && !is_firing);
             if !is_newer {
+                let over_ns = told.alert.since_realtime_ns;
+                if is_firing && !told.alert.is_firing && std::mem::replace(&mut told.late_ns, of) != of {
+                    self.write(late_line(alert, over_ns, now_realtime_ns));
+                }
                 return;
             }
         }
-        self.alerts.insert(key, Told { alert: alert.clone(), is_settled: false });
+        self.alerts.insert(key, Told { alert: alert.clone(), is_settled: false, late_ns: 0 });
         let is_same = |case: &&mut Case| case.host == alert.host && case.alert_key == alert.key;
         for case in self.open.values_mut().filter(is_same).filter(|case| case.is_firing != is_firing) {
             case.is_firing = is_firing;
@@ -161,7 +168,8 @@ impl Casebook for MemoryBook {
         if inner.alerts.len() + alerts.len() > ALERTS_MAX {
             return Err(Error::Store { store: "in memory".into(), why: format!("more than {ALERTS_MAX} alerts") });
         }
-        alerts.iter().for_each(|alert| inner.take(alert));
+        let now_realtime_ns = (self.clock)();
+        alerts.iter().for_each(|alert| inner.take(alert, now_realtime_ns));
         Ok(())
     }
 

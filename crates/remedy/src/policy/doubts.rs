@@ -1,8 +1,8 @@
 //! What a policy file says that is no error and most likely a slip: nobody would notice it before the night in which it counts.
 
+use super::parse::{stretches, unverified};
 use super::{ANY_SERVICE, Match, Policies, Policy};
 use crate::Step;
-use crate::parts::repairs;
 use surefoot_model::Room;
 
 /// The most that are told; the rest is counted.
@@ -82,14 +82,11 @@ fn faults_of_no_room(policy: &Policy) -> Vec<String> {
 
 /// A policy that returns a host without a look at what its repair did.
 fn unchecked_repair(policy: &Policy) -> Option<String> {
-    let returned = policy.steps.iter().position(|step| *step == Step::Return)?;
-    let before = &policy.steps[..returned];
-    let repaired = before.iter().rposition(repairs)?;
-    let is_check = |step: &Step| matches!(step, Step::Recheck | Step::Stress(_));
-    let (name, repair) = (&policy.name, &before[repaired]);
-    (policy.is_unverified && !before[repaired..].iter().any(is_check)).then(|| {
-        format!("policy '{name}': verify = \"none\", so nothing looks between '{repair}' and 'return' whether the repair helped")
-    })
+    let repair = stretches(&policy.steps).find_map(unverified).filter(|_| policy.is_unverified)?;
+    let name = &policy.name;
+    Some(format!(
+        "policy '{name}': verify = \"none\", so nothing looks between '{repair}' and 'return' whether the repair helped"
+    ))
 }
 
 /// The first of them, and how many more there are.

@@ -2,12 +2,12 @@ use super::adapters::{Bmc, Debug, Drain, Hook, Kubernetes, Reboot, Slurm, Ticket
 use super::table::{Source, Table, Value, text_of};
 use super::window::{DAYS, Window};
 use super::{ANY_SERVICE, HOUR_NS, HostNames, Match, Policies, Policy, ReplaceAfter, Retry, Service};
-use crate::parts::repairs;
 use crate::{Error, Result, Step};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use surefoot_model::{Room, Severity};
+use surefoot_outside::http::{self, Identity, Request};
 
 /// The largest policy file. Lists of hosts are what makes one large: 100,000 names take about 2 MB.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -270,39 +270,64 @@ fn steps(value: &Value<'_>, policies: &Policies) -> Result<Vec<Step>> {
 /// How long the memory of a host is tested after Surefoot has repaired it, where the policy does not say.
 const VERIFY_STRESS: Duration = Duration::from_secs(600);
 
-/// Puts the verification of a repair before the return of its host: what the policy says, or a look whether the alert ends, and after a repair of
+/// The steps up to each return of the host, that included, and those after the last.
+pub(super) fn stretches(steps: &[Step]) -> impl Iterator<Item = &[Step]> {
+    steps.split_inclusive(|step| *step == Step::Return)
+}
+
+/// The place of the last repair before the return that such a stretch ends with.
+fn last_repair(stretch: &[Step]) -> Option<usize> {
+    let is_repair = |step: &Step| step.repairs();
+    (stretch.last() == Some(&Step::Return)).then(|| stretch.iter().rposition(is_repair)).flatten()
+}
+
+/// That repair, where nothing looks between it and the return whether it has helped.
+pub(super) fn unverified(stretch: &[Step]) -> Option<&Step> {
+    let after = &stretch[last_repair(stretch)?..];
+    if after.iter().any(Step::verifies) { None } else { after.first() }
+}
+
+/// Puts the verification of repairs before each return of their host: what the policy says, or a look whether the alert ends, and after a repair of
 /// memory by Surefoot itself a stress before it. Returns whether the policy wants none.
 fn verify(steps: &mut Vec<Step>, told: Option<Value<'_>>) -> Result<bool> {
-    let is_check = |step: &Step| matches!(step, Step::Recheck | Step::Stress(_));
-    let returned = steps.iter().position(|step| *step == Step::Return);
-    let repaired = returned.and_then(|returned| steps[..returned].iter().rposition(repairs));
-    let Some((value, repaired, returned)) = told.map(|value| (value, repaired, returned)) else {
-        if let Some((repaired, returned)) = repaired.zip(returned)
-            && !steps[repaired..returned].iter().any(is_check)
-        {
-            let is_of_memory =
-                |step: &Step| matches!(step, Step::SoftRepair(_) | Step::HardRepair(_) | Step::OfflinePage);
-            let stress = steps[..returned].iter().any(is_of_memory).then_some(Step::Stress(VERIFY_STRESS));
-            steps.splice(returned..returned, stress.into_iter().chain([Step::Recheck]));
+    let told = match told {
+        Some(value) if value.is_text() => return value.word(&[("none", true)]),
+        Some(value) if stretches(steps).all(|stretch| last_repair(stretch).is_none()) => {
+            return Err(value.error("no step repairs anything before a 'return', so there is nothing to verify"));
         }
-        return Ok(false);
+        Some(value) => Some(checks(&value)?),
+        None => None,
     };
-    if value.is_text() {
-        return value.word(&[("none", true)]);
-    }
-    let (Some(_), Some(returned)) = (repaired, returned) else {
-        return Err(value.error("no step repairs anything before a 'return', so there is nothing to verify"));
-    };
+    let verified = stretches(steps).flat_map(|stretch| {
+        let checks = match &told {
+            Some(checks) if last_repair(stretch).is_some() => checks.clone(),
+            None if unverified(stretch).is_some() => usual_checks(stretch),
+            _ => Vec::new(),
+        };
+        // A stretch that is verified ends with its return.
+        let (before, last) = stretch.split_at(stretch.len() - 1);
+        [before, &checks, last].concat()
+    });
+    *steps = verified.collect();
+    Ok(false)
+}
+
+fn usual_checks(stretch: &[Step]) -> Vec<Step> {
+    let is_of_memory = |step: &Step| matches!(step, Step::SoftRepair(_) | Step::HardRepair(_) | Step::OfflinePage);
+    let stress = stretch.iter().any(is_of_memory).then_some(Step::Stress(VERIFY_STRESS));
+    stress.into_iter().chain([Step::Recheck]).collect()
+}
+
+fn checks(value: &Value<'_>) -> Result<Vec<Step>> {
     let read = |text: &Value<'_>| {
         let step: Step = text.text()?.parse().map_err(|error: Error| text.error(error.to_string()))?;
-        if is_check(&step) { Ok(step) } else { Err(text.error("only 'stress:TIME' and 'recheck' verify a repair")) }
+        if step.verifies() { Ok(step) } else { Err(text.error("only 'stress:TIME' and 'recheck' verify a repair")) }
     };
     let checks = value.texts(STEPS_MAX)?.iter().map(read).collect::<Result<Vec<Step>>>()?;
     if checks.is_empty() {
         return Err(value.error("it names no step; \"none\" returns a host without a look at its repair"));
     }
-    steps.splice(returned..returned, checks);
-    Ok(false)
+    Ok(checks)
 }
 
 fn approve(value: &Value<'_>, steps: &[Step]) -> Result<Vec<Step>> {
@@ -443,8 +468,9 @@ fn ticket(table: &Table<'_>) -> Result<TicketSystem> {
     let ways = [table.find("webhook"), table.find("email"), table.find("directory")];
     let path = |name| table.find(name).map(|value| value.path()).transpose();
     let (token_file, ca_file) = (path("token_file")?, path("ca_file")?);
+    let token = || token_file.as_ref().map_or(Identity::None, |_| Identity::Token("x".into()));
     let way = match ways {
-        [Some(url), None, None] => TicketWay::Webhook { url: address(&url)?, token_file, ca_file },
+        [Some(url), None, None] => TicketWay::Webhook { url: address_with(&url, token())?, token_file, ca_file },
         [None, Some(to), None] => TicketWay::Email { to: to.name()? },
         [None, None, Some(directory)] => TicketWay::Directory { path: directory.path()? },
         _ => {
@@ -463,6 +489,14 @@ fn address(value: &Value<'_>) -> Result<String> {
     } else {
         Err(value.error("it must be an address that begins with https:// or http://"))
     }
+}
+
+/// An address to which requests go that show who asks: none to which a token or password would go in clear text over the network.
+fn address_with(value: &Value<'_>, identity: Identity) -> Result<String> {
+    let url = address(value)?;
+    let request = Request { method: "GET", url: url.replace("{host}", "host"), identity, ..Request::default() };
+    http::check(&request).map_err(|why| value.error(why))?;
+    Ok(url)
 }
 
 fn slurm(table: &Table<'_>) -> Result<Slurm> {
@@ -500,7 +534,7 @@ fn hook(table: &Table<'_>) -> Result<Hook> {
 
 fn kubernetes(table: &Table<'_>) -> Result<Kubernetes> {
     Ok(Kubernetes {
-        server: address(&table.need("server")?)?,
+        server: address_with(&table.need("server")?, Identity::Token("x".into()))?,
         token_file: table.need("token_file")?.path()?,
         ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,
         force: table.find("force").map_or(Ok(false), |value| value.flag())?,
@@ -509,11 +543,11 @@ fn kubernetes(table: &Table<'_>) -> Result<Kubernetes> {
 }
 
 /// The address of a management controller: of Redfish, or of IPMI.
-fn bmc_address(value: &Value<'_>) -> Result<String> {
+fn bmc_address(value: &Value<'_>, identity: Identity) -> Result<String> {
     let text = value.name()?;
     match text.starts_with("ipmi://") && !text.contains(char::is_whitespace) {
         true => Ok(text),
-        false if text.starts_with("https://") || text.starts_with("http://") => address(value),
+        false if text.starts_with("https://") || text.starts_with("http://") => address_with(value, identity),
         false => Err(value.error("it must be an address that begins with https://, http:// or ipmi://")),
     }
 }
@@ -534,9 +568,10 @@ fn bmc(table: &Table<'_>) -> Result<Bmc> {
     if host == "*" && url.text()?.starts_with("ipmi://") && !url.text()?.contains("{host}") {
         return Err(url.error("it is used for every host: put {host} into it, or name its host with host = '...'"));
     }
+    let identity = user.as_ref().map_or(Identity::None, |_| Identity::User("x".into(), "x".into()));
     Ok(Bmc {
         host,
-        url: bmc_address(&url)?,
+        url: bmc_address(&url, identity)?,
         user,
         ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,
         system: table.find("system").map(|value| value.name()).transpose()?,

@@ -389,7 +389,7 @@ impl<'a> Fleet<'a> {
             }
             (id, trouble.is_false, trouble.is_repaired)
         });
-        if crate::parts::repairs(step) && is_of_part(&case.fault) {
+        if crate::parts::repairs_part(step) && is_of_part(&case.fault) {
             self.parts.repaired(case, self.now_ns, &mut self.tally.result);
         }
         if repairs > 0.0 {
@@ -521,10 +521,10 @@ mod tests {
 
     #[test]
     fn cases_that_are_put_aside_change_no_decision() {
-        let text = "[[policy]]\nservice = \"web\"\nsteps = [\"recheck\", \"drain\", \"stress:4h\", \"reboot\", \"return\"]\n\
+        let text = "[[policy]]\nservice = \"web\"\nsteps = [\"recheck\", \"drain\", \"stress:4h\", \"reboot\", \"return\"]\nverify = \"none\"\n\
                     [[policy]]\nservice = \"db\"\nsteps = [\"drain\", \"stress:8h\", \"return\"]\nhosts_at_once = 20\nper_hour = 20";
         let policies = Policies::parse(text, "p").unwrap();
-        let plan = Plan { hosts: 20_000, days: 5, seed: 7, ..Plan::default() };
+        let plan = Plan { hosts: 30_000, days: 5, seed: 7, ..Plan::default() };
         let (few, mut all) = (Fleet::new(&policies, &plan), Fleet::new(&policies, &plan));
         all.shelf.at_hand = usize::MAX;
         let (few, all) = (few.run(), all.run());

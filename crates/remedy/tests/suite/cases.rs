@@ -244,7 +244,7 @@ fn a_step_that_is_left_out_after_an_attempt_was_needed() {
 #[test]
 fn a_drained_host_whose_scheduler_left_the_policy_is_not_returned() {
     let left = || [Outcome::NotNeeded { detail: "no scheduler configured for this service".into() }];
-    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"");
     desk.hands.will("return", &left());
     desk.tell(alert("h1"));
     assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::WithPerson, true), "{:#?}", desk.case(1));
@@ -252,7 +252,7 @@ fn a_drained_host_whose_scheduler_left_the_policy_is_not_returned() {
     // The same during the drain, whose first call has drained the host; or before a second attempt at it.
     let failed = Outcome::Failed { detail: "killed".into(), memo: String::new(), is_passing: true };
     for first in [goes_on("", 5 * S), failed] {
-        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"");
         desk.hands.will("drain", &[vec![first.clone()], left().to_vec()].concat());
         desk.hands.will("return", &left());
         desk.tell(alert("h1"));
@@ -267,7 +267,7 @@ fn a_drained_host_whose_scheduler_left_the_policy_is_not_returned() {
 fn a_case_whose_host_nobody_can_return_ends_for_each_word_of_a_person() {
     let left = || Outcome::NotNeeded { detail: "no scheduler configured for this service".into() };
     for asked in [Request::Cancel, Request::Approve] {
-        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+        let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"");
         if asked == Request::Cancel {
             desk.hands.will("drain", &[goes_on("", 60 * S), goes_on("", 60 * S)]);
         }
@@ -295,7 +295,7 @@ fn a_case_whose_host_nobody_can_return_ends_for_each_word_of_a_person() {
 /// Jobs may run for weeks.
 #[test]
 fn a_case_that_is_cancelled_waits_for_no_jobs() {
-    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"");
     desk.hands.will("drain", &[goes_on("", 5 * S), goes_on("", 5 * S)]);
     desk.tell(alert("h1"));
     assert_eq!(desk.case(1).state, CaseState::Running);
@@ -440,7 +440,7 @@ fn a_window_opens_and_the_cool_down_ends() {
 
 #[test]
 fn shares_rates_and_other_cases_of_the_host_are_waited_for() {
-    let policy = "[[policy]]\nservice = \"web\"\nsteps = [\"drain\", \"reboot\", \"return\"]\napprove = [\"reboot\"]\nhosts_at_once = 10\n\
+    let policy = "[[policy]]\nservice = \"web\"\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"\napprove = [\"reboot\"]\nhosts_at_once = 10\n\
                   share_of_service = 0.1\nper_hour = 3\ncool_down = \"1s\"\n[[service]]\nname = \"web\"\nsize = 29";
     let mut desk = Desk::new(policy);
     for host in ["h1", "h2", "h3"] {
@@ -509,7 +509,7 @@ fn pauses_hold_cases_policies_and_everything() {
     assert!(request(&desk.case(1), Request::Pause, "user anna", "", NOON).is_err());
 }
 
-const SETTINGS: &str = "[[policy]]\nsteps = [\"drain\", \"firmware:Ce=1\", \"debug:x\", \"reboot\", \"restore:debug:x\", \"return\"]\n\
+const SETTINGS: &str = "[[policy]]\nsteps = [\"drain\", \"firmware:Ce=1\", \"debug:x\", \"reboot\", \"restore:debug:x\", \"return\"]\nverify = \"none\"\n\
                         retry = { attempts = 2, back_off = \"1m\" }\n[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"";
 
 #[test]
@@ -638,6 +638,183 @@ fn an_alert_that_comes_back_after_its_repair_is_a_persons_at_once() {
     assert_eq!(desk.count(), 2);
 }
 
+/// A desk whose first case has repaired `h1` and returned it, 11 seconds after noon; the alert was over since a moment after noon.
+fn repaired(first: &Alert, more: &str) -> Desk {
+    let mut desk = Desk::new(&format!(
+        "[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n{more}[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"\n"
+    ));
+    desk.tell(first.clone());
+    desk.over(first.clone());
+    desk.pass(11 * S);
+    assert_eq!((desk.count(), desk.case(1).state), (1, CaseState::Returned));
+    desk
+}
+
+fn warning(host: &str) -> Alert {
+    Alert { key: "warning".into(), severity: Severity::Warning, ..alert(host) }
+}
+
+#[test]
+fn a_relapse_of_a_relapse_is_a_persons_too() {
+    let mut desk = repaired(&alert("h1"), "");
+    for id in 2..5 {
+        desk.pass(60 * S);
+        desk.tell(alert("h1"));
+        assert_eq!((desk.count(), desk.case(id).state), (id as usize, CaseState::WithPerson));
+        desk.over(alert("h1"));
+        desk.pass(11 * S);
+        assert_eq!(desk.case(id).state, CaseState::Returned);
+    }
+    // One that a person gives up while it fires is not opened again for the same firing, and the trail says that it is held back.
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(5).state, CaseState::WithPerson);
+    desk.ask(5, Request::Cancel);
+    desk.pass(HOUR);
+    let (lines, held_count) = desk.held(HeldReason::CoolDown);
+    assert_eq!((desk.count(), held_count), (5, 1), "{lines:?}");
+    assert_eq!(desk.hands.done().iter().filter(|done| done.ends_with("run:/repair")).count(), 1);
+    // After the cool-down the repair has its turn again.
+    desk.pass(24 * HOUR);
+    assert!(
+        !desk.case(6).steps.is_empty()
+            && desk.hands.done().iter().filter(|done| done.ends_with("run:/repair")).count() == 2
+    );
+}
+
+/// The rules for Prometheus have one alert for each severity, and one machine may have several names.
+#[test]
+fn a_relapse_is_known_by_its_host_fault_and_subject() {
+    let names = "[[host]]\nname = \"h1\"\nalso = [\"h1.example\"]\n";
+    for again in [
+        Alert { key: "other".into(), ..warning("h1") },
+        alert("h1"),
+        Alert { host: "h1.example".into(), ..alert("h1") },
+        warning("h1.example"),
+    ] {
+        let mut desk = repaired(&warning("h1"), names);
+        desk.pass(HOUR);
+        desk.tell(again.clone());
+        assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::WithPerson), "{again:?}");
+        let trail = desk.book.trail(2, 100).unwrap();
+        assert!(trail.iter().any(|line| line.reason.contains("case 1 repaired it, and it fires again")), "{trail:#?}");
+    }
+    // Another part, and another machine, are none.
+    for other in [Alert { subject: "dimm B1".into(), ..warning("h1") }, warning("h2")] {
+        let mut desk = repaired(&warning("h1"), names);
+        desk.pass(HOUR);
+        desk.tell(other.clone());
+        assert!(desk.book.cases(false, 9).unwrap().iter().all(|case| case.state != CaseState::WithPerson), "{other:?}");
+    }
+}
+
+/// A cool-down spares a host the same trouble again; it hides no greater one.
+#[test]
+fn what_is_worse_than_the_case_before_is_a_persons_within_the_cool_down() {
+    // It fired while the case was open, as one more alert of the same fault, and it still does.
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n");
+    desk.tell(warning("h1"));
+    desk.hands.will("return", &[goes_on("", 5 * S)]);
+    desk.tell(alert("h1"));
+    desk.over(warning("h1"));
+    desk.pass(11 * S);
+    desk.pass(5 * S);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    assert_eq!(
+        (desk.count(), desk.case(2).severity, desk.case(2).state),
+        (2, Severity::Critical, CaseState::WithPerson)
+    );
+    // Nor is it opened once more when a person has closed it.
+    desk.ask(2, Request::Cancel);
+    desk.pass(HOUR);
+    assert_eq!(desk.count(), 2);
+
+    // Something else of the host that is worse.
+    let mut desk = repaired(&warning("h1"), "");
+    desk.tell(Alert { key: "carrier".into(), fault: "nic/carrier".into(), ..warning("h1") });
+    assert_eq!(desk.count(), 1);
+    desk.tell(Alert { key: "lost".into(), fault: "memory/uncorrected".into(), ..alert("h1") });
+    assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::WithPerson));
+    let trail = desk.book.trail(2, 100).unwrap();
+    assert!(trail.iter().any(|line| line.reason.contains("worse than what case 1 was about")), "{trail:#?}");
+    desk.ask(2, Request::Cancel);
+    desk.pass(HOUR);
+    assert_eq!(desk.count(), 2);
+
+    // A case that somebody cancelled says nothing of what is worse: that is a case as any other.
+    let mut desk = Desk::new(&format!("{SIMPLE}approve = [\"drain\"]"));
+    desk.tell(Alert { severity: Severity::Warning, ..alert("h1") });
+    desk.ask(1, Request::Cancel);
+    desk.pass(S);
+    assert_eq!(desk.count(), 1);
+    desk.tell(alert("h1"));
+    assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::NeedsApproval));
+}
+
+/// Of a sender whose clock went back nobody can tell whether it says something new.
+#[test]
+fn an_alert_that_fires_since_before_it_was_over_is_in_the_trail() {
+    let mut desk = repaired(&alert("h1"), "");
+    let late = Alert { since_realtime_ns: NOON - 30 * S, ..alert("h1") };
+    for _ in 0..3 {
+        desk.book.take(std::slice::from_ref(&late)).unwrap();
+        desk.pass(S);
+    }
+    let trail = desk.book.trail(0, 1_000).unwrap();
+    let lines: Vec<_> = trail.iter().filter(|line| line.action == "too_late").collect();
+    assert_eq!((desk.count(), lines.len()), (1, 1), "{trail:#?}");
+    let why = &lines[0].reason;
+    assert!(why.contains("2026-11-25 11:59:30 UTC") && why.contains("2026-11-25 12:00:00 UTC"), "{why}");
+}
+
+/// It may come and go each second for weeks, until a person has time for it.
+#[test]
+fn an_alert_that_flickers_while_a_person_has_its_case_does_not_fill_the_trail() {
+    let mut desk = repaired(&alert("h1"), "");
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(2).state, CaseState::WithPerson);
+    for _ in 0..100 {
+        desk.pass(S);
+        desk.over(alert("h1"));
+        desk.pass(S);
+        desk.tell(alert("h1"));
+    }
+    let lines = desk.book.trail(2, 1_000).unwrap();
+    assert!(lines.len() < 20, "{} lines", lines.len());
+    // What was over for as long as the policy asks for closes it, and a line says so.
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
+    assert!(desk.actions(2).ends_with("returned"), "{}", desk.actions(2));
+}
+
+#[test]
+fn a_relapse_that_begins_before_its_case_is_closed_is_one() {
+    let policy = "[[policy]]\nsteps = [\"drain\", \"run:/repair\", \"return\"]\n";
+    // While the host returns.
+    let mut desk = Desk::new(policy);
+    desk.hands.will("return", &[goes_on("", 5 * S)]);
+    desk.tell(alert("h1"));
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
+    desk.tell(alert("h1"));
+    desk.pass(5 * S);
+    assert_eq!((desk.case(1).state, desk.case(1).is_firing), (CaseState::Returned, true), "{}", desk.actions(1));
+    assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::WithPerson));
+    // Told of afterwards, by clocks that do not agree with the store's.
+    for (key, before_s) in [("memory/rate/dimm/A1", 2), ("memory/rate/dimm/A1", 9), ("other", 5)] {
+        let mut desk = repaired(&alert("h1"), "");
+        let since_realtime_ns = desk.clock.load(Ordering::Relaxed) - before_s * S;
+        desk.book.take(&[Alert { since_realtime_ns, key: key.into(), ..alert("h1") }]).unwrap();
+        desk.go();
+        assert_eq!((desk.count(), desk.case(2).state), (2, CaseState::WithPerson), "{key} {before_s}");
+    }
+    // One that held all the time never was over.
+    let mut desk = Desk::new(&format!("{policy}verify = \"none\"\n"));
+    desk.tell(alert("h1"));
+    desk.pass(S);
+    let (lines, held_count) = desk.held(HeldReason::CoolDown);
+    assert_eq!((desk.case(1).state, desk.count(), held_count), (CaseState::Returned, 1, 1), "{lines:?}");
+}
+
 #[test]
 fn a_host_that_stays_out_by_its_policy_is_a_persons() {
     let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\"]");
@@ -674,7 +851,10 @@ fn a_long_lease_of_another_controller_is_no_clock_that_went_back() {
 #[test]
 fn a_clock_that_went_back_holds_nothing_up() {
     let mut desk =
-        Desk::new(&SIMPLE.replace("steps = [\"drain\", \"return\"]", "steps = [\"drain\", \"reboot\", \"return\"]"));
+        Desk::new(&SIMPLE.replace(
+            "steps = [\"drain\", \"return\"]",
+            "steps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"",
+        ));
     desk.hands.will("drain", &[failed(true, "")]);
     desk.clock.store(NOON + 24 * 365 * HOUR, Ordering::Relaxed);
     desk.tell(alert("h1"));
@@ -780,7 +960,7 @@ fn no_case_is_closed_while_its_host_is_changed() {
 /// Jobs may run for weeks; a host that waits for them holds a place of its service.
 #[test]
 fn a_drain_that_does_not_end_is_broken_off_and_the_host_returned_with_a_ticket() {
-    let policy = "[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\ndrain_within = \"2h\"\n\
+    let policy = "[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\nverify = \"none\"\ndrain_within = \"2h\"\n\
                   [[ticket]]\nname = \"desk\"\ndirectory = \"/t\"";
     let mut desk = Desk::new(policy);
     let busy = Outcome::GoesOn { detail: "3 jobs".into(), memo: "ours".into(), again_in_ns: 60 * S };

@@ -444,9 +444,64 @@ fn a_repair_is_verified_by_default() {
             "drain run:/x stress:3600s recheck return",
         ),
         (r#""drain", "run:/x", "return", "reset-interface""#, "", "drain run:/x recheck return reset-interface"),
-        (r#""drain", "reboot", "return""#, "", "drain reboot return"),
+        (r#""drain", "reboot", "return""#, "", "drain reboot recheck return"),
+        (r#""restart:x.service", "drain", "return""#, "", "restart:x.service drain recheck return"),
+        (r#""drain", "firmware:A=1", "return""#, "", "drain firmware:A=1 recheck return"),
+        (r#""drain", "tune-reporting:1s", "return""#, "", "drain tune-reporting:1s recheck return"),
+        (r#""drain", "stress:1m", "return""#, "", "drain stress:60s return"),
+        // Each return after a repair, and none that comes after no further one.
+        (
+            r#""drain", "run:/x", "return", "drain", "run:/x", "return""#,
+            "",
+            "drain run:/x recheck return drain run:/x recheck return",
+        ),
+        (
+            r#""drain", "run:/x", "recheck", "return", "drain", "offline-page", "return", "drain", "return""#,
+            "",
+            "drain run:/x recheck return drain offline-page stress:600s recheck return drain return",
+        ),
+        (
+            r#""drain", "return", "drain", "run:/x", "return", "drain", "run:/x", "return""#,
+            r#"verify = ["stress:1h"]"#,
+            "drain return drain run:/x stress:3600s return drain run:/x stress:3600s return",
+        ),
         (r#""drain", "run:/x""#, "", "drain run:/x"),
     ] {
         assert_eq!(steps(told, verify), expected, "{told} {verify}");
     }
+}
+
+/// Read at noon, a secret that would go in clear text is an error at noon, and not in the night in which a step needs it.
+#[test]
+fn a_secret_in_clear_text_is_refused_when_the_policy_is_read() {
+    let policy = "[[policy]]\nsteps = [\"drain\"]\n";
+    let said =
+        |more: &str| Policies::parse(&format!("{policy}{more}"), "p").map(drop).map_err(|error| error.to_string());
+    let secret = "token_file = \"/t\"";
+    let user = "user = \"u\"\npassword_file = \"/p\"";
+    for (field, host, ok) in
+        [("http", "192.0.2.7:1", false), ("https", "192.0.2.7", true), ("http", "127.0.0.1:1", true)]
+    {
+        let url = format!("{field}://{host}");
+        for (what, more) in [
+            ("webhook", format!("[[ticket]]\nname = \"desk\"\nwebhook = \"{url}/x\"\n{secret}\n")),
+            ("url", format!("[[bmc]]\nhost = \"n1\"\nurl = \"{url}\"\n{user}\n")),
+            ("server", format!("[kubernetes]\nserver = \"{url}\"\n{secret}\n")),
+        ] {
+            let got = said(&more);
+            if ok {
+                assert_eq!(got, Ok(()), "{more}");
+                continue;
+            }
+            let why = got.unwrap_err();
+            let line = 2 + more.lines().position(|line| line.starts_with(what)).unwrap() + 1;
+            assert!(why.contains(&format!("line {line}")) && why.contains(what), "{why}");
+            assert!(why.contains("clear text") && why.contains("use https"), "{why}");
+        }
+    }
+    assert!(said(&format!("[[bmc]]\nurl = \"http://{{host}}-bmc\"\n{user}\n")).unwrap_err().contains("clear text"));
+    assert_eq!(said(&format!("[[bmc]]\nurl = \"https://{{host}}-bmc\"\n{user}\n")), Ok(()));
+    assert_eq!(said("[[bmc]]\nhost = \"n1\"\nurl = \"http://b\"\n"), Ok(()), "no secret");
+    assert_eq!(said(&format!("[[bmc]]\nhost = \"n1\"\nurl = \"ipmi://b\"\n{user}\n")), Ok(()));
+    assert_eq!(said("[[ticket]]\nname = \"desk\"\nwebhook = \"http://192.0.2.7/x\"\n"), Ok(()), "no secret");
 }

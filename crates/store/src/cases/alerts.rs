@@ -114,10 +114,16 @@ impl CaseStore {
         if alerts.is_empty() {
             return Ok(0);
         }
+        let late = &mut self.late_alerts;
         self.connected.transaction("taking alerts in", false, |sql| {
             let now_ns = sql.now_ns()?;
             let floors = floors(sql, alerts, now_ns)?;
-            put(sql, that_count(alerts, now_ns, &floors), NEWER_BY_TIME)
+            let told = that_count(alerts, now_ns, &floors);
+            let news = put(sql, told.clone(), NEWER_BY_TIME)?;
+            if news < told.len() as u64 {
+                note_late(sql, &told, late, now_ns)?;
+            }
+            Ok(news)
         })
     }
 
@@ -319,6 +325,53 @@ fn row_of(alert: &Alert, since_ns: u64) -> Vec<Value> {
         since_ns.into(),
         (*body).into(),
     ]
+}
+
+/// Alerts that say they have fired since before they were over, with that time, by host and key: each is told once.
+pub(super) type LateAlerts = HashMap<(String, String), u64>;
+
+/// Says in the audit trail which alerts were not taken because they are known to be over since a later time: a word that came late, or of a
+/// sender whose clock went back. Which of them is not known.
+fn note_late(sql: &mut dyn Sql, told: &[(&Alert, u64)], late: &mut LateAlerts, now_ns: u64) -> Answer<()> {
+    let firing = || told.iter().filter(|(alert, _)| alert.is_firing);
+    let hosts: BTreeSet<&str> = firing().map(|(alert, _)| &*alert.host).collect();
+    let mut over: HashMap<(String, String), u64> = HashMap::new();
+    in_pieces("$", hosts.into_iter().map(|host| vec![host.into()]).collect(), |rows, values| {
+        let words =
+            format!("SELECT host, alert_key, since_ns FROM remedy_alert WHERE is_firing = 0 AND host IN ({rows})");
+        let rows = sql.rows(&words, values)?;
+        over.extend(rows.iter().map(|row| ((row.text(0).to_owned(), row.text(1).to_owned()), row.number(2))));
+        Ok(())
+    })?;
+    let mut lines = Vec::new();
+    for (alert, since_ns) in firing() {
+        let key = (alert.host.clone(), alert.key.clone());
+        let Some(over_ns) = over.get(&key).filter(|_| late.get(&key) != Some(since_ns)) else { continue };
+        // One for which there was no line is told by a later word.
+        if lines.len() == UNREAD_LINES_MAX {
+            break;
+        }
+        lines.push(late_line(alert, over_ns.saturating_sub(*since_ns)));
+        if late.len() >= UNREAD_MAX {
+            late.clear();
+        }
+        late.insert(key, *since_ns);
+    }
+    add(sql, lines, now_ns)
+}
+
+fn late_line(alert: &Alert, before_ns: u64) -> AuditEntry {
+    AuditEntry {
+        at_realtime_ns: 0,
+        case: 0,
+        actor: "store".into(),
+        action: "too_late".into(),
+        target: one_line(&format!("{} {}", alert.host, alert.key)),
+        reason: format!(
+            "it says that it fires since {:.1} s before it was over: not taken. If it fires now, the clock of its sender is behind",
+            before_ns as f64 / 1e9
+        ),
+    }
 }
 
 /// An alert that is to be decided on, and the number of its change that is decided on.
@@ -575,9 +628,14 @@ mod tests {
         ahead(&mut store);
         store.take(&[told(now_ns + 4 * HOUR_NS, false)]).unwrap();
         assert!(!is_firing(&mut store), "it ended later than it began");
-        // What is really older changes nothing.
-        store.take(&[told(now_ns - HOUR_NS, true)]).unwrap();
-        assert!(!is_firing(&mut store));
+        // What is really older changes nothing, and the trail says so once.
+        for _ in 0..2 {
+            store.take(&[told(now_ns - HOUR_NS, true)]).unwrap();
+            assert!(!is_firing(&mut store));
+        }
+        let lines = store.connected.sql.rows("SELECT reason FROM remedy_audit WHERE action = 'too_late'", &[]).unwrap();
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].text(0).contains("the clock of its sender is behind"), "{}", lines[0].text(0));
     }
 
     /// Without room for it, PostgreSQL compares each alert with each open case: with 200,000 of both no decision was ever made.

@@ -83,6 +83,7 @@ pub struct CaseStore {
     unsettled_after: Option<alerts::Place>,
     /// Alerts that the last decisions could not read.
     unread_alerts: alerts::UnreadAlerts,
+    late_alerts: alerts::LateAlerts,
     /// When the audit trail told last of a machine beyond the second one of a name.
     others_told: HashMap<(String, MachineId), u64>,
 }
@@ -127,6 +128,7 @@ impl CaseStore {
             machines: None,
             unsettled_after: None,
             unread_alerts: HashMap::new(),
+            late_alerts: HashMap::new(),
             others_told: HashMap::new(),
         })
     }
