@@ -17,7 +17,7 @@ use surefoot_console::units::parse_time_ns;
 use surefoot_hostfs::Root;
 use surefoot_memory::import::{Host, Modules, OneHost};
 use surefoot_memory::pages::{Budget, Offline, PageRate, SeenPages, command};
-use surefoot_model::{Dimm, FaultMode, MemoryAction, did_you_mean, one_line};
+use surefoot_model::{Dimm, ErrorReport, FaultMode, MemoryAction, did_you_mean, one_line};
 
 #[derive(Args)]
 pub struct PageOfflineOptions {
@@ -181,6 +181,14 @@ struct Reported {
     is_of_this_host: bool,
 }
 
+impl Reported {
+    fn add(&mut self, report: &ErrorReport) {
+        if let Some(module) = self.modules.add(report) {
+            self.seen.add(report, &module);
+        }
+    }
+}
+
 /// A module and its pages.
 struct Module {
     dimm: Dimm,
@@ -235,8 +243,7 @@ fn gather(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<Reported>
             Err(why) => bail!("{why}; name the --history of a watch, or files to import"),
         };
         for report in &found.reports {
-            reported.seen.add(report);
-            reported.modules.add(report);
+            reported.add(report);
         }
         let this = this_host(root);
         let is_this = |name: &String| this.is(&Host { name: name.clone(), machine: None });
@@ -250,8 +257,7 @@ fn gather(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<Reported>
     let mut hosts = OneHost::new(options.host.clone());
     for file in &options.files {
         let reading = hosts.read(|host, take| read(file, options.format, clock, host, take), &mut |report, _| {
-            reported.seen.add(report);
-            reported.modules.add(report);
+            reported.add(report);
             Ok(())
         })?;
         reported.not_from_kernel_count += reading.totals.not_from_kernel_count;
