@@ -96,6 +96,7 @@ pub fn complete(look: &mut MemoryLook, looker: &mut Looker, root: &Root, limit: 
 pub fn of_history(root: &Root, path: &Path) -> Result<OfHistory, String> {
     let past = history(path)?;
     let hosts = View::open(path).and_then(|view| view.hosts()).map_err(|error| error.to_string())?;
+    let has_unknown_host = hosts.unknown_count > 0;
     let hosts = hosts.rows.into_iter().map(|(_, host)| host.hostname).collect();
     let mut looker = Looker::new(root.clone());
     let mut look = looker.look();
@@ -121,7 +122,7 @@ pub fn of_history(root: &Root, path: &Path) -> Result<OfHistory, String> {
             reports.push(report);
         }
     }
-    Ok(OfHistory { reports, elsewhere_count, hosts })
+    Ok(OfHistory { reports, elsewhere_count, hosts, has_unknown_host })
 }
 
 /// What a history has of memory errors.
@@ -132,6 +133,8 @@ pub struct OfHistory {
     pub elsewhere_count: u64,
     /// The names of the hosts whose watches wrote it; none for one that only imports wrote.
     pub hosts: Vec<String>,
+    /// Whether it has a host that cannot be understood, which may be any.
+    pub has_unknown_host: bool,
 }
 
 /// Takes in the faults that were closed: by the journal of deeds, and by the history, which goes on when a journal is rotated away.

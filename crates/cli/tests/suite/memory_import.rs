@@ -109,7 +109,8 @@ fn pages_are_taken_out_of_this_host_and_boot_alone_and_only_what_the_kernel_show
     };
     let tree = folder.path().to_str().unwrap();
     let ask = |more: &[&str]| {
-        let words = ["memory", "page-offline", "kernel-skx-row.log", "--yes", "--json", "--host-root", tree];
+        let words =
+            ["memory", "page-offline", "kernel-skx-row.log", "--yes", "--trust-text", "--json", "--host-root", tree];
         let module = ["--module", "CPU_SrcID#0_MC#1_Chan#0_DIMM#1"];
         surefoot(&[&words[..], &module, more].concat())
     };
@@ -118,6 +119,7 @@ fn pages_are_taken_out_of_this_host_and_boot_alone_and_only_what_the_kernel_show
         of(&lines, "page").iter().map(|page| page["outcome"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let told = || std::fs::read_to_string(folder.path().join("sys/devices/system/memory/soft_offline_page")).unwrap();
+    write("proc/stat", "btime 1795400000\n");
     write("proc/sys/kernel/hostname", "node18\n");
     let other = ask(&[]);
     assert_eq!(other.status.code(), Some(2), "{}", errors(&other));
@@ -148,8 +150,20 @@ fn pages_are_taken_out_of_this_host_and_boot_alone_and_only_what_the_kernel_show
     let deeds: Vec<Value> = deeds.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<&Value> = deeds.iter().map(|deed| &deed["outcome"]["kind"]).collect();
     assert_eq!(kinds, ["begun", "failed"], "{deeds:?}");
-    let undo = surefoot(&["memory", "page-offline", "--undo", "--yes", "--host-root", tree]);
-    assert!(undo.status.success() && text(&undo).contains("No page is out of use"), "{}", text(&undo));
+    let undo = || surefoot(&["memory", "page-offline", "--undo", "--yes", "--host-root", tree]);
+    assert!(undo().status.success() && text(&undo()).contains("No page is out of use"), "{}", text(&undo()));
+    // Any user can write this log with `logger`, and what was imported from it names no host any more.
+    let untrusted =
+        surefoot(&["memory", "page-offline", "kernel-skx-row.log", "--yes", "--earlier-boots", "--host-root", tree]);
+    assert_eq!(untrusted.status.code(), Some(2), "{}", errors(&untrusted));
+    assert!(errors(&untrusted).contains("--trust-text"), "{}", errors(&untrusted));
+    // A line that cannot be read may be of a page that is out of use.
+    let journal = folder.path().join("var/lib/surefoot/deeds.jsonl");
+    let whole = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(&journal, format!("no deed\n{whole}")).unwrap();
+    let unread = undo();
+    assert_eq!(unread.status.code(), Some(2), "{}", text(&unread));
+    assert!(errors(&unread).contains("1 line of") && errors(&unread).contains("cannot be read"), "{}", errors(&unread));
 }
 
 #[test]

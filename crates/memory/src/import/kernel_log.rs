@@ -17,6 +17,7 @@ use super::machine_check::{Gathered, hex, hex_after};
 use super::{Clock, Line, NO_ZONE, Sink};
 use crate::reports::{CpuVendor, McErrorType, McEvent, cut, mc_event, words};
 use surefoot_hostfs::stamp::iso;
+use surefoot_hostfs::usage;
 use surefoot_model::{Digits, DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource};
 
 /// So many lines after the last one of a record EDAC's line is still of the same error.
@@ -468,8 +469,10 @@ fn edac_event(index: u32, said: &str, at_realtime_ns: u64) -> Result<McEvent, &'
     let number = |key: &str| words::pairs(place).find(|(name, _)| *name == key).map(|(_, value)| value);
     let layer = |key: &str| number(key).and_then(|value| i32::try_from(value).ok()).unwrap_or(-1);
     let page = number("page").ok_or("EDAC's page is no number")?;
-    let address =
-        page.checked_shl(12).filter(|shifted| shifted >> 12 == page).unwrap_or(0) | number("offset").unwrap_or(0);
+    // The kernel counts in its own pages. An offset beyond one is of a kernel with others, and then the address is not known.
+    let page_bytes = usage::page_bytes();
+    let offset = number("offset").unwrap_or(0);
+    let address = page.checked_mul(page_bytes).filter(|_| offset < page_bytes).map_or(0, |start| start | offset);
     // Grain is a size in bytes.
     let grain_bits = number("grain").filter(|&grain| grain > 0).map(|grain| (64 - (grain - 1).leading_zeros()) as u8);
     let (msg, label) = match before.trim_end().rsplit_once("on ") {

@@ -529,3 +529,38 @@ proptest! {
         }
     }
 }
+
+/// A page number that no address can hold has none, and is not that of its offset; nor is one whose offset is beyond the page.
+#[test]
+fn a_page_beyond_every_address_is_no_page() {
+    for (page, offset, expected) in
+        [("0x123", "0x40", Some(0x12_3040)), ("0x10000000000000", "0x40", None), ("0x123", "0x12345678", None)]
+    {
+        let mut import = super::super::Import::new(super::super::Format::KernelLog, Clock::default());
+        let mut reports = Vec::new();
+        let line = format!(
+            "[ 1.5] EDAC MC0: 1 CE memory read error on A1 (channel:0 slot:0 page:{page} offset:{offset} grain:32 syndrome:0x0)"
+        );
+        import.line(&line, &mut reports);
+        let totals = import.end(&mut reports);
+        assert_eq!((reports.len(), totals.writer_not_shown_count), (1, 1), "{page}");
+        assert_eq!(reports[0].location.address, expected, "{page} {offset}");
+    }
+}
+
+/// Only the journal says that the kernel wrote a line; in text `logger` writes the same.
+#[test]
+fn the_writer_of_a_line_is_shown_by_the_journal_alone() {
+    let said = "EDAC MC0: 1 CE memory read error on A1 (channel:0 slot:0 page:0x123 offset:0x40 grain:32 syndrome:0x0)";
+    let entry = format!(
+        r#"{{"__REALTIME_TIMESTAMP": "1795420807000000", "_TRANSPORT": "kernel", "_HOSTNAME": "n1", "MESSAGE": "{said}"}}"#
+    );
+    let text = format!("Nov 23 08:00:00 n1 kernel: {said}");
+    for (lines, expected) in [(vec![&entry], 0), (vec![&text], 1), (vec![&entry, &text, &text], 2)] {
+        let mut import = super::super::Import::new(super::super::Format::KernelLog, Clock::default());
+        let mut reports = Vec::new();
+        lines.iter().for_each(|line| import.line(line, &mut reports));
+        let totals = import.end(&mut reports);
+        assert_eq!((reports.len(), totals.writer_not_shown_count), (lines.len(), expected));
+    }
+}

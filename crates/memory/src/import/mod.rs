@@ -96,6 +96,8 @@ pub struct Totals {
     pub repeated_count: u64,
     /// Lines that look like the kernel's or mcelog's and are of another program: any user can write such.
     pub not_from_kernel_count: u64,
+    /// Lines of records of errors whose writer the log does not show: any user can write such with `logger`.
+    pub writer_not_shown_count: u64,
     /// Lines that were not understood.
     pub not_understood_count: u64,
     /// The first of those.
@@ -256,6 +258,9 @@ impl Import {
         if matches!(line, Line::OfReport | Line::NotUnderstood(_)) && matches!(self.reader, Reader::Log(_)) {
             self.hosts.add(text);
         }
+        // Only an entry of the journal says who wrote it, and of those only the kernel's are taken.
+        let is_shown = matches!(self.reader, Reader::Sel(_)) || journal::host(text).is_some();
+        self.totals.writer_not_shown_count += u64::from(line == Line::OfReport && !is_shown);
         match line {
             Line::OfReport => self.totals.of_report_count += 1,
             Line::Other => self.totals.other_count += 1,

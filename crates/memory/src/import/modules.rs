@@ -88,13 +88,13 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Adds a report to its module.
-    pub fn add(&mut self, report: &ErrorReport) {
+    /// Adds a report to its module, and names the module as [`Modules::dimms`] does; `None` where it is of no known one.
+    pub fn add(&mut self, report: &ErrorReport) -> Option<String> {
         self.last_ns = self.last_ns.max(report.at_realtime_ns);
         let count = u64::from(report.count);
         let Some(dimm) = &report.dimm else {
             self.unknown_count = self.unknown_count.saturating_add(count);
-            return;
+            return None;
         };
         let place = Place::of(report);
         // Another socket, controller or channel of the same label is another module.
@@ -102,9 +102,9 @@ impl Modules {
         let name = if is_other { format!("{dimm} ({place})") } else { dimm.clone() };
         if self.modules.len() == MODULES_MAX && !self.modules.contains_key(&name) {
             self.unknown_count = self.unknown_count.saturating_add(count);
-            return;
+            return None;
         }
-        let module = self.modules.entry(name).or_insert_with(|| Module {
+        let module = self.modules.entry(name.clone()).or_insert_with(|| Module {
             label: report.label.clone(),
             controller: report.location.controller,
             corrected: 0,
@@ -131,6 +131,7 @@ impl Modules {
             module.sources.push(report.source);
         }
         module.evidence.add(report);
+        Some(name)
     }
 
     /// The modules with their faults, by name, as of the youngest report of all of them.

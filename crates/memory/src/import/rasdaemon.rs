@@ -5,7 +5,7 @@ use crate::reports::{
     CpuVendor, CxlEvent, CxlKind, McErrorType, McEvent, MceRecord, cut, cxl_event, mc_event, mce_record, place_of,
 };
 use std::collections::{HashMap, HashSet};
-use surefoot_hostfs::stamp;
+use surefoot_hostfs::{stamp, usage};
 use surefoot_model::rasdaemon::{Row, Table};
 use surefoot_model::{Digits, DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource};
 
@@ -212,7 +212,10 @@ fn report(row: &Row<'_>, filled: &Filled, totals: &mut Totals) -> Option<ErrorRe
         }
         Table::MemoryFailure => {
             let page = row.text("pfn").strip_prefix("0x").and_then(|page| page.hex_digits::<u64>());
-            let address = page.and_then(|page| page.checked_mul(4096));
+            // The kernel counts in its own pages; the database does not tell how large they are, and is taken as of a kernel like this one.
+            let page_bytes = usage::page_bytes();
+            let address = page.and_then(|page| page.checked_mul(page_bytes));
+            let grain_bits = u8::try_from(page_bytes.ilog2()).ok();
             if address.is_none() {
                 let why = "a page that the kernel took out of use, without its number";
                 totals.not_understood(line, why, row.text("pfn"));
@@ -220,7 +223,7 @@ fn report(row: &Row<'_>, filled: &Filled, totals: &mut Totals) -> Option<ErrorRe
             let said = format!("{}: {}", row.text("page_type"), row.text("action_result"));
             address.map(|address| ErrorReport {
                 severity: ErrorSeverity::Uncorrected,
-                location: DramLocation { address: Some(address), grain_bits: Some(12), ..DramLocation::default() },
+                location: DramLocation { address: Some(address), grain_bits, ..DramLocation::default() },
                 detail: cut(&format!("page taken out of use; {said}")),
                 ..plain(row)
             })

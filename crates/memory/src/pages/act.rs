@@ -5,6 +5,7 @@
 
 use super::{Candidate, how};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use surefoot_hostfs::pages::FrameFlags;
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_journal::deeds::{Record, Unusable};
@@ -16,7 +17,7 @@ use surefoot_sys::offlining::{self, Offlining, Refused};
 /// Pages that Surefoot took out of use, by its journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// By address: the last deed of each page.
+    /// By address: the deed that took the page out, where none after it put it back or failed to take it.
     pages: BTreeMap<u64, Deed>,
     /// Deeds that began and have no end.
     unfinished: Vec<Deed>,
@@ -58,7 +59,7 @@ impl Taken {
                 DeedOutcome::Begun => _ = open.insert(key, deed.clone()),
                 _ => _ = open.remove(&key),
             }
-            pages.insert(address, deed);
+            note(&mut pages, address, deed);
         }
         Taken { pages, unfinished: open.into_values().collect(), unread_count: 0 }
     }
@@ -68,19 +69,16 @@ impl Taken {
         &self.unfinished
     }
 
-    /// The pages that may still be out of use by a deed of ours, with their modules.
-    pub fn pages(&self) -> impl Iterator<Item = (u64, &str)> {
-        let is_offline = |deed: &Deed| match (deed.action, &deed.outcome) {
-            (DeedAction::OfflinePage, outcome) => outcome.was_tried(),
-            (_, outcome) => !matches!(outcome, DeedOutcome::Done { .. }),
-        };
+    /// The pages that may still be out of use by a deed of ours, with their modules. A boot puts all pages back, so that what the kernel has out
+    /// of use since is no work of a deed before it.
+    pub fn pages(&self, booted_realtime_ns: u64) -> impl Iterator<Item = (u64, &str)> {
         self.pages
             .iter()
-            .filter(move |(_, deed)| is_offline(deed))
+            .filter(move |(_, deed)| deed.begun_realtime_ns >= booted_realtime_ns)
             .map(|(address, deed)| (*address, deed.subject.name.as_str()))
     }
 
-    /// Writes the end of each deed that has none, as the kernel shows it. The caller holds [`Record::alone`], so that none of them is under way.
+    /// Writes the end of each deed that has none, as the kernel shows it. Of one from before this boot nothing can be seen any more. The caller holds [`Record::alone`], so that none of them is under way.
     ///
     /// # Errors
     /// [`Unusable`].
@@ -89,13 +87,19 @@ impl Taken {
         root: &Root,
         page_bytes: u64,
         record: &Record,
+        booted_realtime_ns: u64,
         now: &dyn Fn() -> u64,
     ) -> Result<Vec<Deed>, Unusable> {
         let mut settled = Vec::new();
         for begun in std::mem::take(&mut self.unfinished) {
             let Some(address) = address(&begun) else { continue };
             let early = "the process that began it ended early";
-            let outcome = match (see(root, address / page_bytes), begun.action) {
+            let is_of_this_boot = begun.begun_realtime_ns >= booted_realtime_ns;
+            let seen = match is_of_this_boot {
+                true => see(root, address / page_bytes),
+                false => Err("the host has booted since, which puts all pages back into use".to_owned()),
+            };
+            let outcome = match (seen, begun.action) {
                 (Ok(true), DeedAction::OfflinePage) => {
                     done(Observed::PagesOffline { asked_count: 1, offline_count: 1 })
                 }
@@ -106,10 +110,26 @@ impl Taken {
             };
             let ended = begun.with_outcome(outcome, now());
             record.append(&ended)?;
-            self.pages.insert(address, ended.clone());
+            note(&mut self.pages, address, ended.clone());
             settled.push(ended);
         }
         Ok(settled)
+    }
+}
+
+/// What a deed says of its page: taken out, or not any more. Only a page that the kernel was seen to use again is put back.
+fn note(pages: &mut BTreeMap<u64, Deed>, address: u64, deed: Deed) {
+    let is_void = match (deed.action, &deed.outcome) {
+        (DeedAction::OfflinePage, DeedOutcome::Failed { .. }) => true,
+        (DeedAction::OfflinePage, outcome) if outcome.was_tried() => {
+            pages.insert(address, deed);
+            false
+        }
+        (DeedAction::RestorePage, DeedOutcome::Done { observed }) => observed.shows_effect(),
+        _ => false,
+    };
+    if is_void {
+        pages.remove(&address);
     }
 }
 
@@ -125,6 +145,15 @@ fn address(deed: &Deed) -> Option<u64> {
     }
 }
 
+/// What the kernel shows of pages.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Those that it has out of use.
+    pub offline: BTreeSet<u64>,
+    /// Those that are beyond the memory of this host.
+    pub beyond: BTreeSet<u64>,
+}
+
 /// Which of these pages the kernel has out of use.
 ///
 /// # Errors
@@ -133,15 +162,22 @@ pub fn offline_of(
     root: &Root,
     addresses: impl Iterator<Item = u64>,
     page_bytes: u64,
-) -> Result<BTreeSet<u64>, surefoot_hostfs::Error> {
+) -> Result<Shown, surefoot_hostfs::Error> {
     let flags = FrameFlags::open(root)?;
-    let mut offline = BTreeSet::new();
+    let mut shown = Shown::default();
     for address in addresses {
-        if flags.is_poisoned(address / page_bytes)? {
-            offline.insert(address);
+        match flags.is_poisoned(address / page_bytes) {
+            Ok(true) => _ = shown.offline.insert(address),
+            Ok(false) => {}
+            Err(surefoot_hostfs::Error::Read { source, .. })
+                if matches!(source.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidInput) =>
+            {
+                shown.beyond.insert(address);
+            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(offline)
+    Ok(shown)
 }
 
 /// Takes a page out of use and records it. A page whose beginning cannot be recorded is not touched.

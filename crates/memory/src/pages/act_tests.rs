@@ -107,16 +107,19 @@ fn after_a_stop_at_each_byte_of_the_journal_the_next_process_knows_what_is_so() 
             fs::write(record.path(), &bytes[..cut]).unwrap();
             let root = Root::at(host.path());
             let mut taken = Taken::read(&record).unwrap();
-            taken.settle(&root, PAGE_BYTES, &record, &now).unwrap();
+            taken.settle(&root, PAGE_BYTES, &record, 0, &now).unwrap();
             let after = Taken::read(&record).unwrap();
             assert_eq!(after.unfinished(), [], "cut at {cut}");
             // What the journal says of a page is what the kernel shows.
-            for (&address, deed) in &after.pages {
-                let is_offline = poisoned.contains(&(address / PAGE_BYTES));
-                let is_told = matches!(deed.outcome, DeedOutcome::Done { .. });
-                assert_eq!(is_told, is_offline, "cut at {cut}, {has_done_last}: {deed:?}");
+            for deed in record.look().unwrap().deeds {
+                let is_offline = address(&deed).is_some_and(|address| poisoned.contains(&(address / PAGE_BYTES)));
+                match deed.outcome {
+                    DeedOutcome::Begun => {}
+                    DeedOutcome::Done { .. } => assert!(is_offline, "cut at {cut}, {has_done_last}: {deed:?}"),
+                    _ => assert!(!is_offline, "cut at {cut}, {has_done_last}: {deed:?}"),
+                }
             }
-            let known = after.pages().map(|(address, _)| address / PAGE_BYTES).collect::<Vec<_>>();
+            let known = after.pages(0).map(|(address, _)| address / PAGE_BYTES).collect::<Vec<_>>();
             assert!(poisoned.iter().all(|frame| known.contains(frame)), "cut at {cut}: {poisoned:?}, {known:?}");
         }
     }
@@ -130,15 +133,58 @@ fn a_page_that_is_put_back_is_no_longer_counted() {
     let root = Root::at(host.path());
     take(&root, PAGE_BYTES, &record, &candidate(3), 0, &now).unwrap();
     let page = (3 * PAGE_BYTES, "DIMM_A1");
-    assert_eq!(Taken::read(&record).unwrap().pages().collect::<Vec<_>>(), [page]);
+    assert_eq!(Taken::read(&record).unwrap().pages(0).collect::<Vec<_>>(), [page]);
     // The made-up kernel leaves it marked.
     let became = restore(&root, PAGE_BYTES, &record, page, 0, &now).unwrap();
     assert!(matches!(&became, Became::Failed(why) if why.contains("still marks")), "{became:?}");
-    assert_eq!(Taken::read(&record).unwrap().pages().collect::<Vec<_>>(), [page]);
+    assert_eq!(Taken::read(&record).unwrap().pages(0).collect::<Vec<_>>(), [page]);
     mark(&host, &[]);
     assert_eq!(restore(&root, PAGE_BYTES, &record, page, 0, &now).unwrap(), Became::InUse);
     assert_eq!(fs::read_to_string(host.path().join("sys/kernel/debug/hwpoison/unpoison-pfn")).unwrap(), "0x3");
-    assert_eq!(Taken::read(&record).unwrap().pages().count(), 0);
+    assert_eq!(Taken::read(&record).unwrap().pages(0).count(), 0);
     let last = record.look().unwrap().deeds.pop().unwrap();
     assert_eq!((last.action, last.outcome.as_str()), (DeedAction::RestorePage, "done"));
+}
+
+/// A page of this boot that others took out is not put back for a deed that failed or that an earlier boot ended.
+#[test]
+fn a_deed_that_failed_or_is_of_an_earlier_boot_explains_no_page_that_is_out_of_use() {
+    let (folder, host) = (tempfile::tempdir().unwrap(), host(&[]));
+    let (record, now, root) = (journal(&folder), clock(), Root::at(host.path()));
+    // The made-up kernel marks nothing, so it failed; later something else takes the page out.
+    take(&root, PAGE_BYTES, &record, &candidate(3), 0, &now).unwrap();
+    mark(&host, &[3]);
+    assert_eq!(Taken::read(&record).unwrap().pages(0).count(), 0);
+    // One that was done, and one that had no end when the host booted.
+    take(&root, PAGE_BYTES, &record, &candidate(3), 0, &now).unwrap();
+    let target = DeedTarget::Page { address: 5 * PAGE_BYTES, is_hard: false };
+    record.append(&begin("DIMM_A1", DeedAction::OfflinePage, target, DeedReason::Asked, 0, now())).unwrap();
+    assert_eq!(Taken::read(&record).unwrap().pages(0).count(), 2);
+    let booted_realtime_ns = now();
+    mark(&host, &[3, 5]);
+    let mut taken = Taken::read(&record).unwrap();
+    let settled = taken.settle(&root, PAGE_BYTES, &record, booted_realtime_ns, &now).unwrap();
+    assert!(matches!(&settled[..], [Deed { outcome: DeedOutcome::InDoubt { .. }, .. }]), "{settled:?}");
+    assert_eq!(taken.pages(booted_realtime_ns).count(), 0);
+    assert_eq!(Taken::read(&record).unwrap().pages(booted_realtime_ns).count(), 0);
+}
+
+#[test]
+fn a_page_whose_return_was_not_observed_is_still_out_of_use_by_a_deed_of_ours() {
+    let (folder, host) = (tempfile::tempdir().unwrap(), host(&[3]));
+    let (record, now, root) = (journal(&folder), clock(), Root::at(host.path()));
+    take(&root, PAGE_BYTES, &record, &candidate(3), 0, &now).unwrap();
+    fs::remove_file(host.path().join("proc/kpageflags")).unwrap();
+    let page = (3 * PAGE_BYTES, "DIMM_A1");
+    let became = restore(&root, PAGE_BYTES, &record, page, 0, &now).unwrap();
+    assert!(matches!(became, Became::Unobserved(_)), "{became:?}");
+    assert_eq!(Taken::read(&record).unwrap().pages(0).collect::<Vec<_>>(), [page]);
+}
+
+#[test]
+fn an_address_beyond_the_memory_hides_no_other_page() {
+    let host = host(&[3]);
+    let pages = [3, 8, u64::MAX / PAGE_BYTES].map(|frame| frame * PAGE_BYTES);
+    let shown = offline_of(&Root::at(host.path()), pages.into_iter(), PAGE_BYTES).unwrap();
+    assert_eq!(shown, Shown { offline: [pages[0]].into(), beyond: pages[1..].iter().copied().collect() });
 }

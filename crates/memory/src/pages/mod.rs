@@ -123,15 +123,15 @@ impl SeenPages {
         SeenPages { rate, ..SeenPages::default() }
     }
 
-    /// Adds a report.
-    pub fn add(&mut self, report: &ErrorReport) {
-        let Some(dimm) = &report.dimm else { return };
+    /// Adds a report of this module, as [`crate::import::Modules::add`] names it: labels repeat from socket to socket, and a page goes only
+    /// for the module whose verdict names it.
+    pub fn add(&mut self, report: &ErrorReport, module: &str) {
         let count = u64::from(report.count);
         let location = &report.location;
         let address =
             location.address.filter(|_| location.grain_bits.is_none_or(|bits| u32::from(bits) <= PAGE_BYTES.ilog2()));
         let Some(address) = address else {
-            let of_module = self.unaddressed.entry(dimm.clone()).or_default();
+            let of_module = self.unaddressed.entry(module.to_owned()).or_default();
             *of_module = of_module.saturating_add(count);
             return;
         };
@@ -139,7 +139,7 @@ impl SeenPages {
             .bank
             .map(|bank| location.bank_group.map_or(bank, |group| group.saturating_mul(4).saturating_add(bank)));
         let place = bank.zip(location.row).map(|(bank, row)| (location.rank, bank, row));
-        let key = RowKey { dimm: dimm.clone(), place };
+        let key = RowKey { dimm: module.to_owned(), place };
         let is_full = self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key);
         let page_address = address & !(PAGE_BYTES - 1);
         if is_full {
@@ -314,6 +314,7 @@ pub fn how(page: &BadPage) -> Offlining {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::import::Modules;
     use crate::reports::{McEvent, mc_event};
@@ -333,8 +334,8 @@ mod tests {
     fn offline(reports: &[ErrorReport]) -> Offline {
         let (mut seen, mut modules) = (SeenPages::default(), Modules::default());
         for report in reports {
-            seen.add(report);
-            modules.add(report);
+            let module = modules.add(report).unwrap();
+            seen.add(report, &module);
         }
         seen.offline(&modules.dimms()[0])
     }
@@ -364,6 +365,37 @@ mod tests {
         reports[1].at_realtime_ns = 4 * 86_400_000_000_000;
         let stays = offline(&reports);
         assert_eq!(command(&stays, &stays.pages[0]), wanted, "{:?}", stays.unknown);
+    }
+
+    /// Two memory controllers or sockets with a module of one label each: the fault of one says nothing of the pages of the other, though their
+    /// reports tell no row, or the same one.
+    #[test]
+    fn a_page_goes_only_for_the_module_whose_verdict_names_it() {
+        let of = |number: u32, is_socket: bool, has_row: bool, day: u64, address: u64| {
+            let mut report = report(77, 8, address);
+            let place = &mut report.location;
+            (place.socket, place.controller) = (is_socket.then_some(number), (!is_socket).then_some(number));
+            if !has_row {
+                (place.bank, place.row, place.column) = (None, None, None);
+            }
+            report.at_realtime_ns = 1 + day * 86_400_000_000_000;
+            report
+        };
+        for (is_socket, has_row) in [(false, false), (true, true), (false, true)] {
+            let (mut seen, mut modules) = (SeenPages::default(), Modules::default());
+            for (number, day, address) in [(0, 0, 0x10_0040), (0, 4, 0x10_0040), (1, 4, 0x20_0040)] {
+                let report = of(number, is_socket, has_row, day, address);
+                let module = modules.add(&report).unwrap();
+                seen.add(&report, &module);
+            }
+            let wanted = |dimm: &Dimm| {
+                let offline = seen.offline(dimm);
+                let pages = offline.pages.iter().filter(|page| offline.is_wanted(page));
+                pages.map(|page| page.address).collect::<Vec<_>>()
+            };
+            let [one, two] = &modules.dimms()[..] else { panic!("two modules") };
+            assert_eq!((wanted(one), wanted(two)), (vec![0x10_0000], vec![]), "{is_socket} {has_row}");
+        }
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub struct Known {
     pub module_pages: BTreeMap<String, u64>,
     /// Candidates that the kernel has out of use, by address.
     pub offline: BTreeSet<u64>,
+    /// Candidates that are beyond the memory of this host.
+    pub beyond: BTreeSet<u64>,
+    /// Now, `CLOCK_REALTIME`: of what is dated later nothing says in which boot it was.
+    pub now_realtime_ns: u64,
     /// When this host booted, `CLOCK_REALTIME`. What was reported before may be an address of other memory now.
     pub booted_realtime_ns: u64,
     /// Whether a person says that physical addresses are those of earlier boots.
@@ -57,8 +61,10 @@ pub enum Decision {
     OverModule,
     /// As many pages of the host are.
     OverHost,
-    /// No error in it was reported since this host booted, so that its address may be that of other memory.
+    /// Nothing says that an error in it was reported since this host booted, so that its address may be that of other memory.
     EarlierBoot,
+    /// This host has no memory at its address.
+    NoMemory,
 }
 
 /// What is done with each page, those that lost bits and those with the most errors first.
@@ -71,8 +77,10 @@ pub fn plan(mut candidates: Vec<Candidate>, budget: Budget, known: &Known) -> Ve
     let mut seen = BTreeSet::new();
     let decided = candidates.into_iter().filter(|one| seen.insert(one.page.address)).map(|one| {
         let of_module = module_pages.entry(one.module.clone()).or_default();
-        let is_of_this_boot = one.page.last_realtime_ns >= known.booted_realtime_ns;
-        let decision = if known.offline.contains(&one.page.address) {
+        let is_of_this_boot = (known.booted_realtime_ns..=known.now_realtime_ns).contains(&one.page.last_realtime_ns);
+        let decision = if known.beyond.contains(&one.page.address) {
+            Decision::NoMemory
+        } else if known.offline.contains(&one.page.address) {
             Decision::IsOffline
         } else if !is_of_this_boot && !known.are_addresses_kept {
             Decision::EarlierBoot
@@ -107,6 +115,8 @@ mod tests {
             host_pages: 3,
             module_pages: [("A".to_owned(), 1)].into(),
             offline: [4 * 4096].into(),
+            beyond: [7 * 4096].into(),
+            now_realtime_ns: 100,
             booted_realtime_ns: 100,
             are_addresses_kept: false,
         };
@@ -117,6 +127,7 @@ mod tests {
             candidate("A", 4, 7, 0),
             candidate("B", 5, 3, 0),
             candidate("B", 6, 2, 0),
+            candidate("A", 7, 1, 0),
             // The same page under another name: it is taken once.
             candidate("C", 5, 1, 0),
         ];
@@ -132,14 +143,18 @@ mod tests {
                 (1, Decision::OverModule),
                 (5, Decision::Take),
                 (6, Decision::OverHost),
+                (7, Decision::NoMemory),
             ]
         );
     }
 
     #[test]
     fn an_address_of_an_earlier_boot_is_not_touched_unless_a_person_says_that_it_holds() {
-        let mut known = Known { booted_realtime_ns: 101, ..Known::default() };
+        let mut known = Known { now_realtime_ns: 200, booted_realtime_ns: 101, ..Known::default() };
         let decide = |known: &Known| plan(vec![candidate("A", 1, 5, 0)], Budget::default(), known)[0].1;
+        assert_eq!(decide(&known), Decision::EarlierBoot);
+        // What is dated after now is of no known boot.
+        (known.now_realtime_ns, known.booted_realtime_ns) = (99, 50);
         assert_eq!(decide(&known), Decision::EarlierBoot);
         known.are_addresses_kept = true;
         assert_eq!(decide(&known), Decision::Take);

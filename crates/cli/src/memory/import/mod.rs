@@ -140,7 +140,7 @@ pub fn run(options: &ImportOptions) -> anyhow::Result<Outcome> {
     for file in &options.files {
         let unknown_before = modules.unknown_count;
         let take = &mut |report: &ErrorReport, host: Option<&Host>| {
-            modules.add(report);
+            _ = modules.add(report);
             if let Some(into) = &mut into {
                 into.take(&of_host(report, host, &this), clock.now_realtime_ns);
             }

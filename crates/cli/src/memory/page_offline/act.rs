@@ -1,7 +1,7 @@
 //! Takes the pages out, or puts them back, where `--yes` is given; otherwise finds out what would be done.
 
 use super::{Module, PageOfflineOptions, PageOutcome, RestoredLine};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use surefoot_console::exit::Outcome;
@@ -80,8 +80,8 @@ impl Done {
         if earlier > 0 {
             let had = if earlier == 1 { "its last error" } else { "their last errors" };
             text += &format!(
-                "{} had {had} before this boot, so the address may be of other memory now; if nothing was moved and interleaving is \
-                 as it was, --earlier-boots takes them, too.\n",
+                "{} had {had} before this boot, or at a time that is still to come, so the address may be of other memory now; if nothing \
+                 was moved and interleaving is as it was, --earlier-boots takes them, too.\n",
                 pages(earlier)
             );
         }
@@ -111,7 +111,7 @@ fn words(outcome: PageOutcome, why: Option<&str>) -> String {
         PageOutcome::Offline => "offline",
         PageOutcome::AlreadyOffline => "offline already",
         PageOutcome::OverModuleBudget | PageOutcome::OverHostBudget => "over the budget",
-        PageOutcome::EarlierBoot => "last error before this boot",
+        PageOutcome::EarlierBoot => "last error not known to be of this boot",
         PageOutcome::InUse => "in use again",
         PageOutcome::Unobserved => "not observed",
         PageOutcome::Failed => "failed",
@@ -174,8 +174,8 @@ pub(super) fn act(
         {
             Ok(known) => {
                 decided(options, &candidates, &known, page_bytes).into_iter().for_each(|(addresses, _, decision)| {
-                    let outcome = outcome_of(decision);
-                    addresses.iter().for_each(|address| _ = done.pages.insert(*address, (outcome, None)));
+                    let told = (outcome_of(decision), why_not(decision));
+                    addresses.iter().for_each(|address| _ = done.pages.insert(*address, told.clone()));
                 })
             }
             Err(error) => done.unknown = Some(error.to_string()),
@@ -184,7 +184,8 @@ pub(super) fn act(
     }
     let _alone = alone(&record)?;
     let mut taken = Taken::read(&record)?;
-    done.settled = taken.settle(root, page_bytes, &record, &clock::realtime_ns)?;
+    let booted_realtime_ns = clock::booted_realtime_ns(root)?;
+    done.settled = taken.settle(root, page_bytes, &record, booted_realtime_ns, &clock::realtime_ns)?;
     if candidates.is_empty() {
         return Ok(done);
     }
@@ -210,7 +211,7 @@ pub(super) fn act(
                     }
                 }
             }
-            decision => (outcome_of(decision), None),
+            decision => (outcome_of(decision), why_not(decision)),
         };
         addresses.iter().for_each(|address| _ = done.pages.insert(*address, told.clone()));
     }
@@ -241,7 +242,13 @@ fn outcome_of(decision: Decision) -> PageOutcome {
         Decision::OverModule => PageOutcome::OverModuleBudget,
         Decision::OverHost => PageOutcome::OverHostBudget,
         Decision::EarlierBoot => PageOutcome::EarlierBoot,
+        Decision::NoMemory => PageOutcome::Failed,
     }
+}
+
+/// What the outcome does not say of itself.
+fn why_not(decision: Decision) -> Option<String> {
+    (decision == Decision::NoMemory).then(|| "this host has no memory at this address".to_owned())
 }
 
 fn told(became: Became) -> (PageOutcome, Option<String>) {
@@ -262,24 +269,29 @@ fn known(
     taken: &Taken,
     candidates: &[(u64, Candidate)],
 ) -> anyhow::Result<Known> {
-    let ours: Vec<(u64, &str)> = taken.pages().collect();
+    let booted_realtime_ns = clock::booted_realtime_ns(root)?;
+    let ours: Vec<(u64, &str)> = taken.pages(booted_realtime_ns).collect();
     let addresses = ours.iter().map(|(address, _)| *address);
     let addresses = addresses.chain(candidates.iter().map(|(_, one)| one.page.address));
-    let offline = act::offline_of(root, addresses, page_bytes)?;
+    let shown = act::offline_of(root, addresses, page_bytes)?;
+    let host_pages = corrupted_bytes(root)?.div_ceil(page_bytes);
     let mut module_pages: BTreeMap<String, u64> = BTreeMap::new();
-    for (_, module) in ours.iter().filter(|(address, _)| offline.contains(address)) {
+    let mut explained_count = 0;
+    for (_, module) in ours.iter().filter(|(address, _)| shown.offline.contains(address)) {
+        explained_count += 1;
         *module_pages.entry((*module).to_owned()).or_default() += 1;
     }
-    // A line that cannot be read may be of any module.
-    for (_, one) in candidates.iter().filter(|_| taken.unread_count > 0) {
-        module_pages.entry(one.module.clone()).or_default();
-    }
-    module_pages.values_mut().for_each(|count| *count = count.saturating_add(taken.unread_count));
+    // A page that is out of use and that no deed explains may be of any module: others took it, or the journal was lost.
+    candidates.iter().for_each(|(_, one)| _ = module_pages.entry(one.module.clone()).or_default());
+    let unexplained_count = host_pages.saturating_sub(explained_count).max(taken.unread_count);
+    module_pages.values_mut().for_each(|count| *count = count.saturating_add(unexplained_count));
     Ok(Known {
-        host_pages: corrupted_bytes(root)?.div_ceil(page_bytes),
+        host_pages,
         module_pages,
-        offline,
-        booted_realtime_ns: clock::booted_realtime_ns(root)?,
+        offline: shown.offline,
+        beyond: shown.beyond,
+        now_realtime_ns: clock::realtime_ns(),
+        booted_realtime_ns,
         are_addresses_kept: options.earlier_boots,
     })
 }
@@ -298,11 +310,12 @@ pub(super) fn undo(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<
     let _alone = if options.yes { Some(alone(&record)?) } else { None };
     let mut taken = Taken::read(&record)?;
     let mut done = Done { has_acted: options.yes, ..Done::default() };
+    let booted_realtime_ns = clock::booted_realtime_ns(root)?;
     if options.yes {
-        done.settled = taken.settle(root, page_bytes, &record, &clock::realtime_ns)?;
+        done.settled = taken.settle(root, page_bytes, &record, booted_realtime_ns, &clock::realtime_ns)?;
     }
-    let ours: Vec<(u64, &str)> = taken.pages().collect();
-    let offline = act::offline_of(root, ours.iter().map(|(address, _)| *address), page_bytes)?;
+    let ours: Vec<(u64, &str)> = taken.pages(booted_realtime_ns).collect();
+    let offline = act::offline_of(root, ours.iter().map(|(address, _)| *address), page_bytes)?.offline;
     let is_wanted = |module: &str| options.module.as_deref().is_none_or(|wanted| wanted == module);
     let ours = ours.into_iter().filter(|(address, module)| offline.contains(address) && is_wanted(module));
     let ours: Vec<(u64, &str)> = ours.collect();
@@ -335,7 +348,7 @@ pub(super) fn undo(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<
         }
         let pages = counted(done.count(&[PageOutcome::InUse]), "page", "pages");
         match (ours.is_empty(), options.yes, &done.missing) {
-            (true, ..) => writeln!(out, "No page is out of use by a deed of this command.")?,
+            (true, ..) => writeln!(out, "No page is out of use by a deed of this command since the host booted.")?,
             (_, true, _) => writeln!(out, "{pages} in use again.")?,
             (_, false, None) => writeln!(out, "Nothing was changed; --yes puts them back.")?,
             (_, false, Some(missing)) => {
@@ -344,5 +357,12 @@ pub(super) fn undo(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<
         }
     }
     out.flush()?;
+    ensure!(
+        taken.unread_count == 0,
+        "{} of {} cannot be read: pages that only {} out of use are not listed and not put back",
+        counted(taken.unread_count, "line", "lines"),
+        record.path().display(),
+        if taken.unread_count == 1 { "this line says are" } else { "these lines say are" }
+    );
     Ok(if done.is_any_failed() { Outcome::Found } else { Outcome::Done })
 }

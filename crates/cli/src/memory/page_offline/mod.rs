@@ -13,11 +13,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use surefoot_console::exit::Outcome;
 use surefoot_console::output;
-use surefoot_console::units::parse_time_ns;
+use surefoot_console::units::{counted, parse_time_ns};
 use surefoot_hostfs::Root;
 use surefoot_memory::import::{Host, Modules, OneHost};
 use surefoot_memory::pages::{Budget, Offline, PageRate, SeenPages, command};
-use surefoot_model::{Dimm, FaultMode, MemoryAction, did_you_mean, one_line};
+use surefoot_model::{Dimm, ErrorReport, FaultMode, MemoryAction, MemorySource, did_you_mean, one_line};
 
 #[derive(Args)]
 pub struct PageOfflineOptions {
@@ -51,8 +51,11 @@ pub struct PageOfflineOptions {
     /// Also pages whose last error was before this boot: physical addresses are still those of then
     #[arg(long)]
     earlier_boots: bool,
+    /// Also by text that does not show who wrote it (syslog, dmesg, mcelog): nobody but the kernel and root could write to it
+    #[arg(long)]
+    trust_text: bool,
     /// Put the pages back into use that this command took out
-    #[arg(long, conflicts_with_all = ["files", "history", "booted", "host", "earlier_boots"])]
+    #[arg(long, conflicts_with_all = ["files", "history", "booted", "host", "earlier_boots", "trust_text"])]
     undo: bool,
     /// Show the pages and the commands, and change nothing; the default
     #[arg(long, conflicts_with = "yes")]
@@ -177,8 +180,18 @@ struct Reported {
     not_understood_count: u64,
     /// Reports of modules that are not on this host.
     elsewhere_count: u64,
+    /// Lines, or reports of a history, whose writer is not shown.
+    writer_not_shown_count: u64,
     /// Whether they are of this host, as far as is known.
     is_of_this_host: bool,
+}
+
+impl Reported {
+    fn add(&mut self, report: &ErrorReport) {
+        if let Some(module) = self.modules.add(report) {
+            self.seen.add(report, &module);
+        }
+    }
 }
 
 /// A module and its pages.
@@ -197,6 +210,13 @@ pub fn run(options: &PageOfflineOptions) -> anyhow::Result<Outcome> {
         bail!(
             "--yes: nothing says that these errors are of this host, and addresses of another one are other memory here; if they are, \
              say so with --host and this host's name"
+        );
+    }
+    if options.yes && reported.writer_not_shown_count > 0 && !options.trust_text {
+        bail!(
+            "--yes: {} of memory errors came as text that does not show who wrote it, and any user can write such lines with `logger`; read \
+             `journalctl -k -o json` or rasdaemon's database, or say with --trust-text that only the kernel and root could write to it",
+            counted(reported.writer_not_shown_count, "line", "lines")
         );
     }
     let modules = modules(options, &mut reported)?;
@@ -235,31 +255,32 @@ fn gather(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<Reported>
             Err(why) => bail!("{why}; name the --history of a watch, or files to import"),
         };
         for report in &found.reports {
-            reported.seen.add(report);
-            reported.modules.add(report);
+            reported.add(report);
         }
         let this = this_host(root);
-        let is_this = |name: &String| this.is(&Host { name: name.clone(), machine: None });
-        let is_of_this_host = match found.hosts.is_empty() {
-            true => is_named(options, &this),
-            false => found.hosts.iter().all(is_this),
-        };
+        let is_this = |name: &String| is_same(&this, &Host { name: name.clone(), machine: None });
+        // A history does not keep which host an imported report named, nor who wrote it.
+        let imported = |of: &[MemorySource]| found.reports.iter().filter(|one| of.contains(&one.source)).count() as u64;
+        let is_imported = imported(&[MemorySource::KernelLog, MemorySource::Mcelog, MemorySource::Rasdaemon]) > 0;
+        reported.writer_not_shown_count = imported(&[MemorySource::KernelLog, MemorySource::Mcelog]);
+        let is_written_here = !found.hosts.is_empty() && !is_imported || is_named(options, &this);
+        let is_of_this_host = is_written_here && !found.has_unknown_host && found.hosts.iter().all(is_this);
         return Ok(Reported { elsewhere_count: found.elsewhere_count, is_of_this_host, ..reported });
     }
     let clock = clock(options.booted.as_deref())?;
     let mut hosts = OneHost::new(options.host.clone());
     for file in &options.files {
         let reading = hosts.read(|host, take| read(file, options.format, clock, host, take), &mut |report, _| {
-            reported.seen.add(report);
-            reported.modules.add(report);
+            reported.add(report);
             Ok(())
         })?;
         reported.not_from_kernel_count += reading.totals.not_from_kernel_count;
+        reported.writer_not_shown_count += reading.totals.writer_not_shown_count;
         reported.not_understood_count += reading.totals.not_understood_count;
     }
     hosts.is_there()?;
     let this = this_host(root);
-    let is_this = |host: Option<&Host>| host.map_or_else(|| is_named(options, &this), |host| host.is(&this));
+    let is_this = |host: Option<&Host>| host.map_or_else(|| is_named(options, &this), |host| is_same(host, &this));
     reported.is_of_this_host = hosts.hosts().all(is_this);
     Ok(reported)
 }
@@ -268,8 +289,18 @@ fn gather(options: &PageOfflineOptions, root: &Root) -> anyhow::Result<Reported>
 fn is_named(options: &PageOfflineOptions, this: &Host) -> bool {
     options.host.as_ref().is_some_and(|name| {
         this.machine.as_ref().is_some_and(|machine| machine.eq_ignore_ascii_case(name))
-            || this.is(&Host { name: name.clone(), machine: None })
+            || is_same(this, &Host { name: name.clone(), machine: None })
     })
+}
+
+/// Whether both are one host for certain: `localhost` is what every host without a name has, and names none.
+fn is_same(one: &Host, other: &Host) -> bool {
+    let is_nameless = |host: &Host| {
+        let first = host.name.split('.').next().unwrap_or_default();
+        first.is_empty() || first.eq_ignore_ascii_case("localhost")
+    };
+    let is_same_machine = one.machine.is_some() && one.machine == other.machine;
+    one.is(other) && (is_same_machine || !is_nameless(one) && !is_nameless(other))
 }
 
 fn modules(options: &PageOfflineOptions, reported: &mut Reported) -> anyhow::Result<Vec<Module>> {

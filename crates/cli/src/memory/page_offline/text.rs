@@ -53,7 +53,8 @@ pub(super) fn module(module: &Module, done: &Done) -> String {
 
 /// The last lines.
 pub(super) fn closing(options: &PageOfflineOptions, modules: &[Module], reported: &Reported, done: &Done) -> String {
-    let Reported { seen, not_from_kernel_count, not_understood_count, elsewhere_count, .. } = reported;
+    let Reported { seen, not_from_kernel_count, not_understood_count, elsewhere_count, writer_not_shown_count, .. } =
+        reported;
     let (not_from_kernel_count, not_understood_count) = (*not_from_kernel_count, *not_understood_count);
     let mut text = String::new();
     let lines = |count| counted(count, "line", "lines");
@@ -61,6 +62,13 @@ pub(super) fn closing(options: &PageOfflineOptions, modules: &[Module], reported
         text += &format!(
             "{} not from the kernel: not counted, though they look like its reports.\n",
             lines(not_from_kernel_count)
+        );
+    }
+    if *writer_not_shown_count > 0 && !options.trust_text {
+        text += &format!(
+            "{} of memory errors came as text that does not show who wrote it, and any user can write such lines with `logger`: --yes needs \
+             --trust-text.\n",
+            lines(*writer_not_shown_count)
         );
     }
     if not_understood_count > 0 {

@@ -2,6 +2,7 @@
 
 use super::{At, hexadecimal};
 use crate::reports::{McErrorType, McEvent, mc_event as report_of};
+use surefoot_hostfs::usage;
 use surefoot_model::{Digits, DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource, one_line};
 
 /// `3 Corrected errors: memory read error on A1 (mc:0 location:1:0:-1 address:0x12 grain:32 syndrome:0x0 the driver's words)`
@@ -46,10 +47,13 @@ pub(super) fn mc_event(text: &str, at: At) -> Option<ErrorReport> {
 /// `pfn 0x12: recovery action for dirty LRU page: Recovered`: bits that are lost, found by whoever wanted them.
 pub(super) fn memory_failure(text: &str, at: At) -> Option<ErrorReport> {
     let (page, rest) = text.trim_start().strip_prefix("pfn ")?.split_once(':')?;
-    let address = hexadecimal(page)?.checked_mul(4096)?;
+    // The kernel counts in its own pages, and a tracepoint is of this one.
+    let page_bytes = usage::page_bytes();
+    let address = hexadecimal(page)?.checked_mul(page_bytes)?;
+    let grain_bits = u8::try_from(page_bytes.ilog2()).ok();
     Some(ErrorReport {
         severity: ErrorSeverity::Uncorrected,
-        location: DramLocation { address: Some(address), grain_bits: Some(12), ..DramLocation::default() },
+        location: DramLocation { address: Some(address), grain_bits, ..DramLocation::default() },
         ..plain(MemorySource::MemoryFailure, rest, at)
     })
 }
