@@ -28,8 +28,9 @@ fn log(format: Format, bytes: &[u8]) {
     for report in &reports {
         assert!(report.count >= 1);
         assert!(![&report.label, &report.detail].iter().any(|text| text.chars().any(is_harmful)));
-        modules.add(report);
-        pages.add(report);
+        if let Some(module) = modules.add(report) {
+            pages.add(report, &module);
+        }
     }
     for dimm in modules.dimms() {
         let offline = pages.offline(&dimm);
