@@ -51,7 +51,7 @@ pub struct PageOfflineOptions {
     /// Also pages whose last error was before this boot: physical addresses are still those of then
     #[arg(long)]
     earlier_boots: bool,
-    /// Also by text that does not show who wrote it (syslog, dmesg, mcelog): nobody but the kernel and root could write to it
+    /// Also by text that does not show who wrote it (syslog, dmesg, mcelog): use it if only the kernel and root could write to it
     #[arg(long)]
     trust_text: bool,
     /// Put the pages back into use that this command took out
