@@ -2,7 +2,7 @@
 
 use crate::devlink::{Devlink, Reported};
 use crate::judge::{Limits, judge_since};
-use crate::reporter::is_same;
+use crate::reporter::is_same_trouble;
 use crate::{Error, presence, read};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl Looker {
             let then = self.before.iter().find_map(|(then_ns, all)| Some((all.get(&one.name)?, at_ns - then_ns)));
             let errors = self.errors.get(&one.name);
             let first = |of: &HealthReporter| {
-                let (_, then_ns, look) = errors?.iter().find(|(known, _, _)| is_same(known, of))?;
+                let (_, then_ns, look) = errors?.iter().find(|(known, _, _)| is_same_trouble(of, known))?;
                 Some((look, at_ns.saturating_sub(*then_ns))).filter(|(_, ago_ns)| *ago_ns > 0)
             };
             judge_since(one, then, &first, &self.limits);
@@ -202,7 +202,7 @@ impl Looker {
             }
             let known = self.errors.remove(&one.name).unwrap_or_default();
             let of = |of: &HealthReporter| {
-                let before = known.iter().find(|(then, _, _)| is_same(then, of)).cloned();
+                let before = known.iter().find(|(then, _, _)| is_same_trouble(of, then)).cloned();
                 before.unwrap_or_else(|| (of.clone(), at_ns, one.clone()))
             };
             let kept = in_error.take(REPORTERS_MAX).map(of).collect();

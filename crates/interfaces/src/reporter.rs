@@ -52,8 +52,14 @@ pub fn can_recover(one: &HealthReporter) -> bool {
     one.state == ReporterState::Error && one.grace_period_ms.is_some() && watches(one) != Watches::Hardware
 }
 
+/// Whether it is in the same trouble: what it recovered from in between, also between two looks, is over, and packets that passed then say
+/// nothing of an error that came after.
+pub fn is_same_trouble(one: &HealthReporter, other: &HealthReporter) -> bool {
+    is_same(one, other) && other.state == ReporterState::Error && one.recover_count == other.recover_count
+}
+
 /// Whether it is the same reporter.
-pub fn is_same(one: &HealthReporter, other: &HealthReporter) -> bool {
+fn is_same(one: &HealthReporter, other: &HealthReporter) -> bool {
     (&one.device, one.port, &one.name) == (&other.device, other.port, &other.name)
 }
 
@@ -70,8 +76,7 @@ const SILENT_MIN_NS: u64 = 1_000_000_000;
 
 /// The first look, of those without a gap before now, that saw a reporter in error. `looks` are oldest first, each with its age.
 pub fn first_in_error<'a>(one: &HealthReporter, looks: &[(&'a Interface, u64)]) -> Option<(&'a Interface, u64)> {
-    let in_error =
-        |look: &Interface| look.reporters.iter().any(|then| is_same(one, then) && then.state == ReporterState::Error);
+    let in_error = |look: &Interface| look.reporters.iter().any(|then| is_same_trouble(one, then));
     looks.iter().rev().take_while(|(look, _)| in_error(look)).last().copied()
 }
 

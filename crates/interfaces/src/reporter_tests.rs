@@ -127,6 +127,9 @@ fn packets_from_before_the_error_say_nothing_of_the_time_since() {
     // A further error goes on from the first one.
     let again = up(vec![reporter("fw_fatal", ReporterState::Error, 4)], 10, 10);
     assert_eq!(judged(again, &looks).state, InterfaceState::Hung);
+    // It recovered in between, unseen, and the packets of that time say nothing of the error after it.
+    let after = HealthReporter { recover_count: 1, ..reporter("fw_fatal", ReporterState::Error, 4) };
+    assert_eq!(judged(up(vec![after], 99, 99), &looks).state, InterfaceState::Unknown);
     // So short a time says nothing.
     let short = judged(first.clone(), &[(&first, 999_999_999)]);
     assert_eq!(short.state, InterfaceState::Unknown, "{:?}", short.evidence);
