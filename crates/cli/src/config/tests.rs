@@ -153,7 +153,7 @@ fn a_file_that_is_named_must_be_there_and_the_default_one_need_not() {
     assert_eq!(question.ask().unwrap().settings, Settings::default());
 }
 
-/// `config check` is for what a watch would only find at its first push, hours after nobody looks any more.
+/// A watch would find these only at its first push, long after it was started.
 #[test]
 fn alerts_that_could_not_be_sent_are_wrong_before_the_watch_starts() {
     let folder = tempfile::tempdir().unwrap();

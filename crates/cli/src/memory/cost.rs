@@ -172,7 +172,7 @@ fn text(past: &Past, sum: &SumLine, last_ns: u64) -> String {
         text += "\n";
     }
     text += &match sum.per_day_ns {
-        Some(per_day_ns) => format!("What is known comes to {} of cores per day.\n", duration(per_day_ns)),
+        Some(per_day_ns) => format!("The known part costs {} of core time per day.\n", duration(per_day_ns)),
         None => "The ledger of lost time did not watch, so the cost of a day is not known: `surefoot watch` keeps a history of it.\n"
             .to_owned(),
     };
